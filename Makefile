@@ -1,0 +1,47 @@
+# Every target makes the virtual environment itself; `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+RUN := $(VENV)/bin
+RESULTS ?= results
+
+.PHONY: help study test test-slow lint bench figures clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make study    solve the reclaim gap study and draw its report into $(RESULTS)/reclaim-gap"
+	@echo "make test     run the tests (under eight minutes on two cores)"
+	@echo "make test-slow  run the slow tests too"
+	@echo "make lint     ruff and mypy"
+	@echo "make bench    measure the figures of speed and write them into $(RESULTS)/bench"
+	@echo "make figures  reproduce the published tables into $(RESULTS)/figures"
+	@echo "make clean    remove the virtual environment, the results and the caches"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+study: $(READY)
+	$(RUN)/lyra-opt study experiments/studies/reclaim-gap.toml --out $(RESULTS)/reclaim-gap --resume
+	$(RUN)/lyra-opt report $(RESULTS)/reclaim-gap
+
+test: $(READY)
+	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
+
+test-slow: $(READY)
+	$(RUN)/python -m pytest --numprocesses=auto -m slow
+
+lint: $(READY)
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+bench: $(READY)
+	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench
+
+figures: $(READY)
+	$(RUN)/python -m paper_figures --out $(RESULTS)/figures
+
+clean:
+	rm -rf $(VENV) $(RESULTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis

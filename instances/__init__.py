@@ -1,0 +1,1 @@
+"""Where instances come from: seeded families, trace readers and a small library."""

@@ -1,0 +1,1 @@
+"""Families of reclaim instances, each a seeded and versioned distribution."""

@@ -1,0 +1,18 @@
+"""The decision problems of GPU-cluster schedulers: data, checkers, bounds, heuristics.
+
+Each decision problem is a sub-package with the same file names (``instance``, ``checker``,
+``bounds``, one file a heuristic). Exact solvers live outside and are found by name:
+
+>>> from lyra_opt.problem import find_problem
+>>> find_problem("reclaim").default_solver
+'lyra-greedy'
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("lyra-opt")
+except PackageNotFoundError:  # imported from a source tree that was never installed
+    __version__ = "0+unknown"
+
+__all__ = ["__version__"]

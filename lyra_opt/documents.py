@@ -1,0 +1,214 @@
+"""Read and write JSON documents, strictly and safely.
+
+Reading refuses what JSON readers commonly let pass (duplicate keys, NaN, text that is not
+UTF-8) and what would exhaust the machine (huge or deeply nested files). Writing goes to a
+temporary name that is renamed, so that a crash or a full disk leaves the old file whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tempfile
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.errors import FieldError, InputError, UserError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+LARGEST_DOCUMENT_BYTES = 128 * 2**20
+
+JsonObject = dict[str, Any]
+
+
+class _RefusedJsonError(ValueError):
+    """Raised inside the JSON decoder for what the standard decoder would accept."""
+
+
+def read_json_object(path: str | Path) -> JsonObject:
+    """Read one JSON object from a file, gzip-compressed where its content says so.
+
+    Parameters
+    ----------
+    path
+        The file; its name appears in every error as given.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is larger than 128 MiB once unpacked, is no UTF-8, is no
+        JSON, repeats a key, holds NaN or an infinity, or is no object at its top level.
+    """
+    source = str(path)
+    document = parse_json(read_text(path), source)
+    if not isinstance(document, dict):
+        raise InputError(source, f"must be a JSON object, not {show_value(document)}")
+    return document
+
+
+def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
+    """Read a UTF-8 text file, unpacking gzip, up to `largest_bytes` once unpacked."""
+    source = str(path)
+    data = _read_bytes(path, largest_bytes)
+    if not data.strip():
+        raise InputError(source, "the file is empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"is not UTF-8 text (byte {error.start})") from None
+
+
+def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
+    source = str(path)
+    too_large = InputError(source, f"is larger than {largest_bytes // 2**20} MiB once unpacked")
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(largest_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(source, f"cannot be read: {reason or error}") from None
+    if data[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+                data = stream.read(largest_bytes + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(source, f"is a damaged or truncated gzip file ({error})") from None
+    elif source.endswith(".gz") and data:
+        raise InputError(source, "is named .gz but is not a gzip file")
+    if len(data) > largest_bytes:
+        raise too_large
+    return data
+
+
+def parse_json(text: str, source: str) -> Any:
+    """Parse JSON text as `read_json_object` does; `source` names it in errors."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InputError(source, f"is not valid JSON: {error.msg} at {where}") from None
+    except _RefusedJsonError as error:
+        raise InputError(source, str(error)) from None
+    except RecursionError:
+        raise InputError(source, "is nested too deeply to be a document of this project") from None
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise InputError(source, f"is not valid JSON: {error}") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedJsonError(f"the key {show_value(key)} occurs twice in one object")
+            seen.add(key)
+    return record
+
+
+def _refuse_constant(constant: str) -> Any:
+    raise _RefusedJsonError(f"the value {constant} is not a finite number")
+
+
+class Record:
+    """A JSON object (or TOML table) whose keys are known: every key is asked for, or refused.
+
+    Parameters
+    ----------
+    fields
+        The object as decoded.
+    path
+        Where it stands in its document, for errors; empty for the document itself.
+    known
+        All keys that the object may have; others raise `FieldError` at construction.
+    """
+
+    def __init__(self, fields: object, path: str, known: Collection[str]) -> None:
+        if not isinstance(fields, dict):
+            raise FieldError(path, fields, "must be an object")
+        for key in fields:
+            if key not in known:
+                expected = f"unknown key; the known keys are {', '.join(known)}"
+                raise FieldError(join_path(path, str(key)), fields[key], expected)
+        self._fields = fields
+        self.path = path
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._fields
+
+    def required(self, key: str) -> Any:
+        """Return the value of `key`, which must be there."""
+        if key not in self._fields:
+            raise FieldError(join_path(self.path, key), None, "is missing, but required")
+        return self._fields[key]
+
+    def items_of(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Yield (path, value) for each entry of the list at `key`, which must be there."""
+        values = self.required(key)
+        path = join_path(self.path, key)
+        if not isinstance(values, list):
+            raise FieldError(path, values, "must be a list")
+        return ((f"{path}[{position}]", value) for position, value in enumerate(values))
+
+    def chosen(self, *keys: str) -> JsonObject:
+        """Return those of `keys` that are present, as keyword arguments."""
+        return {key: self._fields[key] for key in keys if key in self._fields}
+
+
+def join_path(path: str, key: str) -> str:
+    """Return the path of `key` inside the object at `path`."""
+    return f"{path}.{key}" if path else key
+
+
+def require_format(record: Record, expected: str, version: int) -> None:
+    """Check the ``format`` and ``version`` keys of a document."""
+    given = record.required("format")
+    if given != expected:
+        raise FieldError("format", given, f'must be "{expected}"')
+    number = record.required("version")
+    if isinstance(number, bool) or not isinstance(number, int) or number != version:
+        raise FieldError("version", number, f"must be {version}")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 file whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary name beside it, then renamed.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes files private; give the permissions that a plain open would have given.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(target)
+    except OSError as error:
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def gzip_bytes(data: bytes) -> bytes:
+    """Compress `data` so that equal input gives equal output on any day (no time stamp)."""
+    return gzip.compress(data, compresslevel=9, mtime=0)

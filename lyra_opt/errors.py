@@ -1,0 +1,67 @@
+"""Errors that a user can mend, each one line that names what, where and which rule."""
+
+from __future__ import annotations
+
+import json
+
+LONGEST_SHOWN_VALUE = 60
+
+
+class UserError(Exception):
+    """Something the user gave is wrong; the message is one line and the exit code is 2."""
+
+
+class FieldError(UserError, ValueError):
+    """A field breaks its rule.
+
+    Parameters
+    ----------
+    field
+        Path of the field, such as ``jobs[2].workers[0].base``; empty for the whole document.
+    value
+        The offending value.
+    rule
+        What holds for every valid value, such as "must be an integer of at least 0".
+    """
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field or 'document'} is {show_value(value)}: {rule}")
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+    def inside(self, prefix: str) -> FieldError:
+        """Return the same error seen from the enclosing record at path `prefix`."""
+        separator = "." if self.field and not self.field.startswith("[") else ""
+        return FieldError(f"{prefix}{separator}{self.field}", self.value, self.rule)
+
+
+class InputError(UserError):
+    """A file cannot be used; names the file and what is wrong with it."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{one_line(source)}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+def one_line(text: str) -> str:
+    """Return `text` with line breaks and other control characters escaped."""
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )
+
+
+def show_value(value: object) -> str:
+    """Return `value` as JSON on one line, cut to a readable length."""
+    if isinstance(value, dict | list):
+        shown = "an object" if isinstance(value, dict) else f"a list of {len(value)}"
+        return shown if value else json.dumps(value)
+    try:
+        shown = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        shown = repr(value)
+    shown = one_line(shown)
+    if len(shown) > LONGEST_SHOWN_VALUE:
+        shown = shown[: LONGEST_SHOWN_VALUE - 3] + "..."
+    return shown

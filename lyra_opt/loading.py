@@ -1,0 +1,121 @@
+"""Read instance and solution files, whatever problem they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.documents import JsonObject, parse_json, read_json_object, read_text, write_text
+from lyra_opt.errors import FieldError, InputError, show_value
+from lyra_opt.problem import Problem, problem_of_format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lyra_opt.result import Number
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedInstance:
+    """An instance with the file it came from, as typed, and the problem it belongs to."""
+
+    file: str
+    problem: Problem
+    instance: Any
+
+
+def load_instance(path: str | Path) -> LoadedInstance:
+    """Read and validate an instance file (JSON, plain or gzip).
+
+    Raises
+    ------
+    InputError
+        Naming file, field, value and rule.
+    """
+    document = read_json_object(path)
+    try:
+        problem = problem_of_format(document)
+        return LoadedInstance(str(path), problem, problem.parse_instance(document))
+    except FieldError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
+    """Read a solution file, or one object of ``solve --json``; return solution and claims.
+
+    The solution is None where a solver's answer holds none.
+
+    Raises
+    ------
+    InputError
+        Naming file, field, value and rule.
+    """
+    document = parse_json(read_text(path), str(path))
+    if isinstance(document, list) and len(document) == 1:  # all that `solve --json` wrote
+        document = document[0]
+    if not isinstance(document, dict):
+        raise InputError(
+            str(path),
+            f"must be a solution file or one object of solve --json, not {show_value(document)}",
+        )
+    try:
+        if "format" in document:
+            return problem.parse_solution(document)
+        return _solution_of_answer(document, problem)
+    except FieldError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
+    """Return solution and claims from one object of ``solve --json``, nulls left out."""
+    from lyra_opt.solving import COMMON_ANSWER_KEYS
+
+    known = {*COMMON_ANSWER_KEYS, *problem.answer_keys}
+    if "solver" not in answer or "problem" not in answer:
+        raise FieldError("format", None, "is missing, and this is no object of solve --json")
+    if answer["problem"] != problem.name:
+        raise FieldError("problem", answer["problem"], f'must be "{problem.name}"')
+    for key, value in answer.items():
+        if key not in known:
+            raise FieldError(key, value, "unknown key in an object of solve --json")
+    if answer.get("objective") is None:
+        return None, {"instance": answer.get("instance")}
+    claimed = ("instance", "objective", *problem.answer_keys)
+    return problem.parse_solution(
+        {key: answer[key] for key in claimed if answer.get(key) is not None}
+    )
+
+
+def instance_text(problem: Problem, instance: Any) -> str:
+    """Return the text of an instance file: one server and one job a line, made to be read."""
+    return format_document(problem.instance_document(instance))
+
+
+def save_solution(
+    path: str | Path, problem: Problem, instance: Any, solution: Any, objective: Number
+) -> None:
+    """Write a solution file, whole or not at all."""
+    write_text(path, format_document(problem.solution_document(instance, solution, objective)))
+
+
+def content_hash(problem: Problem, instance: Any) -> str:
+    """Return the SHA-256 of an instance's content; equal for files that differ in layout only."""
+    document = problem.instance_document(instance)
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def format_document(document: JsonObject) -> str:
+    """Return JSON text with a key a line and, in lists of objects, an object a line."""
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in value)
+            shown = f"[\n  {entries}\n ]"
+        else:
+            shown = json.dumps(value, ensure_ascii=False)
+        lines.append(f" {json.dumps(key)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,108 @@
+"""Recompute what a reclaim solution costs, from the instance and the chosen servers alone.
+
+Written for plainness, on the instance's own records and not on the arrays that the algorithms
+use, so that an error in those cannot hide here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.reclaim.instance import Semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReclaimReport:
+    """What `check` found.
+
+    Parameters
+    ----------
+    violations
+        Every rule that the solution breaks; empty for a valid one. The rest is None if not.
+    objective
+        Weight of the preempted jobs.
+    preempted_jobs
+        Their ids, in file order.
+    collateral_gpus
+        GPUs that preempted jobs (all their workers) vacate on servers that are not reclaimed.
+    scaled_in_workers
+        Workers on reclaimed servers that belong to jobs that survive.
+    """
+
+    violations: tuple[str, ...]
+    objective: int | None = None
+    preempted_jobs: tuple[str, ...] | None = None
+    collateral_gpus: int | None = None
+    scaled_in_workers: int | None = None
+
+    def measures(self) -> Mapping[str, Any]:
+        """Return the measures beside the objective by key of ``solve --json``."""
+        return {
+            "preempted_jobs": None if self.preempted_jobs is None else list(self.preempted_jobs),
+            "collateral_gpus": self.collateral_gpus,
+            "scaled_in_workers": self.scaled_in_workers,
+        }
+
+
+def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport:
+    """Return whether `solution` is valid and what it costs, in integers.
+
+    Time O(servers + worker groups).
+    """
+    violations = _violations(instance, solution)
+    if violations:
+        return ReclaimReport(violations=tuple(violations))
+    reclaimed = set(solution.servers)
+    objective = collateral_gpus = scaled_in_workers = 0
+    preempted_jobs = []
+    for job in instance.jobs:
+        if _is_preempted(instance.semantics, job, reclaimed):
+            objective += job.weight
+            preempted_jobs.append(job.id)
+            collateral_gpus += job.gpus_per_worker * sum(
+                group.workers for group in job.workers if group.server not in reclaimed
+            )
+        else:
+            scaled_in_workers += sum(
+                group.workers for group in job.workers if group.server in reclaimed
+            )
+    return ReclaimReport(
+        violations=(),
+        objective=objective,
+        preempted_jobs=tuple(preempted_jobs),
+        collateral_gpus=collateral_gpus,
+        scaled_in_workers=scaled_in_workers,
+    )
+
+
+def _violations(instance: ReclaimInstance, solution: ReclaimSolution) -> list[str]:
+    on_loan = {server.id: server.on_loan for server in instance.servers}
+    violations = []
+    seen = set()
+    for server in solution.servers:
+        if server not in on_loan:
+            violations.append(f"server {server!r} is not in the instance")
+        elif not on_loan[server]:
+            violations.append(f"server {server!r} is not on loan")
+        if server in seen:
+            violations.append(f"server {server!r} is chosen twice")
+        seen.add(server)
+    if len(solution.servers) != instance.reclaim_servers:
+        violations.append(
+            f"{len(solution.servers)} servers are chosen, "
+            f"but reclaim_servers is {instance.reclaim_servers}"
+        )
+    return violations
+
+
+def _is_preempted(semantics: Semantics, job: Job, reclaimed: set[str]) -> bool:
+    if semantics is Semantics.RIGID:
+        return any(group.base > 0 and group.server in reclaimed for group in job.workers)
+    remaining = sum(group.workers for group in job.workers if group.server not in reclaimed)
+    return remaining < job.min_workers

@@ -1,0 +1,163 @@
+"""A reclaim instance as flat integer arrays, for the algorithms; jobs and servers by position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.reclaim.instance import ReclaimInstance
+
+    IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Incidence:
+    """A sparse job-by-server matrix of positive integers, in row and in column order.
+
+    Parameters
+    ----------
+    job_start
+        Shape (jobs + 1,): the entries of job j are those from ``job_start[j]`` to
+        ``job_start[j + 1]``, in order of server.
+    job_servers, job_counts
+        Shape (entries,): server and value of each entry, ordered by job.
+    server_start
+        Shape (servers + 1,), as `job_start`.
+    server_jobs, server_counts
+        Shape (entries,): job and value of each entry, ordered by server, then by job.
+    """
+
+    job_start: IntArray
+    job_servers: IntArray
+    job_counts: IntArray
+    server_start: IntArray
+    server_jobs: IntArray
+    server_counts: IntArray
+
+    @classmethod
+    def of_entries(
+        cls, jobs: int, servers: int, entries: Iterable[tuple[int, int, int]]
+    ) -> Incidence:
+        """Build from (job, server, value) triples, each pair at most once; O(entries log)."""
+        table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 3)
+        by_server = np.argsort(table[:, 1], kind="stable")
+        return cls(
+            _starts(table[:, 0], jobs),
+            table[:, 1].copy(),
+            table[:, 2].copy(),
+            _starts(table[:, 1], servers),
+            table[by_server, 0],
+            table[by_server, 2],
+        )
+
+    @property
+    def jobs(self) -> int:
+        """Number of rows."""
+        return len(self.job_start) - 1
+
+    @property
+    def servers(self) -> int:
+        """Number of columns."""
+        return len(self.server_start) - 1
+
+    @property
+    def entries(self) -> int:
+        """Number of positive entries."""
+        return len(self.job_servers)
+
+    def span(self) -> IntArray:
+        """Return the number of servers of each job, shape (jobs,)."""
+        return np.diff(self.job_start)
+
+    def row(self, job: int) -> list[tuple[int, int]]:
+        """Return (server, value) of each entry of `job`."""
+        entries = slice(self.job_start[job], self.job_start[job + 1])
+        return list(
+            zip(self.job_servers[entries].tolist(), self.job_counts[entries].tolist(), strict=True)
+        )
+
+    def column(self, server: int) -> list[tuple[int, int]]:
+        """Return (job, value) of each entry of `server`."""
+        entries = slice(self.server_start[server], self.server_start[server + 1])
+        return list(
+            zip(
+                self.server_jobs[entries].tolist(),
+                self.server_counts[entries].tolist(),
+                strict=True,
+            )
+        )
+
+
+def _starts(positions: IntArray, size: int) -> IntArray:
+    return np.concatenate(([0], np.cumsum(np.bincount(positions, minlength=size)))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimIndex:
+    """The arrays of one instance; built by the instance itself.
+
+    Parameters
+    ----------
+    on_loan
+        Positions of the servers on loan, in file order.
+    is_on_loan
+        Shape (servers,): 1 for a server on loan, else 0.
+    weight
+        Shape (jobs,).
+    losses
+        Workers whose loss counts, over servers *on loan* only. Rigid: 1 for each server with a
+        base worker of the job. Interchangeable: all workers.
+    slack
+        Shape (jobs,): a job is preempted when more than this many of `losses` are on chosen
+        servers. Rigid: 0. Interchangeable: all its workers less ``min_workers``.
+    base
+        Servers, on loan or not, with a base worker of the job; the value is the GPUs that all
+        its workers hold there. Its row lengths are Lyra's span |S_j|.
+    gpus
+        GPUs that the job's workers, base and flexible, hold on each server, on loan or not.
+    """
+
+    on_loan: IntArray
+    is_on_loan: IntArray
+    weight: IntArray
+    losses: Incidence
+    slack: IntArray
+    base: Incidence
+    gpus: Incidence
+
+    @classmethod
+    def of(cls, instance: ReclaimInstance) -> ReclaimIndex:
+        """Build the arrays, in time O(worker groups log worker groups)."""
+        position = instance.server_position
+        is_on_loan = [int(server.on_loan) for server in instance.servers]
+        rigid = instance.semantics == "rigid"
+        losses, base, gpus = [], [], []
+        for j, job in enumerate(instance.jobs):
+            for group in job.workers:
+                server = position[group.server]
+                group_gpus = group.workers * job.gpus_per_worker
+                gpus.append((j, server, group_gpus))
+                if group.base:
+                    base.append((j, server, group_gpus))
+                if is_on_loan[server] and (group.base or not rigid):
+                    losses.append((j, server, 1 if rigid else group.workers))
+        shape = len(instance.jobs), len(instance.servers)
+        return cls(
+            on_loan=np.flatnonzero(is_on_loan).astype(np.int64),
+            is_on_loan=np.array(is_on_loan, dtype=np.int64),
+            weight=np.array([job.weight for job in instance.jobs], dtype=np.int64),
+            losses=Incidence.of_entries(*shape, losses),
+            slack=np.array(
+                [0 if rigid else job.total_workers - job.min_workers for job in instance.jobs],
+                dtype=np.int64,
+            ),
+            base=Incidence.of_entries(*shape, base),
+            gpus=Incidence.of_entries(*shape, gpus),
+        )

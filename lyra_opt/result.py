@@ -1,0 +1,120 @@
+"""What a solver says about an instance: what is known, why it stopped, solution and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SolutionT = TypeVar("SolutionT")
+Number = int | float
+
+RELATIVE_TOLERANCE = 1e-9  # within which two floats count as one value
+
+
+class Status(StrEnum):
+    """What is known about the instance."""
+
+    OPTIMAL = "optimal"
+    """A solution is known and proved to be best."""
+    FEASIBLE = "feasible"
+    """A solution is known."""
+    INFEASIBLE = "infeasible"
+    """It is proved that there is no solution."""
+    UNKNOWN = "unknown"
+    """Neither a solution nor a proof that there is none."""
+    UNSUPPORTED = "unsupported"
+    """The solver does not take this instance; the message says why."""
+    ERROR = "error"
+    """The solver failed, or claimed what the checker refutes; the message says how."""
+
+
+class StoppedBy(StrEnum):
+    """Which limit ended a run before the solver was done."""
+
+    TIME = "time"
+    NODES = "nodes"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run may use; None is no limit.
+
+    Parameters
+    ----------
+    time_s
+        Wall-clock seconds.
+    nodes
+        Nodes of a search tree.
+    memory_mib
+        Memory of the search, in MiB.
+    """
+
+    time_s: float | None = None
+    nodes: int | None = None
+    memory_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveResult(Generic[SolutionT]):
+    """A solver's own account of one run, not yet checked.
+
+    Parameters
+    ----------
+    status
+        What the solver claims to know. No default: nothing claims success by omission.
+    stopped_by
+        The limit that ended the run, None if it ran to its end.
+    solution
+        The best solution found, None if none was found.
+    objective
+        The solver's claim of the solution's value; the checker recomputes it.
+    dual_bound
+        Lower bound on the optimum when minimising, upper when maximising; None if none is known.
+        It is kept even where no solution was found.
+    counters
+        Effort spent, by name (nodes, cuts, iterations).
+
+    Raises
+    ------
+    ValueError
+        If status, solution, objective and bound contradict one another.
+    """
+
+    status: Status
+    stopped_by: StoppedBy | None = None
+    solution: SolutionT | None = None
+    objective: Number | None = None
+    dual_bound: Number | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        has_solution = self.solution is not None
+        if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
+            raise ValueError(f"status {self.status} with{'' if has_solution else 'out'} a solution")
+        if has_solution != (self.objective is not None):
+            raise ValueError("a solution and its objective come together")
+        if self.status is Status.OPTIMAL and self.dual_bound is None:
+            raise ValueError("status optimal without a dual bound that proves it")
+
+
+def same_value(first: Number, second: Number) -> bool:
+    """Whether two values are equal: integers exactly, floats within 1e-9 relative."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    return abs(first - second) <= RELATIVE_TOLERANCE * max(abs(first), abs(second))
+
+
+def relative_gap(objective: Number | None, dual_bound: Number | None) -> float | None:
+    """Return |objective - bound| / max(|objective|, |bound|), 0 when both are 0.
+
+    None without an objective or without a bound.
+    """
+    if objective is None or dual_bound is None:
+        return None
+    scale = max(abs(objective), abs(dual_bound))
+    return abs(objective - dual_bound) / scale if scale else 0.0

@@ -1,0 +1,219 @@
+"""Run a solver and check what it claims; the only place where a status becomes an answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.result import Limits, Number, SolveResult, Status, StoppedBy, relative_gap, same_value
+from lyra_opt.seeding import generator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lyra_opt.problem import Problem
+    from lyra_opt.solver import Solver
+
+COMMON_ANSWER_KEYS = (
+    "file",
+    "instance",
+    "problem",
+    "solver",
+    "status",
+    "stopped_by",
+    "objective",
+    "dual_bound",
+    "gap",
+    "wall_time_s",
+    "seed",
+    "message",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A checked result: every number in it was recomputed, or is a bound that was not refuted.
+
+    Parameters
+    ----------
+    problem, instance, solver, seed
+        What was run.
+    status
+        Optimal whenever objective and bound are equal, for a heuristic too.
+    stopped_by
+        The limit that ended the run.
+    solution
+        The best solution, None if none.
+    objective
+        Its value as the checker computes it.
+    dual_bound
+        The best proved bound.
+    wall_time_s
+        Time of the solver alone: no parsing, checking or certifying.
+    certify_time_s
+        Time of the bound that was asked for beside the solver, None if none was.
+    measures
+        What the checker reports beside the objective.
+    counters
+        Effort spent, by name.
+    message
+        The reason of a skip or of an error.
+    """
+
+    problem: Problem
+    instance: Any
+    solver: str
+    seed: int
+    status: Status
+    stopped_by: StoppedBy | None = None
+    solution: Any = None
+    objective: Number | None = None
+    dual_bound: Number | None = None
+    wall_time_s: float | None = None
+    certify_time_s: float | None = None
+    measures: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance of objective and bound; None without both."""
+        return relative_gap(self.objective, self.dual_bound)
+
+    def as_json_object(self, file: str) -> dict[str, Any]:
+        """Return the object of ``solve --json``: every key present, null where it has no value."""
+        keys = self.problem.answer_keys
+        solution = (
+            self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
+        )
+        return {
+            "file": file,
+            "instance": self.instance.name,
+            "problem": self.problem.name,
+            "solver": self.solver,
+            "status": str(self.status),
+            "stopped_by": None if self.stopped_by is None else str(self.stopped_by),
+            "objective": self.objective,
+            "dual_bound": self.dual_bound,
+            "gap": self.gap,
+            **{key: ({**solution, **self.measures}).get(key) for key in keys},
+            "wall_time_s": self.wall_time_s,
+            "seed": self.seed,
+            "message": self.message,
+        }
+
+
+class RefutedClaimError(Exception):
+    """A solver claims what the checker, or its own bound, refutes."""
+
+
+def solve_and_check(
+    problem: Problem,
+    instance: Any,
+    solver: Solver,
+    *,
+    limits: Limits | None = None,
+    seed: int = 0,
+    certify: bool = False,
+    warm_start: Any = None,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> Answer:
+    """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
+
+    Never raises for what a solver does: a failure or a refuted claim is an answer with status
+    error and a message that names both numbers.
+
+    Parameters
+    ----------
+    seed
+        The run's draws depend on it, on the instance's name and on the solver's name.
+    certify
+        Whether to compute the problem's own bound beside the solver's.
+    """
+    base: dict[str, Any] = {
+        "problem": problem,
+        "instance": instance,
+        "solver": solver.name,
+        "seed": seed,
+    }
+    skip = solver.availability() or solver.supports(instance)
+    if skip is not None:
+        return Answer(**base, status=Status.UNSUPPORTED, message=skip.reason)
+    rng = generator(problem=problem.name, instance=instance.name, solver=solver.name, seed=seed)
+    started = time.perf_counter()
+    try:
+        result = solver.solve(
+            instance,
+            limits=limits or Limits(),
+            rng=rng,
+            warm_start=warm_start,
+            observer=observer,
+        )
+    except Exception as error:  # a solver may be anybody's
+        base["wall_time_s"] = time.perf_counter() - started
+        return Answer(**base, status=Status.ERROR, message=f"{type(error).__name__}: {error}")
+    base["wall_time_s"] = time.perf_counter() - started
+    base["stopped_by"] = result.stopped_by
+    base["counters"] = result.counters
+    try:
+        checked = _check_claims(problem, instance, result)
+        if certify:
+            checked |= _certified(problem, instance, checked)
+    except RefutedClaimError as error:
+        return Answer(**base, status=Status.ERROR, message=str(error))
+    return Answer(**base, **checked)
+
+
+def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:
+    """Return the fields of an answer that survive the checker."""
+    checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
+    if result.solution is None or result.objective is None:
+        return checked
+    report = problem.check(instance, result.solution)
+    if report.objective is None:
+        raise RefutedClaimError(f"the solution is not valid: {'; '.join(report.violations)}")
+    if not same_value(report.objective, result.objective):
+        raise RefutedClaimError(
+            f"the solver claims objective {result.objective}, the checker finds {report.objective}"
+        )
+    checked |= {
+        "solution": result.solution,
+        "objective": report.objective,
+        "measures": report.measures(),
+    }
+    proved = _is_proved(problem, report.objective, result.dual_bound)
+    if result.status is Status.OPTIMAL and not proved:
+        raise RefutedClaimError(
+            f"the solver claims that {report.objective} is optimal, "
+            f"but its own bound is {result.dual_bound}"
+        )
+    return checked | {"status": Status.OPTIMAL if proved else Status.FEASIBLE}
+
+
+def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict[str, Any]:
+    """Return what the problem's own bound adds to a checked answer."""
+    started = time.perf_counter()
+    bound = problem.bound(instance)
+    elapsed_s = time.perf_counter() - started
+    if checked["dual_bound"] is not None:
+        tighter = max if problem.sense == "min" else min
+        bound = tighter(bound, checked["dual_bound"])
+    certified: dict[str, Any] = {"dual_bound": bound, "certify_time_s": elapsed_s}
+    if checked.get("objective") is not None:
+        proved = _is_proved(problem, checked["objective"], bound)
+        certified["status"] = Status.OPTIMAL if proved else Status.FEASIBLE
+    return certified
+
+
+def _is_proved(problem: Problem, objective: Number, bound: Number | None) -> bool:
+    """Whether the bound meets the objective; an error if it lies beyond it."""
+    if bound is None:
+        return False
+    if same_value(objective, bound):
+        return True
+    if (bound > objective) == (problem.sense == "min"):
+        raise RefutedClaimError(
+            f"the dual bound {bound} contradicts a valid solution of objective {objective}"
+        )
+    return False

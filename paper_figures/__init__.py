@@ -1,0 +1,1 @@
+"""Published tables and figures: the papers' numbers and ours, one module each."""
