@@ -176,6 +176,19 @@ def require_format(record: Record, expected: str, version: int) -> None:
         raise FieldError("version", number, f"must be {version}")
 
 
+def format_document(document: JsonObject) -> str:
+    """Return JSON text with a key a line and, in lists of objects, an object a line."""
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in value)
+            shown = f"[\n  {entries}\n ]"
+        else:
+            shown = json.dumps(value, ensure_ascii=False)
+        lines.append(f" {json.dumps(key)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 file whole or not at all."""
     write_bytes(path, text.encode("utf-8"))

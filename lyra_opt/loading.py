@@ -7,7 +7,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import JsonObject, parse_json, read_json_object, read_text, write_text
+from lyra_opt.documents import (
+    JsonObject,
+    format_document,
+    parse_json,
+    read_json_object,
+    read_text,
+    write_text,
+)
 from lyra_opt.errors import FieldError, InputError, show_value
 from lyra_opt.problem import Problem, problem_of_format
 
@@ -106,16 +113,3 @@ def content_hash(problem: Problem, instance: Any) -> str:
     document = problem.instance_document(instance)
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def format_document(document: JsonObject) -> str:
-    """Return JSON text with a key a line and, in lists of objects, an object a line."""
-    lines = []
-    for key, value in document.items():
-        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in value)
-            shown = f"[\n  {entries}\n ]"
-        else:
-            shown = json.dumps(value, ensure_ascii=False)
-        lines.append(f" {json.dumps(key)}: {shown}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -55,6 +55,10 @@ class Problem(Protocol):
     def answer_keys(self) -> Sequence[str]:
         """The keys that the problem adds to an object of ``solve --json``, in order."""
 
+    @property
+    def measure_keys(self) -> Sequence[str]:
+        """Those of `answer_keys` that the checker computes beside the objective."""
+
     def parse_instance(self, document: JsonObject) -> Any:
         """Return the validated instance; raise `FieldError` where a rule is broken."""
 

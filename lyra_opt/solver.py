@@ -108,7 +108,8 @@ def find_solver(problem: str, name: str) -> Solver:
     Raises
     ------
     UserError
-        If there is no such solver; the message lists those that exist.
+        If there is no such solver (the message lists those that exist), or if it is somebody's
+        own and cannot be loaded.
     """
     try:
         entry_point = _entry_points()[problem, name]
@@ -117,7 +118,10 @@ def find_solver(problem: str, name: str) -> Solver:
         raise UserError(
             f"solver {name!r}: no such solver for the problem {problem}; known: {known}"
         ) from None
-    loaded = entry_point.load()
+    try:
+        loaded = entry_point.load()
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"solver {name!r}: {entry_point.value} cannot be loaded: {error}") from None
     solver: Solver = loaded() if isinstance(loaded, type) else loaded
     if (solver.problem, solver.name) != (problem, name):
         raise RuntimeError(

@@ -41,6 +41,10 @@ class Incidence:
     server_jobs: IntArray
     server_counts: IntArray
 
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            getattr(self, name).flags.writeable = False
+
     @classmethod
     def of_entries(
         cls, jobs: int, servers: int, entries: Iterable[tuple[int, int, int]]
@@ -131,6 +135,10 @@ class ReclaimIndex:
     slack: IntArray
     base: Incidence
     gpus: Incidence
+
+    def __post_init__(self) -> None:
+        for name in ("on_loan", "is_on_loan", "weight", "slack"):
+            getattr(self, name).flags.writeable = False
 
     @classmethod
     def of(cls, instance: ReclaimInstance) -> ReclaimIndex:

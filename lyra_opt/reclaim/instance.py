@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lyra_opt.errors import FieldError
 from lyra_opt.reclaim.incidence import ReclaimIndex
 from lyra_opt.validation import require_choice, require_flag, require_integer, require_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Semantics(StrEnum):
@@ -239,6 +243,6 @@ class ReclaimSolution:
             require_text(f"servers[{position}]", identifier)
 
     @classmethod
-    def of_positions(cls, instance: ReclaimInstance, positions: list[int]) -> ReclaimSolution:
+    def of_positions(cls, instance: ReclaimInstance, positions: Iterable[int]) -> ReclaimSolution:
         """Return the solution that chooses the servers at `positions`, in file order."""
         return cls(tuple(instance.servers[position].id for position in sorted(positions)))

@@ -27,12 +27,8 @@ class ReclaimProblem:
     sense: Literal["min", "max"] = "min"
     instance_format = INSTANCE_FORMAT
     default_solver = "lyra-greedy"
-    answer_keys: Sequence[str] = (
-        "servers",
-        "preempted_jobs",
-        "collateral_gpus",
-        "scaled_in_workers",
-    )
+    measure_keys: Sequence[str] = ("preempted_jobs", "collateral_gpus", "scaled_in_workers")
+    answer_keys: Sequence[str] = ("servers", *measure_keys)
 
     def parse_instance(self, document: JsonObject) -> ReclaimInstance:
         """Return the instance; raise `FieldError` naming field, value and rule."""
@@ -81,7 +77,7 @@ class ReclaimProblem:
             record = Record(document, "", ("format", "version", "instance", "servers", "objective"))
             require_format(record, SOLUTION_FORMAT, VERSION)
         servers = tuple(require_text(path, server) for path, server in record.items_of("servers"))
-        claims = record.chosen("instance", "objective", *self.answer_keys[1:])
+        claims = record.chosen("instance", "objective", *self.measure_keys)
         require_text("instance", record.required("instance"))
         for key in ("objective", "collateral_gpus", "scaled_in_workers"):
             if key in claims:

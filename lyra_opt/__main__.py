@@ -1,0 +1,68 @@
+"""The command line: puts the sub-commands together and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import experiments.command
+import instances.command
+from lyra_opt import __version__
+from lyra_opt.commands import solve, solvers, verify
+from lyra_opt.commands.arguments import HelpFormatter, OneLineParser
+from lyra_opt.errors import UserError, one_line
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+DESCRIPTION = "Exact and heuristic answers to the decision problems of GPU-cluster schedulers."
+
+EXAMPLES = """\
+examples:
+  lyra-opt generate reclaim --family messy-dist --servers 100 --reclaim 30 --out instances
+  lyra-opt solve instances/*.json --solver lyra-greedy --solver cpsat-strengthened
+  lyra-opt solve instances/*.json --solver peeling --certify --json
+  lyra-opt study experiments/studies/reclaim-gap.toml --out results/reclaim-gap
+
+"lyra-opt COMMAND --help" explains a command.
+Exit code: 0; 1 if a check or a solver failed; 2 for bad input or usage.
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = OneLineParser(
+        prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=HelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"lyra-opt {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    solve.add_parser(subparsers)
+    verify.add_parser(subparsers)
+    instances.command.add_parser(subparsers)
+    solvers.add_parser(subparsers)
+    experiments.command.add_parsers(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    arguments = make_parser().parse_args(argv)
+    try:
+        exit_code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("lyra-opt: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read our output has stopped, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

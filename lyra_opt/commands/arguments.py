@@ -1,0 +1,52 @@
+"""What the sub-commands share: one-line errors and the types of their arguments."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that reports bad usage in one line and exits with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error without the usage text; ``--help`` has that."""
+        self.exit(2, f"lyra-opt: error: {message} (see {self.prog} --help)\n")
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keep the line breaks of descriptions and examples."""
+
+
+def integer_from(minimum: int) -> Callable[[str], int]:
+    """Return an argument type: an integer of at least `minimum`, in plain digits."""
+
+    def parse(text: str) -> int:
+        plain = text.isascii() and text.removeprefix("-").isdigit()
+        if not plain or len(text) > 20 or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r}: must be an integer of at least {minimum}")
+        return int(text)
+
+    return parse
+
+
+def seconds(text: str) -> float:
+    """Argument type: a finite number of seconds above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of seconds above 0")
+    return value
+
+
+def plain_text(text: str) -> str:
+    """Argument type: text that is not empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text

@@ -1,0 +1,181 @@
+"""``lyra-opt solve``: run solvers on instance files and check what they claim."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text, seconds
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from lyra_opt.loading import LoadedInstance
+    from lyra_opt.solver import Solver
+    from lyra_opt.solving import Answer
+
+EXAMPLES = """\
+examples:
+  lyra-opt solve fleet.json
+      the default solver of the problem
+  lyra-opt solve fleet.json --solver lyra-greedy --solver cpsat-strengthened --time-limit 10
+      a heuristic and an exact solver side by side
+  lyra-opt solve *.json --solver peeling --certify --json > answers.json
+      a heuristic with a proved bound on many files, for a program to read
+
+Every answer is recomputed from the instance; a solver whose claim differs is reported as an
+error. Status "optimal" means proved. Exit code: 0, or 1 if a solver failed, or 2 for bad input.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "solve",
+        help="solve instance files",
+        description="Solve instance files with one or more solvers and check the answers.",
+        epilog=EXAMPLES,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="instance file, JSON, plain or gzip"
+    )
+    parser.add_argument(
+        "--solver",
+        action="append",
+        metavar="NAME",
+        dest="solvers",
+        help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
+        "(default for reclaim: lyra-greedy)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        metavar="S",
+        dest="time_limit_s",
+        help="seconds for each run (default: no limit)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=integer_from(0),
+        default=0,
+        metavar="N",
+        help="seed of random choices (default: 0)",
+    )
+    parser.add_argument(
+        "--certify", action="store_true", help="add a proved bound to every answer, heuristics too"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="write one JSON array to stdout, an object an answer"
+    )
+    parser.add_argument(
+        "--out",
+        type=plain_text,
+        metavar="FILE",
+        help="write the best solution found to a solution file (with one instance file only)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.errors import UserError
+    from lyra_opt.loading import load_instance, save_solution
+    from lyra_opt.result import Limits, Status
+    from lyra_opt.solving import solve_and_check
+
+    if arguments.out is not None:
+        if len(arguments.files) > 1:
+            raise UserError("--out takes the solution of one instance file, not of several")
+        if not Path(arguments.out).absolute().parent.is_dir():
+            raise UserError(f"--out {arguments.out}: the folder does not exist")
+    # Everything is read and validated before the first solve, so that no run is in vain.
+    loaded = [load_instance(file) for file in arguments.files]
+    runs = [
+        (entry, solver) for entry in loaded for solver in _solvers(entry, arguments.solvers or [])
+    ]
+    answers = []
+    with stdout_kept_clean():
+        for entry, solver in runs:
+            answer = solve_and_check(
+                entry.problem,
+                entry.instance,
+                solver,
+                limits=Limits(time_s=arguments.time_limit_s),
+                seed=arguments.seed,
+                certify=arguments.certify,
+            )
+            answers.append((entry.file, answer))
+    if arguments.json:
+        print_json([answer.as_json_object(file) for file, answer in answers])
+    else:
+        _print_answers(answers)
+    if arguments.out is not None:
+        best = _best(answers)
+        if best is None or best.objective is None:
+            print(f"--out {arguments.out}: no solution was found, nothing written", file=sys.stderr)
+        else:
+            save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
+    return 1 if any(answer.status is Status.ERROR for _, answer in answers) else 0
+
+
+def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
+    from lyra_opt.solver import find_solver
+
+    problem = entry.problem
+    return [find_solver(problem.name, name) for name in names or [problem.default_solver]]
+
+
+def _best(answers: Sequence[tuple[str, Answer]]) -> Answer | None:
+    """Return the best answer that holds a solution, the first of equals; None if none does."""
+    solved = [answer for _, answer in answers if answer.objective is not None]
+    sign = 1 if solved and solved[0].problem.sense == "min" else -1
+    return min(solved, key=lambda answer: sign * (answer.objective or 0), default=None)
+
+
+def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
+    from lyra_opt.commands.output import print_table, show_list, show_seconds
+
+    keys = list(dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys))
+    rows: list[list[str]] = []
+    details: list[str] = []
+    for file, answer in answers:
+        record = answer.as_json_object(file)
+        status = str(answer.status) + (f" ({answer.stopped_by})" if answer.stopped_by else "")
+        rows.append(
+            [
+                file,
+                answer.solver,
+                status,
+                *(_cell(record[key]) for key in ("objective", "dual_bound")),
+                "" if answer.gap is None else f"{100 * answer.gap:.2f} %",
+                *(_cell(record.get(key)) for key in keys),
+                show_seconds(answer.wall_time_s),
+            ]
+        )
+        named = f"{file}, {answer.solver}" if len(answers) > 1 else answer.solver
+        lists = [
+            f"{_words(key)} {show_list([str(value) for value in record[key]])}"
+            for key in keys
+            if isinstance(record.get(key), list)
+        ]
+        texts = (answer.message, "; ".join(lists))
+        details.extend(f"{named}: {text}" for text in texts if text)
+    columns = ["file", "solver", "status", "objective", "dual bound", "gap"]
+    print_table([*columns, *map(_words, keys), "time"], rows, right=3)
+    for line in details:
+        print(line)
+
+
+def _cell(value: object) -> str:
+    """Return a value for a table; of a list, how many entries it has."""
+    if value is None:
+        return ""
+    return str(len(value)) if isinstance(value, list) else str(value)
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ").replace("gpus", "GPUs")

@@ -1,0 +1,58 @@
+"""``lyra-opt verify``: check a solution, and what is claimed of it, against its instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import HelpFormatter
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  lyra-opt solve fleet.json --out solution.json && lyra-opt verify fleet.json solution.json
+  lyra-opt solve fleet.json --json > answer.json && lyra-opt verify fleet.json answer.json --json
+
+Exit code: 0 for a valid solution whose claims are right, 1 for another, 2 for bad input.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="check a solution against its instance",
+        description="Recompute what a solution costs and compare every claim made of it.",
+        epilog=EXAMPLES,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("instance", metavar="INSTANCE", help="instance file")
+    parser.add_argument(
+        "solution", metavar="SOLUTION", help="solution file, or one object of solve --json"
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from lyra_opt.commands.output import print_json, show_list
+    from lyra_opt.loading import load_instance, load_solution
+    from lyra_opt.verifying import verify
+
+    loaded = load_instance(arguments.instance)
+    solution, claims = load_solution(arguments.solution, loaded.problem)
+    verification = verify(loaded.problem, loaded.instance, solution, claims)
+    if arguments.json:
+        print_json(verification.as_json_object())
+    else:
+        print("valid" if verification.valid else "invalid")
+        for violation in verification.violations:
+            print(f"  {violation}")
+        if verification.objective is not None:
+            print(f"objective: {verification.objective}")
+            for key, value in verification.measures.items():
+                shown = show_list(value) if isinstance(value, list) else value
+                print(f"{key.replace('_', ' ').replace('gpus', 'GPUs')}: {shown}")
+    return 0 if verification.valid else 1

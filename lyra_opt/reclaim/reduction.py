@@ -1,0 +1,256 @@
+"""Make a reclaim instance smaller without changing its optimum, for either semantics.
+
+All steps speak of the threshold form: job j is preempted when the chosen servers hold more than
+``slack[j]`` of its workers (rigid: of the servers that host its base workers). `reduce_instance`
+leaves the cost of *every* choice of servers as it was, so it serves every N_R and every
+algorithm. Dominance between servers stands apart in `dominance_pairs`, because it excludes
+choices, though never all of the best.
+
+The proofs in full: ``formulations/reclaim/README.md``, section 4.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.reclaim.incidence import Incidence
+from lyra_opt.reclaim.instance import ReclaimSolution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lyra_opt.reclaim.incidence import IntArray
+    from lyra_opt.reclaim.instance import ReclaimInstance
+
+    Row = dict[int, int]
+
+LARGEST_INT64_WEIGHT = 2**62  # total weight from which on sums of weights leave int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedReclaim:
+    """Choose `reclaim_servers` servers, at least sum of their costs and of preempted weights.
+
+    Parameters
+    ----------
+    servers
+        Shape (n,): file position of each server on loan, in file order. Everything else here
+        numbers servers by their place in this array.
+    reclaim_servers
+        N_R: how many servers to choose.
+    server_cost
+        Shape (n,): weight of the jobs that choosing this one server preempts and that no other
+        server on loan touches.
+    losses
+        The remaining jobs by server, each on at least two servers, values from 1 to
+        ``slack[j] + 1``. Job j is preempted when more than ``slack[j]`` of it are chosen.
+    slack
+        Shape (jobs,): 0 for every job of a rigid instance.
+    weight
+        Shape (jobs,): at least 1.
+
+    Notes
+    -----
+    Arrays hold int64; `server_cost` and `weight` hold Python integers (dtype object) if the
+    instance's total weight is 2**62 or more, so that no sum of weights can overflow.
+    """
+
+    servers: IntArray
+    reclaim_servers: int
+    server_cost: IntArray
+    losses: Incidence
+    slack: IntArray
+    weight: IntArray
+
+    def solution(self, instance: ReclaimInstance, chosen: Iterable[int]) -> ReclaimSolution:
+        """Return the solution of `instance` that chooses the servers at the places `chosen`."""
+        return ReclaimSolution.of_positions(
+            instance, [int(self.servers[place]) for place in chosen]
+        )
+
+
+def reduce_instance(instance: ReclaimInstance) -> ReducedReclaim:
+    """Apply every reduction that keeps the cost of each choice of servers.
+
+    In this order:
+
+    Servers that are not on loan
+        are dropped. They cannot be chosen, and what they hold is already part of the slack.
+    Counts
+        are capped at ``slack + 1``. A capped count passes the threshold alone, before and after;
+        a set without one has the same sum as before.
+    Jobs
+        of weight 0 are dropped, since they cost nothing, and so are those with at most ``slack``
+        losses on all servers on loan together, since nothing preempts them.
+    Folding
+        A job left that only one server on loan touches is preempted exactly when that server is
+        chosen: its weight becomes part of the server's cost.
+    Merging
+        Jobs with equal capped counts on every server on loan and equal slack are preempted by
+        the same choices: one stands for all, with the sum of their weights. (Equal spans are
+        enough in the rigid case only.)
+
+    Time O(entries log entries).
+    """
+    index = instance.index
+    losses, slack = index.losses, index.slack
+    span = losses.span()
+    place = np.searchsorted(index.on_loan, losses.job_servers)
+    capped = np.minimum(losses.job_counts, np.repeat(slack, span) + 1)
+    all_losses = np.diff(np.concatenate(([0], np.cumsum(capped)))[losses.job_start])
+    endangered = (index.weight > 0) & (all_losses > slack)
+
+    dtype = np.int64 if instance.total_weight < LARGEST_INT64_WEIGHT else object
+    server_cost = np.zeros(len(index.on_loan), dtype=dtype)
+    folded = np.flatnonzero(endangered & (span == 1))
+    np.add.at(server_cost, place[losses.job_start[folded]], index.weight[folded].astype(dtype))
+
+    shared = np.flatnonzero(endangered & (span > 1))
+    kept, weight = _merge_equal_jobs(instance, shared, np.column_stack((place, capped)))
+    in_kept = np.repeat(np.isin(np.arange(losses.jobs), kept), span)
+    rows = np.repeat(np.arange(len(kept)), span[kept])
+    return ReducedReclaim(
+        servers=index.on_loan,
+        reclaim_servers=instance.reclaim_servers,
+        server_cost=server_cost,
+        losses=Incidence.of_entries(
+            len(kept),
+            len(index.on_loan),
+            zip(rows.tolist(), place[in_kept].tolist(), capped[in_kept].tolist(), strict=True),
+        ),
+        slack=slack[kept],
+        weight=np.array(weight, dtype=dtype),
+    )
+
+
+def _merge_equal_jobs(
+    instance: ReclaimInstance, jobs: IntArray, entries: IntArray
+) -> tuple[IntArray, list[int]]:
+    """Return the first job of each class of equal ones, in file order, and the class's weight.
+
+    Parameters
+    ----------
+    entries
+        Shape (entries of the instance, 2): place of the server and capped count, by job.
+    """
+    index = instance.index
+    entry_bytes = entries.tobytes()
+    starts = (index.losses.job_start * (entries.itemsize * 2)).tolist()
+    slack, weight = index.slack.tolist(), index.weight.tolist()
+    class_of: dict[tuple[int, bytes], int] = {}
+    first: list[int] = []
+    class_weight: list[int] = []
+    for job in jobs.tolist():
+        key = slack[job], entry_bytes[starts[job] : starts[job + 1]]
+        known = class_of.setdefault(key, len(first))
+        if known == len(first):
+            first.append(job)
+            class_weight.append(0)
+        class_weight[known] += weight[job]
+    return np.array(first, dtype=np.int64), class_weight
+
+
+def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
+    """Return pairs (s, t) of places such that some best choice takes s whenever it takes t.
+
+    Server s dominates t if it hosts no more workers of any job of the reduced instance and costs
+    no more; of two servers equal in both, the one that comes first in the file dominates. So
+    the relation is a strict partial order, and one best choice respects all of it at once: see
+    `respect_dominance` for the proof. Both implications between equal servers together would
+    force them to be chosen both or neither, which may exclude every best choice.
+
+    Returned is the transitive reduction, the fewest pairs that imply all others, ordered by t.
+
+    Notes
+    -----
+    Servers with equal rows form a chain by (cost, place). Into a chain, links come only from the
+    last member cheap enough of each chain with a smaller row. The chains with a smaller row are
+    found through the row's job on the fewest chains. On fleets where servers host at most g jobs
+    and each has one on at most d chains, time is O(n log n + n d g): near-linear, also where
+    thousands of servers host no shared job and form one chain.
+    """
+    chains = _chains_of_equal_rows(reduced)
+    rows = [row for row, _ in chains]
+    members = [chain for _, chain in chains]
+    cost = reduced.server_cost.tolist()
+    costs = [[cost[place] for place in chain] for chain in members]
+    smaller = _smaller_rows(rows)
+    size = [sum(row.values()) for row in rows]
+    pairs: list[tuple[int, int]] = []
+    for chain, places in enumerate(members):
+        # The larger a row, the closer to t in the order; a dominated row is strictly smaller.
+        nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
+        for rank, t in enumerate(places):
+            covers = [(chain, places[rank - 1])] if rank else []
+            for other in nearest_first:
+                cheap_enough = bisect_right(costs[other], cost[t])
+                if not cheap_enough:
+                    continue
+                s = members[other][cheap_enough - 1]
+                if not any(other in smaller[c] and cost[s] <= cost[u] for c, u in covers):
+                    covers.append((other, s))
+            pairs.extend((s, t) for _, s in covers)
+    return sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+
+
+def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]]:
+    """Return each distinct row, as counts by job, with its servers by (cost, place)."""
+    chains: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for place in range(len(reduced.servers)):
+        chains.setdefault(tuple(reduced.losses.column(place)), []).append(place)
+    cost = reduced.server_cost.tolist()
+    return [
+        (dict(row), sorted(chain, key=lambda place: (cost[place], place)))
+        for row, chain in chains.items()
+    ]
+
+
+def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
+    """Return for each row the other rows that are nowhere larger; the rows are distinct."""
+    hosts: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        for job in row:
+            hosts.setdefault(job, []).append(number)
+    smaller: list[set[int]] = [set() for _ in rows]
+    for number, row in enumerate(rows):
+        rarest = min((hosts[job] for job in row), key=len, default=range(len(rows)))
+        for other in rarest:
+            larger = rows[other]
+            if other != number and all(larger.get(job, 0) >= row[job] for job in row):
+                smaller[other].add(number)
+    return smaller
+
+
+def respect_dominance(pairs: Iterable[tuple[int, int]], chosen: Iterable[int]) -> list[int]:
+    """Return a choice of as many places that costs no more and takes s with t for each pair.
+
+    Each chosen server, dominating ones first, moves up to a dominating server that is not taken
+    as long as there is one. So the servers taken always include all that dominate them, and
+    every server is replaced by itself or by one that dominates it: no job loses more workers
+    than before, and the costs do not rise. (Hence some best choice respects all pairs.)
+
+    Time O(pairs + chosen * longest chain).
+    """
+    dominators: dict[int, list[int]] = {place: [] for place in chosen}
+    before = set(dominators)
+    for s, t in pairs:
+        dominators.setdefault(t, []).append(s)
+    taken: set[int] = set()
+    for place in TopologicalSorter(dominators).static_order():
+        if place in before:
+            taken.add(_highest_free(place, dominators, taken))
+    return sorted(taken)
+
+
+def _highest_free(place: int, dominators: dict[int, list[int]], taken: set[int]) -> int:
+    """Climb from `place` through places that are not taken until all that dominate are."""
+    while True:
+        above = next((s for s in dominators.get(place, ()) if s not in taken), None)
+        if above is None:
+            return place
+        place = above

@@ -1,0 +1,87 @@
+"""Check a solution, and every claim made of it, against its instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.errors import show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.problem import Problem
+    from lyra_opt.result import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What `verify` found: the violations, and what the checker computes for a valid choice."""
+
+    violations: tuple[str, ...]
+    objective: Number | None
+    measures: Mapping[str, Any]
+
+    @property
+    def valid(self) -> bool:
+        """Whether the solution is valid and every claim of it is right."""
+        return not self.violations
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object of ``verify --json``."""
+        return {
+            "valid": self.valid,
+            "violations": list(self.violations),
+            "objective": self.objective,
+            **self.measures,
+        }
+
+
+def verify(
+    problem: Problem, instance: Any, solution: Any, claims: Mapping[str, Any]
+) -> Verification:
+    """Check `solution` (None: there is none) and the `claims` made of it.
+
+    Parameters
+    ----------
+    claims
+        ``instance`` (its name) and any of ``objective`` and the problem's measures.
+    """
+    violations = []
+    if claims.get("instance") != instance.name:
+        violations.append(
+            f"the solution is for the instance {show_value(claims.get('instance'))}, "
+            f"not for {show_value(instance.name)}"
+        )
+    if solution is None:
+        violations.append("there is no solution")
+        return Verification(
+            violations=tuple(violations),
+            objective=None,
+            measures=dict.fromkeys(problem.measure_keys),
+        )
+    report = problem.check(instance, solution)
+    violations.extend(report.violations)
+    if report.objective is not None:
+        found = {"objective": report.objective, **report.measures()}
+        violations.extend(
+            f"{key} is claimed to be {_show(claims[key])}, but is {_show(found[key])}"
+            for key in found
+            if key in claims and not _agree(claims[key], found[key])
+        )
+    return Verification(
+        violations=tuple(violations), objective=report.objective, measures=report.measures()
+    )
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value[:20]))}{', ...' if len(value) > 20 else ''}]"
+    return show_value(value)
+
+
+def _agree(claimed: Any, found: Any) -> bool:
+    """Whether a claim is right; the order of names in a list is nothing that is claimed."""
+    if isinstance(claimed, list) and isinstance(found, list):
+        return sorted(map(str, claimed)) == sorted(map(str, found))
+    return bool(claimed == found)

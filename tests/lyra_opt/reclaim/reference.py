@@ -1,0 +1,91 @@
+"""Slow and plain versions of the rules, on records and fractions, to hold the kernels against."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from lyra_opt.reclaim import ReclaimSolution, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lyra_opt.reclaim import Job, ReclaimInstance
+
+
+def all_choices(instance: ReclaimInstance) -> Iterator[ReclaimSolution]:
+    """Yield every valid solution."""
+    on_loan = [server.id for server in instance.servers if server.on_loan]
+    for servers in combinations(on_loan, instance.reclaim_servers):
+        yield ReclaimSolution(servers)
+
+
+def optimum(instance: ReclaimInstance) -> int:
+    """Return the least weight of preempted jobs, by looking at every choice."""
+    return min(objective(instance, solution) for solution in all_choices(instance))
+
+
+def objective(instance: ReclaimInstance, solution: ReclaimSolution) -> int:
+    """Return the checker's objective of a valid solution."""
+    report = check(instance, solution)
+    assert report.objective is not None, report.violations
+    return report.objective
+
+
+def greedy(
+    instance: ReclaimInstance, key: Callable[[str, set[str]], tuple[Fraction | int, ...]]
+) -> list[str]:
+    """Take the free server of least key, computed anew from (server, those taken) each time."""
+    taken: list[str] = []
+    for _ in range(instance.reclaim_servers):
+        free = [server.id for server in instance.servers if server.on_loan]
+        taken.append(min((s for s in free if s not in taken), key=lambda s: key(s, set(taken))))
+    return taken
+
+
+def servers_of(job: Job, *, base_only: bool) -> set[str]:
+    """Return the servers that host a (base) worker of the job."""
+    return {group.server for group in job.workers if group.base or not base_only}
+
+
+def living_jobs(instance: ReclaimInstance, server: str, taken: set[str]) -> list[Job]:
+    """Return the jobs with a base worker on `server` and none on a taken server."""
+    return [
+        job
+        for job in instance.jobs
+        if server in servers_of(job, base_only=True) and not servers_of(job, base_only=True) & taken
+    ]
+
+
+def gpus_elsewhere(jobs: Iterable[Job], server: str, taken: set[str]) -> int:
+    """Return the GPUs of all workers of `jobs` on other servers that are not taken."""
+    return sum(
+        group.workers * job.gpus_per_worker
+        for job in jobs
+        for group in job.workers
+        if group.server != server and group.server not in taken
+    )
+
+
+def lyra_cost(instance: ReclaimInstance, server: str, taken: set[str]) -> Fraction:
+    """Return Lyra's server preemption cost: the sum of w_j / |S_j| over living jobs."""
+    return sum(
+        (
+            Fraction(job.weight, len(servers_of(job, base_only=True)))
+            for job in living_jobs(instance, server, taken)
+        ),
+        Fraction(0),
+    )
+
+
+def slack_left(job: Job, taken: set[str]) -> int:
+    """Return how many more workers the job can lose."""
+    lost = sum(group.workers for group in job.workers if group.server in taken)
+    return job.total_workers - job.min_workers - lost
+
+
+def price_of_slack(job: Job, server: str, taken: set[str], unit: int) -> int:
+    """Return w_j * (workers lost) / (slack left + 1) in multiples of 1 / unit, rounded down."""
+    lost = sum(group.workers for group in job.workers if group.server == server)
+    return job.weight * lost * unit // (slack_left(job, taken) + 1)

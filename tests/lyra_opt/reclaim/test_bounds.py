@@ -1,0 +1,222 @@
+"""The bounds never cross the optimum, and are as strong as the linear relaxation."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from lyra_opt import kernels
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim.bounds import (
+    PriceCertificate,
+    interchangeable_bound,
+    lower_bound,
+    rigid_bound,
+)
+from lyra_opt.reclaim.heuristic import preempted_weight
+from lyra_opt.testing import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
+
+
+def relaxation_value(instance: ReclaimInstance) -> float:
+    """Return the value of the linear relaxation, built row by row from the instance's records."""
+    names = [server.id for server in instance.servers]
+    servers, jobs = len(names), len(instance.jobs)
+    rows, limits = [], []
+    for j, job in enumerate(instance.jobs):
+        rigid = instance.semantics == "rigid"
+        on_loan = {server.id for server in instance.servers if server.on_loan}
+        losses = {
+            group.server: 1 if rigid else group.workers
+            for group in job.workers
+            if group.server in on_loan and (group.base or not rigid)
+        }
+        slack = 0 if rigid else job.total_workers - job.min_workers
+        capped = {server: min(count, slack + 1) for server, count in losses.items()}
+        row = np.zeros(servers + jobs)
+        for server, count in capped.items():
+            row[names.index(server)] = count
+            if count > slack:
+                implied = np.zeros(servers + jobs)
+                implied[names.index(server)], implied[servers + j] = 1, -1
+                rows.append(implied)
+                limits.append(0)
+        row[servers + j] = -max(0, sum(capped.values()) - slack)
+        rows.append(row)
+        limits.append(slack)
+    free = [float(server.on_loan) for server in instance.servers]
+    result = linprog(
+        [0.0] * servers + [job.weight for job in instance.jobs],
+        A_ub=np.array(rows) if rows else None,
+        b_ub=limits or None,
+        A_eq=[free + [0.0] * jobs],
+        b_eq=[instance.reclaim_servers],
+        bounds=[(0, limit) for limit in free] + [(0, 1)] * jobs,
+    )
+    assert result.status == 0, result.message
+    return float(result.fun)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rigid_bound_equals_the_linear_relaxation(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parametric minimum cut and an LP solver agree; rounded up, so does the certificate."""
+    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
+
+    @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
+    def agree(instance: ReclaimInstance) -> None:
+        bound = rigid_bound(instance)
+        value = relaxation_value(instance)
+        assert math.ceil(value - TOLERANCE) <= bound.bound <= math.ceil(value + TOLERANCE)
+        segment = len(bound.upper_servers) - len(bound.lower_servers)
+        rise = bound.upper_weight - bound.lower_weight
+        past = instance.reclaim_servers - len(bound.lower_servers)
+        on_segment = bound.lower_weight + (Fraction(rise, segment) * past if segment else 0)
+        assert abs(float(on_segment) - value) <= TOLERANCE * max(1, value)
+
+    agree()
+
+
+@given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))
+@settings(max_examples=60)
+def test_interchangeable_bound_equals_the_linear_relaxation(instance: ReclaimInstance) -> None:
+    """Safe rounding costs nothing that the rounding up to an integer does not give back."""
+    value = relaxation_value(instance)
+    bound = interchangeable_bound(instance)
+    assert math.ceil(value - 1e-4) <= bound <= math.ceil(value + TOLERANCE)
+
+
+@given(reclaim_instances(max_servers=8))
+def test_bound_never_crosses_the_optimum(instance: ReclaimInstance) -> None:
+    """In both semantics, with servers off loan and jobs of any weight."""
+    assert 0 <= lower_bound(instance) <= reference.optimum(instance)
+
+
+@given(reclaim_instances(max_servers=6, max_jobs=5), st.data())
+def test_any_multipliers_give_a_valid_bound(instance: ReclaimInstance, data: st.DataObject) -> None:
+    """The proof does not rest on where the multipliers come from: nonsense is safe too."""
+    index = instance.index
+    multipliers = st.integers(0, 30)
+    row = data.draw(st.lists(multipliers, min_size=index.losses.jobs, max_size=index.losses.jobs))
+    size = index.losses.entries
+    entry = data.draw(st.lists(multipliers, min_size=size, max_size=size))
+    certificate = PriceCertificate(
+        denominator=data.draw(st.integers(1, 10)),
+        row_multipliers=np.array(row, dtype=np.int64),
+        entry_multipliers=np.array(entry, dtype=np.int64),
+    )
+    assert certificate.bound(index, instance.reclaim_servers) <= reference.optimum(instance)
+
+
+def test_a_negative_multiplier_proves_nothing(figure_5: ReclaimInstance) -> None:
+    """Refused, because the weighted rows would point the wrong way."""
+    index = figure_5.index
+    certificate = PriceCertificate(
+        denominator=1,
+        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
+        entry_multipliers=np.full(index.losses.entries, -1),
+    )
+    with pytest.raises(ValueError, match="negative"):
+        certificate.bound(index, 2)
+
+
+@given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
+def test_ends_of_the_segment_are_optimal_for_their_size(instance: ReclaimInstance) -> None:
+    """Breakpoints of the envelope are values of best sets."""
+    bound = rigid_bound(instance)
+    index = instance.index
+    for servers, weight in (
+        (bound.lower_servers, bound.lower_weight),
+        (bound.upper_servers, bound.upper_weight),
+    ):
+        assert preempted_weight(index, servers) == weight
+        best = min(
+            preempted_weight(index, choice)
+            for choice in combinations(index.on_loan.tolist(), len(servers))
+        )
+        assert weight == best
+    assert len(bound.lower_servers) <= instance.reclaim_servers <= len(bound.upper_servers)
+
+
+@given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
+@settings(max_examples=50)
+def test_huge_weights_do_not_overflow(instance: ReclaimInstance, factor: int) -> None:
+    """Bound and optimum scale together, far beyond 64 bits in the products."""
+    scaled = _scaled(instance, factor)
+    unscaled, bound = rigid_bound(instance), rigid_bound(scaled)
+    value = Fraction(bound.bound, factor)
+    assert unscaled.bound - 1 < value <= unscaled.bound
+    assert bound.bound <= factor * reference.optimum(instance)
+
+
+@given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
+@settings(max_examples=30)
+def test_huge_weights_do_not_overflow_interchangeable(instance: ReclaimInstance) -> None:
+    """The rounding of multipliers is relative to the weights."""
+    factor = 2**45
+    bound = interchangeable_bound(_scaled(instance, factor))
+    assert bound <= factor * reference.optimum(instance)
+    assume(instance.total_weight > 0)
+    assert bound >= factor * (relaxation_value(instance) - 1e-3)
+
+
+def _scaled(instance: ReclaimInstance, factor: int) -> ReclaimInstance:
+    jobs = tuple(
+        Job(
+            id=job.id,
+            workers=job.workers,
+            weight=factor * job.weight,
+            gpus_per_worker=job.gpus_per_worker,
+            min_workers=job.min_workers,
+        )
+        for job in instance.jobs
+    )
+    return ReclaimInstance(
+        name=instance.name,
+        semantics=instance.semantics,
+        reclaim_servers=instance.reclaim_servers,
+        servers=instance.servers,
+        jobs=jobs,
+    )
+
+
+def test_lyras_costs_are_one_certificate(figure_5: ReclaimInstance) -> None:
+    """Equal shares are feasible multipliers; the cut finds better ones where there are any."""
+    index = figure_5.index
+    span = index.losses.span()
+    shares = 2 // span[index.losses.server_jobs]
+    equal = PriceCertificate(
+        denominator=2,
+        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
+        entry_multipliers=shares.astype(np.int64),
+    )
+    for reclaim_servers, bound in enumerate([0, 1, 1, 2, 2, 3, 4]):
+        assert equal.bound(index, reclaim_servers) == bound
+
+
+def test_a_job_that_no_server_can_preempt_costs_nothing() -> None:
+    """Off-loan workers alone keep it alive."""
+    instance = ReclaimInstance(
+        name="safe",
+        semantics="interchangeable",
+        reclaim_servers=1,
+        servers=(Server(id="a", gpus=1), Server(id="b", gpus=1, on_loan=False)),
+        jobs=(
+            Job(
+                id="j",
+                min_workers=1,
+                workers=(WorkerGroup(server="a", base=1), WorkerGroup(server="b", base=1)),
+            ),
+        ),
+    )
+    assert interchangeable_bound(instance) == 0
