@@ -10,7 +10,7 @@ from lyra_opt.result import Limits, Number, SolveResult, Status, StoppedBy, rela
 from lyra_opt.seeding import generator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.problem import Problem
     from lyra_opt.solver import Solver
@@ -163,6 +163,48 @@ def solve_and_check(
     except RefutedClaimError as error:
         return Answer(**base, status=Status.ERROR, message=str(error))
     return Answer(**base, **checked)
+
+
+def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
+    """Hold the answers of several solvers to one instance against each other.
+
+    Returns the same answers, except that one whose dual bound lies beyond another's valid
+    solution becomes an error that names both numbers.
+    """
+    solved = [answer for answer in answers if answer.objective is not None]
+    if not solved:
+        return list(answers)
+    minimise = answers[0].problem.sense == "min"
+    best = (min if minimise else max)(solved, key=lambda answer: answer.objective or 0)
+    checked = []
+    for answer in answers:
+        bound, objective = answer.dual_bound, best.objective
+        if bound is None or objective is None or same_value(bound, objective):
+            checked.append(answer)
+        elif (bound > objective) == minimise:
+            message = (
+                f"the dual bound {bound} contradicts the valid solution of objective "
+                f"{objective} that {best.solver} found"
+            )
+            checked.append(_as_error(answer, message))
+        else:
+            checked.append(answer)
+    return checked
+
+
+def _as_error(answer: Answer, message: str) -> Answer:
+    """Return the answer as an error: what was run stays, what was claimed goes."""
+    return Answer(
+        problem=answer.problem,
+        instance=answer.instance,
+        solver=answer.solver,
+        seed=answer.seed,
+        status=Status.ERROR,
+        stopped_by=answer.stopped_by,
+        wall_time_s=answer.wall_time_s,
+        counters=answer.counters,
+        message=message,
+    )
 
 
 def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:

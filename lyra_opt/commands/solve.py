@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.errors import UserError
     from lyra_opt.loading import load_instance, save_solution
     from lyra_opt.result import Limits, Status
-    from lyra_opt.solving import solve_and_check
+    from lyra_opt.solving import refute_bounds, solve_and_check
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -94,21 +94,22 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"--out {arguments.out}: the folder does not exist")
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
-    runs = [
-        (entry, solver) for entry in loaded for solver in _solvers(entry, arguments.solvers or [])
-    ]
-    answers = []
+    runs = [(entry, _solvers(entry, arguments.solvers or [])) for entry in loaded]
+    answers: list[tuple[str, Answer]] = []
     with stdout_kept_clean():
-        for entry, solver in runs:
-            answer = solve_and_check(
-                entry.problem,
-                entry.instance,
-                solver,
-                limits=Limits(time_s=arguments.time_limit_s),
-                seed=arguments.seed,
-                certify=arguments.certify,
-            )
-            answers.append((entry.file, answer))
+        for entry, solvers in runs:
+            of_file = [
+                solve_and_check(
+                    entry.problem,
+                    entry.instance,
+                    solver,
+                    limits=Limits(time_s=arguments.time_limit_s),
+                    seed=arguments.seed,
+                    certify=arguments.certify,
+                )
+                for solver in solvers
+            ]
+            answers.extend((entry.file, answer) for answer in refute_bounds(of_file))
     if arguments.json:
         print_json([answer.as_json_object(file) for file, answer in answers])
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +70,20 @@ class LyraGreedy(ReclaimHeuristic):
         """Return the servers in the order in which the rule takes them."""
         span = instance.index.base.span().tolist()
         return take_servers_by_share(instance, span, self.tie_rule)
+
+
+def server_preemption_costs(instance: ReclaimInstance) -> list[Fraction]:
+    """Return Lyra's cost of each server before any is taken, in file order.
+
+    The sum of w_j / |S_j| over the jobs with a base worker on the server; Lyra (EuroSys 2023),
+    section 4, Table 1.
+    """
+    base = instance.index.base
+    span, weight = base.span().tolist(), instance.index.weight.tolist()
+    return [
+        sum((Fraction(weight[job], span[job]) for job, _ in base.column(server)), Fraction(0))
+        for server in range(base.servers)
+    ]
 
 
 def take_servers_by_share(

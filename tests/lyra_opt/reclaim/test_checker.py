@@ -1,0 +1,146 @@
+"""The checker against hand-worked cases: it is what every solver is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from lyra_opt.reclaim import (
+    Job,
+    ReclaimInstance,
+    ReclaimSolution,
+    Semantics,
+    Server,
+    WorkerGroup,
+    check,
+)
+from lyra_opt.reclaim.heuristic import preempted_weight
+from lyra_opt.testing import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+
+@pytest.fixture
+def mixed() -> ReclaimInstance:
+    """Three servers on loan and one not, with flexible workers, weights and wide workers."""
+    return ReclaimInstance(
+        name="mixed",
+        semantics=Semantics.RIGID,
+        reclaim_servers=1,
+        servers=(
+            Server(id="a", gpus=8),
+            Server(id="b", gpus=8),
+            Server(id="c", gpus=8),
+            Server(id="t", gpus=8, on_loan=False),
+        ),
+        jobs=(
+            Job(
+                id="elastic",
+                weight=5,
+                gpus_per_worker=2,
+                workers=(WorkerGroup(server="a", flexible=2), WorkerGroup(server="t", base=3)),
+            ),
+            Job(
+                id="wide",
+                weight=3,
+                workers=(
+                    WorkerGroup(server="a", base=1, flexible=1),
+                    WorkerGroup(server="b", base=2),
+                ),
+            ),
+            Job(id="local", weight=0, workers=(WorkerGroup(server="c", base=8),)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "objective", "preempted", "collateral_gpus", "scaled_in_workers"),
+    [
+        ("a", 3, ("wide",), 2, 2),  # elastic scales in, wide loses a base worker
+        ("b", 3, ("wide",), 2, 0),
+        ("c", 0, ("local",), 0, 0),  # preempted, though it weighs nothing
+    ],
+)
+def test_rigid(
+    mixed: ReclaimInstance,
+    server: str,
+    objective: int,
+    preempted: tuple[str, ...],
+    collateral_gpus: int,
+    scaled_in_workers: int,
+) -> None:
+    """A base worker touched preempts; flexible workers are scaled in."""
+    report = check(mixed, ReclaimSolution((server,)))
+    assert report.violations == ()
+    assert (report.objective, report.preempted_jobs) == (objective, preempted)
+    assert report.collateral_gpus == collateral_gpus
+    assert report.scaled_in_workers == scaled_in_workers
+
+
+@pytest.mark.parametrize(
+    ("servers", "objective", "preempted", "collateral_gpus", "scaled_in_workers"),
+    [
+        (("a",), 3, ("wide",), 2, 2),  # wide: 2 of 4 remain, needs 3; elastic: 3 remain, needs 3
+        (("b",), 3, ("wide",), 2, 0),
+        (("a", "c"), 3, ("wide", "local"), 2, 2),
+    ],
+)
+def test_interchangeable(
+    mixed: ReclaimInstance,
+    servers: tuple[str, ...],
+    objective: int,
+    preempted: tuple[str, ...],
+    collateral_gpus: int,
+    scaled_in_workers: int,
+) -> None:
+    """All workers count alike, those off loan too; min_workers must remain."""
+    instance = replace(mixed, semantics=Semantics.INTERCHANGEABLE, reclaim_servers=len(servers))
+    report = check(instance, ReclaimSolution(servers))
+    assert (report.objective, report.preempted_jobs) == (objective, preempted)
+    assert report.collateral_gpus == collateral_gpus
+    assert report.scaled_in_workers == scaled_in_workers
+
+
+def test_a_job_that_needs_no_worker_is_never_preempted(mixed: ReclaimInstance) -> None:
+    """min_workers 0: it loses all its workers and survives."""
+    instance = replace(
+        mixed,
+        semantics=Semantics.INTERCHANGEABLE,
+        jobs=(Job(id="j", min_workers=0, workers=(WorkerGroup(server="a", base=2),)),),
+    )
+    report = check(instance, ReclaimSolution(("a",)))
+    assert (report.objective, report.preempted_jobs, report.scaled_in_workers) == (0, (), 2)
+
+
+@pytest.mark.parametrize(
+    ("servers", "violation"),
+    [
+        ((), "0 servers are chosen, but reclaim_servers is 1"),
+        (("a", "b"), "2 servers are chosen, but reclaim_servers is 1"),
+        (("x",), "server 'x' is not in the instance"),
+        (("t",), "server 't' is not on loan"),
+        (("a", "a"), "server 'a' is chosen twice"),
+    ],
+)
+def test_violations(mixed: ReclaimInstance, servers: tuple[str, ...], violation: str) -> None:
+    """Every broken rule is named, and nothing is computed for an invalid choice."""
+    report = check(mixed, ReclaimSolution(servers))
+    assert violation in report.violations
+    assert report.objective is None
+    assert report.measures() == {
+        "preempted_jobs": None,
+        "collateral_gpus": None,
+        "scaled_in_workers": None,
+    }
+
+
+@given(reclaim_instances())
+def test_arrays_agree_with_the_checker(instance: ReclaimInstance) -> None:
+    """The algorithms' own evaluation equals the checker's, for every choice."""
+    position = instance.server_position
+    for solution in reference.all_choices(instance):
+        positions = [position[server] for server in solution.servers]
+        assert preempted_weight(instance.index, positions) == reference.objective(
+            instance, solution
+        )

@@ -1,0 +1,121 @@
+"""Instance files mean what the format says, and survive being written and read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from lyra_opt.errors import FieldError
+from lyra_opt.loading import content_hash, instance_text, load_instance
+from lyra_opt.problem import find_problem
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.testing import reclaim_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PROBLEM = find_problem("reclaim")
+
+
+@given(reclaim_instances())
+def test_written_and_read_again(instance: ReclaimInstance) -> None:
+    """read(write(x)) = x, in both semantics, defaults left out or not."""
+    assert PROBLEM.parse_instance(json.loads(instance_text(PROBLEM, instance))) == instance
+
+
+def test_defaults(write_json: Callable[[str, Any], Path]) -> None:
+    """A minimal file: weight 1, one GPU a worker, on loan, base workers needed."""
+    path = write_json(
+        "minimal.json",
+        {
+            "format": "lyra-opt/reclaim",
+            "version": 1,
+            "name": "minimal",
+            "semantics": "rigid",
+            "reclaim_servers": 0,
+            "servers": [{"id": "s", "gpus": 3}],
+            "jobs": [{"id": "j", "workers": [{"server": "s", "base": 2, "flexible": 1}]}],
+        },
+    )
+    instance = load_instance(path).instance
+    assert instance.servers == (Server(id="s", gpus=3, on_loan=True),)
+    (job,) = instance.jobs
+    assert (job.weight, job.gpus_per_worker, job.min_workers) == (1, 1, 2)
+    assert (job.base_workers, job.total_workers) == (2, 3)
+
+
+def test_explicit_defaults_are_the_defaults(
+    figure_5: ReclaimInstance, figure_5_document: dict[str, Any]
+) -> None:
+    """The format's own example spells some defaults out; it is the same instance."""
+    figure_5_document["servers"][2]["on_loan"] = True
+    figure_5_document["jobs"][0] |= {"weight": 1, "gpus_per_worker": 1, "min_workers": 12}
+    figure_5_document["jobs"][0]["workers"][0]["flexible"] = 0
+    spelled_out = PROBLEM.parse_instance(figure_5_document)
+    assert spelled_out == figure_5
+    assert content_hash(PROBLEM, spelled_out) == content_hash(PROBLEM, figure_5)
+
+
+def test_gzip_is_known_by_its_content(
+    figure_5: ReclaimInstance, figure_5_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """Read with the ending .json.gz, and with any other."""
+    data = gzip.compress(json.dumps(figure_5_document).encode())
+    for name in ("figure.json.gz", "figure.json"):
+        (tmp_path / name).write_bytes(data)
+        assert load_instance(tmp_path / name).instance == figure_5
+
+
+def test_no_servers_and_no_jobs() -> None:
+    """An empty fleet is a valid, if dull, instance."""
+    instance = ReclaimInstance(
+        name="empty", semantics="rigid", reclaim_servers=0, servers=(), jobs=()
+    )
+    assert instance.index.losses.entries == 0
+
+
+def test_index_counts_what_each_semantics_counts() -> None:
+    """Rigid: servers on loan with a base worker. Interchangeable: all workers on loan."""
+    fields: dict[str, Any] = {
+        "name": "index",
+        "reclaim_servers": 1,
+        "servers": (
+            Server(id="a", gpus=9),
+            Server(id="b", gpus=9),
+            Server(id="c", gpus=9, on_loan=False),
+        ),
+        "jobs": (
+            Job(
+                id="j",
+                gpus_per_worker=2,
+                workers=(
+                    WorkerGroup(server="a", base=1, flexible=2),
+                    WorkerGroup(server="b", flexible=1),
+                    WorkerGroup(server="c", base=3),
+                ),
+            ),
+        ),
+    }
+    rigid = ReclaimInstance(semantics="rigid", **fields).index
+    assert rigid.losses.row(0) == [(0, 1)]
+    assert rigid.slack.tolist() == [0]
+    assert rigid.base.row(0) == [(0, 6), (2, 6)]
+    assert rigid.gpus.row(0) == [(0, 6), (1, 2), (2, 6)]
+    interchangeable = ReclaimInstance(semantics="interchangeable", **fields).index
+    assert interchangeable.losses.row(0) == [(0, 3), (1, 1)]
+    assert interchangeable.slack.tolist() == [3]
+    assert interchangeable.losses.column(0) == [(0, 3)]
+    assert interchangeable.losses.column(2) == []
+
+
+def test_python_values_are_validated_too() -> None:
+    """A dataclass made in Python keeps the same rules as a file."""
+    with pytest.raises(FieldError, match="gpus is 0: must be an integer of at least 1"):
+        Server(id="s", gpus=0)
+    with pytest.raises(FieldError, match="base is 1.5: must be an integer"):
+        WorkerGroup(server="s", base=1.5)  # type: ignore[arg-type]
