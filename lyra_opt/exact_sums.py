@@ -9,53 +9,72 @@ integer multiple of 1 / lcm(denominators). That multiple outgrows 64 bits on ord
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from lyra_opt.kernels import Kernel
 
-    Limb = list[int] | NDArray[np.int64]
+    IntArray = NDArray[np.int64]
+    Limb = list[int] | IntArray
 
 LIMB_BITS = 61  # two limbs can be added in 64 bits before the carry is taken
 
 
-def integer_terms(weights: Sequence[int], denominators: Sequence[int]) -> list[int]:
-    """Return each weight / denominator as an integer over the least common denominator.
+@dataclass(frozen=True, slots=True)
+class FractionTerms:
+    """Terms weight / denominator as integers over their least common denominator.
 
     Parameters
     ----------
-    weights
-        Integers of at least 0.
-    denominators
-        As many integers; 0 marks a term that is left out, and gives 0.
+    distinct
+        The different terms; they are few where spans and weights repeat.
+    position
+        Shape (terms,): which of `distinct` each term is.
+    total
+        The sum of all terms.
     """
-    common = math.lcm(*{denominator for denominator in denominators if denominator})
-    unit = {denominator: common // denominator for denominator in set(denominators) if denominator}
-    unit[0] = 0
-    return [
-        weight * unit[denominator]
-        for weight, denominator in zip(weights, denominators, strict=True)
-    ]
 
+    distinct: list[int]
+    position: IntArray
+    total: int
 
-def limbs(terms: list[int], kernel: Kernel, work: int) -> tuple[Limb, Limb, int]:
-    """Split terms into high and low limbs for `kernel`; return both and the radix.
+    @classmethod
+    def of(cls, weights: IntArray, denominators: IntArray) -> FractionTerms:
+        """Return the terms of two arrays of integers of at least 0, shape (terms,) each.
 
-    Term i is ``high[i] * radix + low[i]`` with 0 <= low < radix. For a kernel that will run
-    interpreted the radix exceeds the sum of all terms, so that `low` holds everything.
-    """
-    total = sum(terms)
-    if not kernel.compiles(work, largest=total >> LIMB_BITS):
-        return [0] * len(terms), terms, total + 1
-    mask = 2**LIMB_BITS - 1
-    return (
-        np.array([term >> LIMB_BITS for term in terms], dtype=np.int64),
-        np.array([term & mask for term in terms], dtype=np.int64),
-        2**LIMB_BITS,
-    )
+        A denominator of 0 marks a term that is left out, and gives 0. Time O(terms log terms).
+        """
+        distinct_weights, weight_rank = np.unique(weights, return_inverse=True)
+        base = int(denominators.max(initial=0)) + 1
+        # One integer for each pair: ranks, unlike weights, are small enough to be multiplied.
+        pairs, position, counts = np.unique(
+            weight_rank * base + denominators, return_inverse=True, return_counts=True
+        )
+        denominator_of = (pairs % base).tolist()
+        weight_of = distinct_weights[pairs // base].tolist()
+        common = math.lcm(*(denominator for denominator in denominator_of if denominator))
+        distinct = [
+            weight * (common // denominator) if denominator else 0
+            for weight, denominator in zip(weight_of, denominator_of, strict=True)
+        ]
+        total = sum(term * count for term, count in zip(distinct, counts.tolist(), strict=True))
+        return cls(distinct, position, total)
+
+    def limbs(self, kernel: Kernel, work: int) -> tuple[Limb, Limb, int]:
+        """Split the terms into high and low limbs for `kernel`; return both and the radix.
+
+        Term i is ``high[i] * radix + low[i]`` with 0 <= low < radix. For a kernel that will run
+        interpreted the radix exceeds the sum of all terms, so that `low` holds everything.
+        """
+        if not kernel.compiles(work, largest=self.total >> LIMB_BITS):
+            low = [self.distinct[position] for position in self.position.tolist()]
+            return [0] * len(low), low, self.total + 1
+        mask = 2**LIMB_BITS - 1
+        high_of_distinct = np.array([term >> LIMB_BITS for term in self.distinct], dtype=np.int64)
+        low_of_distinct = np.array([term & mask for term in self.distinct], dtype=np.int64)
+        return high_of_distinct[self.position], low_of_distinct[self.position], 2**LIMB_BITS

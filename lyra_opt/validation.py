@@ -44,7 +44,7 @@ def require_text(field: str, value: object) -> str:
     """Return `value` if it is a string that is not empty and holds no lone surrogate."""
     if not isinstance(value, str) or not value:
         raise FieldError(field, value, "must be a string that is not empty")
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise FieldError(field, ascii(value), "must be Unicode text without lone surrogates")
     return value
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.exact_sums import integer_terms, limbs
+from lyra_opt.exact_sums import FractionTerms
 from lyra_opt.reclaim.greedy_kernels import take_by_share
 from lyra_opt.reclaim.heuristic import ReclaimHeuristic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import ReclaimInstance
 
 
@@ -68,7 +69,7 @@ class LyraGreedy(ReclaimHeuristic):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""
-        span = instance.index.base.span().tolist()
+        span = instance.index.base.span()
         return take_servers_by_share(instance, span, self.tie_rule)
 
 
@@ -87,14 +88,14 @@ def server_preemption_costs(instance: ReclaimInstance) -> list[Fraction]:
 
 
 def take_servers_by_share(
-    instance: ReclaimInstance, denominators: Sequence[int], tie_rule: TieRule
+    instance: ReclaimInstance, denominators: IntArray, tie_rule: TieRule
 ) -> list[int]:
     """Take servers by the least sum of w_j / denominator_j over their living jobs."""
     index = instance.index
     base, gpus = index.base, index.gpus
     work = base.entries + base.servers
-    terms = integer_terms(index.weight.tolist(), denominators)
-    high, low, radix = limbs(terms, take_by_share, work)
+    terms = FractionTerms.of(index.weight, denominators)
+    high, low, radix = terms.limbs(take_by_share, work)
     all_gpus = np.diff(np.concatenate(([0], np.cumsum(gpus.job_counts)))[gpus.job_start])
     chosen = take_by_share.run(
         instance.reclaim_servers,
@@ -117,6 +118,6 @@ def take_servers_by_share(
         *(np.zeros(base.servers, dtype=np.int64) for _ in ("state", "touched")),
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
-        largest=sum(terms) // radix,
+        largest=terms.total // radix,
     )
     return [int(position) for position in chosen]

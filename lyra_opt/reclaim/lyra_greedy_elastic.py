@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.exact_sums import integer_terms, limbs
+from lyra_opt.exact_sums import FractionTerms
 from lyra_opt.reclaim.greedy_kernels import SHARE_UNIT, take_with_slack
 from lyra_opt.reclaim.heuristic import ReclaimHeuristic
 from lyra_opt.reclaim.instance import Semantics
@@ -14,6 +14,7 @@ from lyra_opt.reclaim.instance import Semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import ReclaimInstance
 
 
@@ -40,16 +41,16 @@ class LyraGreedyElastic(ReclaimHeuristic):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""
-        return take_servers_with_slack(instance, instance.index.gpus.span().tolist())
+        return take_servers_with_slack(instance, instance.index.gpus.span())
 
 
-def take_servers_with_slack(instance: ReclaimInstance, denominators: Sequence[int]) -> list[int]:
+def take_servers_with_slack(instance: ReclaimInstance, denominators: IntArray) -> list[int]:
     """Take servers by the least sum of w_j / denominator_j over the jobs that would die."""
     index = instance.index
     losses = index.losses
     work = losses.entries + losses.servers
-    terms = integer_terms(index.weight.tolist(), denominators)
-    high, low, radix = limbs(terms, take_with_slack, work)
+    terms = FractionTerms.of(index.weight, denominators)
+    high, low, radix = terms.limbs(take_with_slack, work)
     largest_price = instance.total_weight * SHARE_UNIT * int(losses.job_counts.max(initial=1))
     chosen = take_with_slack.run(
         instance.reclaim_servers,
@@ -68,6 +69,6 @@ def take_servers_with_slack(instance: ReclaimInstance, denominators: Sequence[in
         *(np.zeros(losses.servers, dtype=np.int64) for _ in range(5)),  # scratch
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
-        largest=max(sum(terms) // radix, largest_price),
+        largest=max(terms.total // radix, largest_price),
     )
     return [int(position) for position in chosen]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lyra_opt.reclaim.heuristic import ReclaimHeuristic
 from lyra_opt.reclaim.instance import Semantics
 from lyra_opt.reclaim.lyra_greedy import TieRule, take_servers_by_share
@@ -11,8 +13,6 @@ from lyra_opt.reclaim.lyra_greedy_elastic import take_servers_with_slack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     from lyra_opt.reclaim.instance import ReclaimInstance
 
@@ -38,7 +38,7 @@ class Marginal(ReclaimHeuristic):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""
-        whole_weight = [1] * len(instance.jobs)
+        whole_weight = np.ones(len(instance.jobs), dtype=np.int64)
         if instance.semantics is Semantics.RIGID:
             return take_servers_by_share(instance, whole_weight, TieRule.MOST_VACATED)
         return take_servers_with_slack(instance, whole_weight)

@@ -18,7 +18,7 @@ PAPER = {1: "1", 2: "1", 3: "2", 4: "3", 5: "3"}
 def compare() -> Comparison:
     """Return the preemptions of the greedy and of the proved optimum for N_R = 1..5."""
     problem = find_problem("reclaim")
-    example = load_library_instance("lyra-figure-5")
+    example = load_library_instance("lyra-figure-5").instance
     entries = []
     for solver, column in (
         (LyraGreedy(), "preemptions by Lyra's greedy"),

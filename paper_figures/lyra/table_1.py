@@ -27,7 +27,7 @@ PAPER = {
 
 def compare() -> Comparison:
     """Return the paper's 18 entries beside ours."""
-    instance = load_library_instance("lyra-figure-5")
+    instance = load_library_instance("lyra-figure-5").instance
     prices = {
         server.id: (len(jobs), fractions, cost)
         for server, jobs, fractions, cost in zip(
