@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.bench import reclaim
-from experiments.environment import machine_description
+from experiments.environment import current_environment
 from lyra_opt.documents import write_text
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ def main() -> int:
 
 
 def _page(figures: Sequence[Figure]) -> str:
+    machine = current_environment()
     lines = [
         "# Figures of speed",
         "",
-        f"Measured on {machine_description()}. Times compare only within this page.",
+        f"Measured on {machine.cpu}, {machine.cores} cores, Python {machine.versions['python']}. "
+        "Times compare only within this page.",
         "",
         "| what | runs | median, ms | maximum, ms | target, ms | | remark |",
         "| --- | ---: | ---: | ---: | ---: | --- | --- |",

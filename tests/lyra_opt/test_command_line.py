@@ -1,0 +1,386 @@
+"""The command line as a user meets it: output, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt import __version__
+from lyra_opt.__main__ import main
+from lyra_opt.solver import solver_names
+from lyra_opt.solving import COMMON_ANSWER_KEYS
+from tests.conftest import FIGURE_5
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Run = "Callable[..., tuple[int, str, str]]"
+RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs the command line: exit code, stdout, stderr."""
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        try:
+            exit_code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:  # argparse
+            exit_code = int(stop.code or 0)
+        output = capfd.readouterr()
+        return exit_code, output.out, output.err
+
+    return run_command
+
+
+def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
+    exit_code, out, err = result
+    assert exit_code == 2, err
+    assert out == ""
+    assert err.startswith("lyra-opt: error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for part in parts:
+        assert part in err
+
+
+class TestSolve:
+    """``lyra-opt solve``."""
+
+    def test_json_has_every_key_in_order_of_files_then_solvers(self, run: Any) -> None:
+        """One object for each (file, solver), nothing else on stdout."""
+        files = [str(FIGURE_5), os.path.relpath(FIGURE_5)]
+        exit_code, out, _ = run(
+            "solve", *files, "--solver", "scf", "--solver", "lyra-greedy", "--json"
+        )
+        answers = json.loads(out)
+        assert exit_code == 0
+        assert [(answer["file"], answer["solver"]) for answer in answers] == [
+            (file, solver) for file in files for solver in ("scf", "lyra-greedy")
+        ]
+        for answer in answers:
+            assert set(answer) == {*COMMON_ANSWER_KEYS} | RECLAIM_KEYS
+            assert answer["status"] == "feasible"
+            assert (answer["dual_bound"], answer["gap"]) == (None, None)
+            assert answer["objective"] == 1
+            assert answer["servers"] == ["s1", "s2"]
+            assert answer["preempted_jobs"] == ["a"]
+            assert (answer["collateral_gpus"], answer["scaled_in_workers"]) == (0, 0)
+            assert answer["wall_time_s"] > 0
+
+    def test_certify_proves_a_heuristic(self, run: Any) -> None:
+        """With a bound, the greedy's answer is optimal and the status says so."""
+        _, out, _ = run("solve", FIGURE_5, "--certify", "--json")
+        (answer,) = json.loads(out)
+        assert (answer["status"], answer["dual_bound"], answer["gap"]) == ("optimal", 1, 0.0)
+
+    def test_table_names_what_was_chosen(self, run: Any) -> None:
+        """For people: a table, and the chosen servers below it."""
+        exit_code, out, _ = run("solve", FIGURE_5, "--certify")
+        assert exit_code == 0
+        assert "lyra-greedy" in out
+        assert "optimal" in out
+        assert "lyra-greedy: servers s1, s2; preempted jobs a" in out
+
+    def test_a_skip_carries_its_reason_and_is_no_failure(self, run: Any) -> None:
+        """Status unsupported, exit code 0."""
+        exit_code, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
+        (answer,) = json.loads(out)
+        assert exit_code == 0
+        assert answer["status"] == "unsupported"
+        assert "interchangeable" in answer["message"]
+        assert answer["wall_time_s"] is None
+
+    def test_out_writes_the_best_solution(self, run: Any, tmp_path: Path) -> None:
+        """A solution file that `verify` accepts; of equals, the solver named first."""
+        out = tmp_path / "best.json"
+        assert (
+            run("solve", FIGURE_5, "--solver", "random", "--solver", "peeling", "--out", out)[0]
+            == 0
+        )
+        assert json.loads(out.read_text()) == {
+            "format": "lyra-opt/reclaim-solution",
+            "version": 1,
+            "instance": "lyra-figure-5",
+            "servers": ["s1", "s2"],
+            "objective": 1,
+        }
+        assert run("verify", FIGURE_5, out)[0] == 0
+        assert [path.name for path in tmp_path.iterdir()] == ["best.json"]
+
+    def test_seed_decides_the_random_choice(self, run: Any) -> None:
+        """Same seed, same answer; among ten seeds not all answers are equal."""
+
+        def chosen(seed: int) -> list[str]:
+            _, out, _ = run("solve", FIGURE_5, "--solver", "random", "--seed", seed, "--json")
+            return json.loads(out)[0]["servers"]
+
+        assert chosen(3) == chosen(3)
+        assert len({tuple(chosen(seed)) for seed in range(10)}) > 1
+
+    def test_reads_gzip(self, run: Any, tmp_path: Path) -> None:
+        """As the plain file."""
+        packed = tmp_path / "figure.json.gz"
+        packed.write_bytes(gzip.compress(FIGURE_5.read_bytes()))
+        exit_code, out, _ = run("solve", packed, "--json")
+        assert (exit_code, json.loads(out)[0]["objective"]) == (0, 1)
+
+    def test_a_failing_solver_is_exit_code_1(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The failure is an answer among the others, with its message."""
+        monkeypatch.setattr(
+            "lyra_opt.reclaim.peeling.Peeling.choose",
+            lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
+        )
+        exit_code, out, _ = run(
+            "solve", FIGURE_5, "--solver", "peeling", "--solver", "scf", "--json"
+        )
+        assert exit_code == 1
+        first, second = json.loads(out)
+        assert (first["status"], first["message"]) == ("error", "RuntimeError: broken")
+        assert second["status"] == "feasible"
+
+    def test_what_solvers_print_goes_to_stderr(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Python's prints and native code's: stdout holds the JSON array alone."""
+        from lyra_opt.reclaim.peeling import Peeling
+
+        original = Peeling.choose
+
+        def chatty(self: Peeling, *arguments: Any) -> Any:
+            print("hello from Python")
+            os.write(1, b"hello from C\n")
+            return original(self, *arguments)
+
+        monkeypatch.setattr(Peeling, "choose", chatty)
+        _, out, err = run("solve", FIGURE_5, "--solver", "peeling", "--json")
+        assert len(json.loads(out)) == 1
+        assert "hello from Python" in err
+        assert "hello from C" in err
+
+    @pytest.mark.parametrize(
+        ("arguments", "parts"),
+        [
+            (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
+            ([FIGURE_5, "--solver", "gurobi"], ["solver 'gurobi': no such solver", "lyra-greedy"]),
+            ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
+            ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
+            ([FIGURE_5, "--time-limit", "inf"], ["--time-limit", "'inf'"]),
+            ([FIGURE_5, "--seed", "-1"], ["--seed", "'-1'", "at least 0"]),
+            ([FIGURE_5, "--seed", "1.5"], ["--seed", "'1.5'"]),
+            ([FIGURE_5, FIGURE_5, "--out", "x.json"], ["--out", "one instance file"]),
+            ([FIGURE_5, "--out", "no-such-folder/x.json"], ["no-such-folder", "does not exist"]),
+            ([FIGURE_5, "--fast"], ["unrecognized arguments: --fast"]),
+            ([], ["FILE"]),
+        ],
+    )
+    def test_bad_usage(self, run: Any, arguments: list[object], parts: list[str]) -> None:
+        """One line, exit code 2, nothing on stdout."""
+        assert_one_line_error(run("solve", *arguments), *parts)
+
+    def test_every_file_is_validated_before_the_first_solve(
+        self, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A bad second file stops the first from being solved, and nothing is written."""
+        bad = tmp_path / "bad.json"
+        bad.write_text("{}")
+        monkeypatch.setattr(
+            "lyra_opt.solving.solve_and_check", lambda *_, **__: pytest.fail("was solved")
+        )
+        assert_one_line_error(run("solve", FIGURE_5, bad), str(bad), "format")
+
+    def test_line_breaks_in_a_file_name_stay_on_one_line(self, run: Any, tmp_path: Path) -> None:
+        """Control characters are escaped."""
+        assert_one_line_error(run("solve", tmp_path / "two\nlines.json"), "two\\nlines.json")
+
+
+class TestVerify:
+    """``lyra-opt verify``."""
+
+    def solution(self, **fields: Any) -> dict[str, Any]:
+        return {
+            "format": "lyra-opt/reclaim-solution",
+            "version": 1,
+            "instance": "lyra-figure-5",
+            "servers": ["s1", "s5"],
+            **fields,
+        }
+
+    def test_valid(self, run: Any, write_json: Callable[[str, Any], Path]) -> None:
+        """Exit code 0 and what the checker computes; a claim is optional."""
+        for name, fields in (("silent", {}), ("claiming", {"objective": 3})):
+            path = write_json(f"{name}.json", self.solution(**fields))
+            exit_code, out, _ = run("verify", FIGURE_5, path, "--json")
+            assert exit_code == 0
+            assert json.loads(out) == {
+                "valid": True,
+                "violations": [],
+                "objective": 3,
+                "preempted_jobs": ["a", "c", "d"],
+                "collateral_gpus": 22,
+                "scaled_in_workers": 0,
+            }
+
+    @pytest.mark.parametrize(
+        ("fields", "violation"),
+        [
+            ({"objective": 2}, "objective is claimed to be 2, but is 3"),
+            ({"servers": ["s1"]}, "1 servers are chosen, but reclaim_servers is 2"),
+            ({"servers": ["s1", "s1"]}, "server 's1' is chosen twice"),
+            ({"servers": ["s1", "s9"]}, "server 's9' is not in the instance"),
+            ({"instance": "other"}, 'for the instance "other", not for "lyra-figure-5"'),
+        ],
+    )
+    def test_invalid(
+        self,
+        run: Any,
+        write_json: Callable[[str, Any], Path],
+        fields: dict[str, Any],
+        violation: str,
+    ) -> None:
+        """Exit code 1, and the violation is named, in both forms of output."""
+        path = write_json("solution.json", self.solution(**fields))
+        exit_code, out, _ = run("verify", FIGURE_5, path, "--json")
+        report = json.loads(out)
+        assert (exit_code, report["valid"]) == (1, False)
+        assert any(violation in found for found in report["violations"])
+        exit_code, out, _ = run("verify", FIGURE_5, path)
+        assert exit_code == 1
+        assert out.startswith("invalid\n")
+        assert violation in out
+
+    @pytest.mark.parametrize("as_array", [False, True])
+    def test_accepts_an_object_of_solve_json(
+        self, run: Any, write_json: Callable[[str, Any], Path], as_array: bool
+    ) -> None:
+        """Alone or as the array of one that `solve --json` writes; every claim is checked."""
+        _, out, _ = run("solve", FIGURE_5, "--json")
+        (answer,) = json.loads(out)
+        path = write_json("answer.json", [answer] if as_array else answer)
+        assert run("verify", FIGURE_5, path)[0] == 0
+        for key, lie in (("objective", 0), ("collateral_gpus", 5), ("preempted_jobs", ["b"])):
+            lying = answer | {key: lie}
+            path = write_json("lying.json", [lying] if as_array else lying)
+            exit_code, out, _ = run("verify", FIGURE_5, path)
+            assert exit_code == 1
+            assert f"{key} is claimed to be" in out
+
+    def test_an_answer_without_a_solution(
+        self, run: Any, write_json: Callable[[str, Any], Path]
+    ) -> None:
+        """Nothing to verify is not valid."""
+        _, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
+        exit_code, out, _ = run("verify", FIGURE_5, write_json("a.json", json.loads(out)), "--json")
+        assert exit_code == 1
+        assert json.loads(out)["violations"] == ["there is no solution"]
+
+    @pytest.mark.parametrize(
+        ("fields", "part"),
+        [
+            ({"objective": 3.0}, "objective is 3.0: must be an integer"),
+            ({"servers": "s1"}, 'servers is "s1": must be a list'),
+            ({"servers": [1]}, "servers[0] is 1: must be a string"),
+            ({"format": "lyra-opt/reclaim"}, 'must be "lyra-opt/reclaim-solution"'),
+            ({"version": 9}, "version is 9: must be 1"),
+            ({"note": ""}, 'note is "": unknown key'),
+        ],
+    )
+    def test_malformed(
+        self, run: Any, write_json: Callable[[str, Any], Path], fields: dict[str, Any], part: str
+    ) -> None:
+        """A file that is no solution at all is bad input, not an invalid solution."""
+        path = write_json("solution.json", self.solution(**fields))
+        assert_one_line_error(run("verify", FIGURE_5, path), str(path), part)
+
+
+class TestSolvers:
+    """``lyra-opt solvers``."""
+
+    def test_json(self, run: Any) -> None:
+        """One object for each name and problem, with what the solver can do."""
+        exit_code, out, _ = run("solvers", "--json")
+        records = json.loads(out)
+        assert exit_code == 0
+        assert [(record["problem"], record["name"]) for record in records] == solver_names()
+        by_name = {record["name"]: record for record in records}
+        assert by_name["lyra-greedy"] == {
+            "name": "lyra-greedy",
+            "problem": "reclaim",
+            "variants": ["rigid", "interchangeable"],
+            "proves_optimality": False,
+            "gives_bound": False,
+            "available": True,
+            "reason": None,
+        }
+        assert by_name["cpsat"]["proves_optimality"]
+        assert by_name["cpsat"]["gives_bound"]
+
+    def test_table_and_filter(self, run: Any) -> None:
+        """For people, and for one problem."""
+        assert run("solvers") == run("solvers", "--problem", "reclaim")
+        assert_one_line_error(run("solvers", "--problem", "chess"), "chess", "reclaim")
+
+    def test_a_solver_that_cannot_be_loaded_is_listed_with_the_reason(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Somebody's broken package does not take the listing down."""
+        from importlib.metadata import EntryPoint
+
+        from lyra_opt import solver
+
+        broken = EntryPoint("reclaim.broken", "no_such_package:Solver", solver.ENTRY_POINT_GROUP)
+        monkeypatch.setattr(solver, "_entry_points", lambda: {("reclaim", "broken"): broken})
+        exit_code, out, _ = run("solvers", "--json")
+        (record,) = json.loads(out)
+        assert exit_code == 0
+        assert (record["available"], record["variants"]) == (False, None)
+        assert "no_such_package" in record["reason"]
+
+
+class TestWhole:
+    """The program as a process."""
+
+    def test_version_and_help(self, run: Any) -> None:
+        """Every command explains itself, with examples."""
+        assert run("--version")[1] == f"lyra-opt {__version__}\n"
+        for command in ("", "solve", "verify", "generate reclaim", "solvers", "study", "report"):
+            exit_code, out, _ = run(*command.split(), "--help")
+            assert exit_code == 0
+            assert "\nexample" in out
+
+    def test_no_command(self, run: Any) -> None:
+        """Bad usage, in one line."""
+        assert_one_line_error(run(), "COMMAND")
+
+    def test_light_commands_load_no_heavy_package(self) -> None:
+        """Help, lists and heuristics answer at once because these stay out."""
+        heavy = {"numba", "scipy", "pulp", "ortools", "highspy", "matplotlib", "pandas"}
+        program = (
+            "import sys; from lyra_opt.__main__ import main\n"
+            "code = main(sys.argv[1:])\n"
+            f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+        )
+        for arguments in (["solvers"], ["solve", str(FIGURE_5)]):
+            done = subprocess.run(
+                [sys.executable, "-c", program, *arguments], capture_output=True, text=True
+            )
+            assert (done.returncode, done.stderr) == (0, "[]\n")
+
+    def test_a_closed_pipe_is_no_traceback(self) -> None:
+        """As when the reader is `head`."""
+        done = subprocess.run(
+            f"{sys.executable} -m lyra_opt solvers | head -n 1",
+            shell=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "Traceback" not in done.stderr

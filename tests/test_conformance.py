@@ -1,0 +1,59 @@
+"""Every registered solver, through one conformance suite."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from instances.family import generate
+from lyra_opt.conformance import assert_conforms
+from lyra_opt.problem import find_problem
+from lyra_opt.solver import find_solver, solver_names
+from tests.lyra_opt.reclaim import reference
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import ReclaimInstance
+
+RECLAIM_CASES = [
+    *(
+        {"family": family, "servers": 9, "reclaim": reclaim, "semantics": semantics}
+        for family, reclaim, semantics in product(
+            ("messy-dist", "rnd-trace", "hyp8"), (0, 3, 9), ("rigid", "interchangeable")
+        )
+        if reclaim == 3 or family == "messy-dist"
+    ),
+    *(
+        {
+            "family": "messy-dist",
+            "servers": 12,
+            "reclaim": 4,
+            "semantics": semantics,
+            "off_loan_percent": 30,
+        }
+        for semantics in ("rigid", "interchangeable")
+    ),
+    {"family": "grid", "servers": 9, "reclaim": 4},
+    {"family": "decoy", "reclaim": 1},
+]
+
+
+def _case_name(case: dict[str, object]) -> str:
+    return "-".join(str(value) for value in case.values())
+
+
+@pytest.fixture(scope="module", params=RECLAIM_CASES, ids=_case_name)
+def reclaim_case(request: pytest.FixtureRequest) -> tuple[ReclaimInstance, int]:
+    """A small instance and its optimum by looking at every choice."""
+    instance = generate("reclaim", seed=1, **request.param)
+    return instance, reference.optimum(instance)
+
+
+@pytest.mark.parametrize("name", [name for _, name in solver_names("reclaim")])
+def test_reclaim_solver_conforms(name: str, reclaim_case: tuple[ReclaimInstance, int]) -> None:
+    """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
+    instance, optimum = reclaim_case
+    assert_conforms(
+        find_solver("reclaim", name), find_problem("reclaim"), instance, optimum=optimum
+    )
