@@ -1,0 +1,136 @@
+"""What all exact models share: the clock, the rounding of bounds, and what may be claimed.
+
+A backend (HiGHS, CBC, SCIP, CP-SAT) computes in floats or calls optimal what it has not proved.
+So nothing it says is passed on as it is: the values of its variables are rounded and paid for in
+integers by the caller, and its bound is weakened before it is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeVar
+
+from lyra_opt.result import SolveResult, Status, StoppedBy
+from lyra_opt.solver import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lyra_opt.result import Number
+
+SolutionT = TypeVar("SolutionT")
+
+ABSOLUTE_TOLERANCE = 1e-6  # the backends' own feasibility and integrality tolerances
+RELATIVE_TOLERANCE = 1e-9
+LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
+
+
+class Countdown:
+    """The time that is left of a limit, from the moment of construction.
+
+    Parameters
+    ----------
+    time_s
+        Wall-clock seconds, None for no limit.
+    """
+
+    def __init__(self, time_s: float | None) -> None:
+        limited = time_s is not None and time_s < LONGEST_TIME_LIMIT_S
+        self._end_s = time.perf_counter() + time_s if limited and time_s is not None else None
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds left, at least 0; None without a limit."""
+        return None if self._end_s is None else max(0.0, self._end_s - time.perf_counter())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self.remaining_s == 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRun:
+    """What a backend says of one run of a minimisation, not believed yet.
+
+    Parameters
+    ----------
+    values
+        The values of the model's decision variables, not rounded; None without a solution.
+    bound
+        Its lower bound on the optimum: an int if it was computed in exact arithmetic, else a
+        float; None, infinite or NaN if it has none.
+    stopped_by
+        The limit that ended the run, None if it ran to its end.
+    counters
+        Effort spent, by name.
+    """
+
+    values: Sequence[float] | None = None
+    bound: Number | None = None
+    stopped_by: StoppedBy | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def missing_package(packages: Iterable[str]) -> Unsupported | None:
+    """Return which of the packages is not installed, None if all are; imports none of them."""
+    for package in packages:
+        if find_spec(package) is None:
+            return Unsupported(f"the Python package {package} is not installed")
+    return None
+
+
+def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:
+    """Return an integer lower bound on an objective that takes multiples of `step` >= 1 only.
+
+    The smallest multiple of `step` that is at least 0 and at least the bound; of a float,
+    max(1e-6, 1e-9 * bound) is taken off first. A float may exceed the optimum by the backend's
+    tolerances, and just then rounding up would carry it a whole step beyond. Where the margin is
+    above a step, from bounds of 10^9 steps on, proofs get lost but none gets wrong.
+
+    >>> safe_lower_bound(6.86), safe_lower_bound(7.0000001), safe_lower_bound(-math.inf)
+    (7, 7, 0)
+    >>> safe_lower_bound(6.86, step=5), safe_lower_bound(2e9), safe_lower_bound(2 * 10**9)
+    (10, 1999999998, 2000000000)
+    """
+    if bound is None or not math.isfinite(bound) or bound <= 0:
+        return 0
+    if isinstance(bound, float):
+        bound = math.ceil(bound - max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * bound))
+    return max(0, -(-bound // step) * step)
+
+
+def better(
+    start: tuple[SolutionT, int], found: tuple[SolutionT, int] | None
+) -> tuple[SolutionT, int]:
+    """Return what was found if its objective is lower than that of the start, else the start."""
+    return found if found is not None and found[1] < start[1] else start
+
+
+def concluded(
+    incumbent: tuple[SolutionT, int],
+    bound: int,
+    *,
+    stopped_by: StoppedBy | None = None,
+    counters: Mapping[str, int] | None = None,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> SolveResult[SolutionT]:
+    """Return what is known of a minimisation: optimal only where the bound meets the objective.
+
+    A bound above the objective is passed on as it is; whoever checks the result reports it as a
+    contradiction.
+    """
+    solution, objective = incumbent
+    if observer is not None:
+        observer("dual_bound", bound)
+    return SolveResult(
+        status=Status.OPTIMAL if bound == objective else Status.FEASIBLE,
+        stopped_by=stopped_by,
+        solution=solution,
+        objective=objective,
+        dual_bound=bound,
+        counters=counters or {},
+    )

@@ -1,0 +1,147 @@
+"""Reclaiming by trying every choice: slow, plain, and right; the oracle of the tests."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from formulations.exact_solver import Countdown, better, concluded
+from formulations.reclaim.model_solver import valid_start
+from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.result import StoppedBy
+from lyra_opt.solver import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.result import Limits, SolveResult
+
+MOST_CHOICES = 5_000_000
+CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
+
+
+class BruteForce:
+    """Cost every choice of N_R servers on loan; implements `lyra_opt.solver.Solver`.
+
+    Choices are enumerated in lexicographic order of file positions and the first of least cost
+    is kept, which of the best choices makes the answer unique. Works on the instance's own
+    records, on neither its arrays nor any reduction, and cuts nothing off, so that an error in
+    those cannot hide here. Complexity O(C(n, N_R) * servers changed * jobs on a server).
+
+    Stopped by the time limit, it returns the best choice so far with the trivial bound 0. Other
+    limits are not kept.
+    """
+
+    name = "brute-force"
+    problem = "reclaim"
+    variants: Sequence[str] = tuple(str(semantics) for semantics in Semantics)
+    proves_optimality = True
+    gives_bound = True
+
+    def availability(self) -> Unsupported | None:
+        """Brute force needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: ReclaimInstance) -> Unsupported | None:
+        """Return why there are too many choices, None if there are not."""
+        servers = sum(server.on_loan for server in instance.servers)
+        choices = math.comb(servers, instance.reclaim_servers)
+        if choices <= MOST_CHOICES:
+            return None
+        return Unsupported(
+            f"{instance.reclaim_servers} of {servers} servers can be chosen in {choices} ways; "
+            f"brute force tries at most {MOST_CHOICES}"
+        )
+
+    def solve(
+        self,
+        instance: ReclaimInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: ReclaimSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[ReclaimSolution]:
+        """Try every choice; see `lyra_opt.solver.Solver.solve`."""
+        countdown = Countdown(limits.time_s)
+        best: tuple[tuple[int, ...], int] | None = None
+        stopped_by = None
+        for tried, (chosen, cost) in enumerate(_choices(instance)):
+            if best is None or cost < best[1]:
+                best = chosen, cost
+                if observer is not None:
+                    observer("objective", cost)
+            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
+                stopped_by = StoppedBy.TIME
+                break
+        assert best is not None, "0 of 0 servers can be chosen in one way"
+        incumbent = ReclaimSolution.of_positions(instance, best[0]), best[1]
+        if stopped_by is None:
+            return concluded(incumbent, best[1], observer=observer)
+        if warm_start is not None:
+            incumbent = better(incumbent, valid_start(instance, warm_start))
+        return concluded(incumbent, 0, stopped_by=stopped_by, observer=observer)
+
+
+def _choices(instance: ReclaimInstance) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield every choice of servers, as file positions, with its cost, lexicographically.
+
+    From one choice to the next only the servers that differ are given back and taken.
+    """
+    on_loan = [position for position, server in enumerate(instance.servers) if server.on_loan]
+    counter = _LossCounter(instance)
+    size = instance.reclaim_servers
+    chosen = list(range(size))  # numbers in on_loan, ascending
+    for number in chosen:
+        counter.take(on_loan[number])
+    while True:
+        yield tuple(on_loan[number] for number in chosen), counter.cost
+        last_movable = size - 1
+        while last_movable >= 0 and chosen[last_movable] == len(on_loan) - size + last_movable:
+            last_movable -= 1
+        if last_movable < 0:
+            return
+        for number in chosen[last_movable:]:
+            counter.give_back(on_loan[number])
+        first = chosen[last_movable] + 1
+        chosen[last_movable:] = range(first, first + size - last_movable)
+        for number in chosen[last_movable:]:
+            counter.take(on_loan[number])
+
+
+class _LossCounter:
+    """The workers that each job loses to the servers taken, and the weight it costs."""
+
+    def __init__(self, instance: ReclaimInstance) -> None:
+        self.cost = 0
+        self._weight = [job.weight for job in instance.jobs]
+        self._lost = [0] * len(instance.jobs)
+        self._slack = []
+        hosted: dict[str, list[tuple[int, int]]] = {}
+        for number, job in enumerate(instance.jobs):
+            rigid = instance.semantics is Semantics.RIGID
+            self._slack.append(0 if rigid else job.total_workers - job.min_workers)
+            for group in job.workers:
+                losses = group.base if rigid else group.workers
+                if losses:
+                    hosted.setdefault(group.server, []).append((number, losses))
+        self._hosted_at = [hosted.get(server.id, []) for server in instance.servers]
+
+    def take(self, position: int) -> None:
+        """Count the workers on the server at `position` as lost."""
+        for job, workers in self._hosted_at[position]:
+            survived = self._lost[job] <= self._slack[job]
+            self._lost[job] += workers
+            if survived and self._lost[job] > self._slack[job]:
+                self.cost += self._weight[job]
+
+    def give_back(self, position: int) -> None:
+        """Count the workers on the server at `position` as not lost any more."""
+        for job, workers in self._hosted_at[position]:
+            was_preempted = self._lost[job] > self._slack[job]
+            self._lost[job] -= workers
+            if was_preempted and self._lost[job] <= self._slack[job]:
+                self.cost -= self._weight[job]

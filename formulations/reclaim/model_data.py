@@ -1,0 +1,178 @@
+"""The numbers that the reclaim models are made of, in plain and in strengthened form.
+
+Both forms give the same `ReclaimModel`, so that each backend states its model once. The symbols
+are those of the README beside this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.reclaim.instance import Semantics
+from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance, respect_dominance
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from lyra_opt.reclaim.instance import ReclaimInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelJob:
+    """A job of the model: preempted when more than `slack` of its losses are chosen.
+
+    Parameters
+    ----------
+    weight
+        w_j.
+    slack
+        b_j.
+    losses
+        (s, n_js) for each server s whose choice costs the job n_js >= 1 workers.
+    """
+
+    weight: int
+    slack: int
+    losses: tuple[tuple[int, int], ...]
+
+    @property
+    def all_losses(self) -> int:
+        """n_j, the workers it loses when all servers are chosen."""
+        return sum(count for _, count in self.losses)
+
+    def is_preempted(self, chosen: Collection[int]) -> bool:
+        """Whether choosing these servers preempts the job."""
+        return sum(count for server, count in self.losses if server in chosen) > self.slack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReclaimModel:
+    """min sum_s c_s x_s + sum_j w_j y_j over binary x (server chosen) and y (job preempted).
+
+    Parameters
+    ----------
+    positions
+        File position of each server that has a variable; everything else numbers servers by
+        their place here.
+    reclaim_servers
+        N_R.
+    server_cost
+        c_s for each server.
+    jobs
+        The jobs that have a variable.
+    preempting
+        (j, s) for each implication y_j >= x_s.
+    thresholds
+        The jobs whose threshold is a constraint.
+    dominance
+        (s, t) for each implication x_s >= x_t.
+    """
+
+    positions: tuple[int, ...]
+    reclaim_servers: int
+    server_cost: tuple[int, ...]
+    jobs: tuple[ModelJob, ...]
+    preempting: tuple[tuple[int, int], ...]
+    thresholds: tuple[int, ...]
+    dominance: tuple[tuple[int, int], ...] = ()
+
+    def start(self, positions: Iterable[int]) -> Start:
+        """Return the variables' values where the servers at these file positions are chosen.
+
+        Where the choice does not respect dominance it is moved to one that does and costs no
+        more, or no backend would accept it.
+        """
+        place = {position: place for place, position in enumerate(self.positions)}
+        chosen = set(respect_dominance(self.dominance, [place[p] for p in positions]))
+        return Start(
+            x=tuple(int(server in chosen) for server in range(len(self.positions))),
+            y=tuple(int(job.is_preempted(chosen)) for job in self.jobs),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Values of the variables from which a backend starts."""
+
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """A backend's variables; x[s]: server s is chosen, y[j]: job j is preempted."""
+
+    x: Sequence[Any]
+    y: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A backend's model with its variables."""
+
+    model: Any
+    variables: Variables
+
+
+def plain(instance: ReclaimInstance) -> ReclaimModel:
+    """Return the textbook form: a variable for each server on loan and each endangered job.
+
+    Endangered is a job that some choice preempts, however many servers are chosen. Rigid:
+    y_j >= x_s for each server with a base worker. Interchangeable: one threshold for each job.
+    """
+    index = instance.index
+    place = {position: place for place, position in enumerate(index.on_loan.tolist())}
+    all_jobs = (
+        ModelJob(
+            weight=weight,
+            slack=slack,
+            losses=tuple((place[server], count) for server, count in index.losses.row(job)),
+        )
+        for job, (weight, slack) in enumerate(
+            zip(index.weight.tolist(), index.slack.tolist(), strict=True)
+        )
+    )
+    jobs = tuple(job for job in all_jobs if job.is_preempted(range(len(place))))
+    rigid = instance.semantics is Semantics.RIGID
+    return ReclaimModel(
+        positions=tuple(place),
+        reclaim_servers=instance.reclaim_servers,
+        server_cost=(0,) * len(place),
+        jobs=jobs,
+        preempting=tuple(
+            (j, server) for j, job in enumerate(jobs) for server, _ in job.losses if rigid
+        ),
+        thresholds=() if rigid else tuple(range(len(jobs))),
+    )
+
+
+def strengthened(instance: ReclaimInstance) -> ReclaimModel:
+    """Return the form with server costs, merged jobs, capped counts and dominance.
+
+    y_j >= x_s wherever the choice of s alone preempts j. Where that holds for every server of j,
+    as in the rigid semantics, the threshold follows from those and is left out.
+    """
+    reduced = reduce_instance(instance)
+    jobs = tuple(
+        ModelJob(weight=weight, slack=slack, losses=tuple(reduced.losses.row(job)))
+        for job, (weight, slack) in enumerate(
+            zip(reduced.weight.tolist(), reduced.slack.tolist(), strict=True)
+        )
+    )
+    return ReclaimModel(
+        positions=tuple(reduced.servers.tolist()),
+        reclaim_servers=instance.reclaim_servers,
+        server_cost=tuple(reduced.server_cost.tolist()),
+        jobs=jobs,
+        preempting=tuple(
+            (j, server)
+            for j, job in enumerate(jobs)
+            for server, count in job.losses
+            if count > job.slack
+        ),
+        thresholds=tuple(
+            j for j, job in enumerate(jobs) if any(count <= job.slack for _, count in job.losses)
+        ),
+        dominance=tuple(dominance_pairs(reduced)),
+    )

@@ -1,0 +1,66 @@
+"""Brute force against the checker on every choice, made one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from formulations.reclaim.brute_force import BruteForce
+from lyra_opt.problem import find_problem
+from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.result import Limits, Status, StoppedBy
+from lyra_opt.seeding import generator
+from lyra_opt.solving import solve_and_check
+from lyra_opt.testing import reclaim_instances
+from tests.formulations.reclaim.exact_solvers import last_servers, scattered_jobs
+from tests.lyra_opt.reclaim.reference import all_choices, objective
+
+RECLAIM = find_problem("reclaim")
+
+
+@given(reclaim_instances())
+def test_first_of_the_best_choices_is_returned(instance):
+    answer = solve_and_check(RECLAIM, instance, BruteForce())
+    best = min(all_choices(instance), key=lambda solution: objective(instance, solution))
+    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+    assert answer.solution == best
+
+
+def test_lyra_figure_5(figure_5):
+    costs = [
+        solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=k), BruteForce()).objective
+        for k in range(7)
+    ]
+    assert costs == [0, 1, 1, 2, 3, 3, 4]
+
+
+def test_too_many_choices_are_declined_with_their_number():
+    instance = scattered_jobs(40, [2] * 5, 20)
+    assert "137846528820" in BruteForce().supports(instance).reason
+    assert BruteForce().supports(replace(instance, reclaim_servers=4)) is None
+
+
+def test_nearly_all_of_many_servers_are_no_deep_recursion():
+    """There are 2000 choices, each a long one; every job has a second server."""
+    instance = scattered_jobs(2000, [2, 2, 2], 1999)
+    assert solve_and_check(RECLAIM, instance, BruteForce()).objective == 3
+
+
+@pytest.mark.parametrize("time_s", [0, 0.0001])
+def test_time_limit_claims_nothing(time_s):
+    instance = scattered_jobs(22, [3] * 30, 11)
+    result = BruteForce().solve(instance, limits=Limits(time_s=time_s), rng=generator(seed=0))
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert result.dual_bound == 0
+
+
+def test_stopped_run_is_no_worse_than_its_start():
+    instance = scattered_jobs(22, [3] * 30, 11)
+    first = next(all_choices(instance))
+    for start in (first, last_servers(instance), ReclaimSolution(first.servers[::-1])):
+        result = BruteForce().solve(
+            instance, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start
+        )
+        assert result.objective <= objective(instance, start)

@@ -1,0 +1,107 @@
+"""Both forms of the model against the checker, without any backend."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations.reclaim.model_data import plain, strengthened
+from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.testing import reclaim_instances, reclaim_servers_of
+from tests.lyra_opt.reclaim.reference import objective, optimum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formulations.reclaim.model_data import ReclaimModel
+
+FORMS = [plain, strengthened]
+
+
+def satisfies(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> bool:
+    """Whether x and y satisfy every constraint, read off their inequalities."""
+    return (
+        sum(x) == model.reclaim_servers
+        and all(y[j] >= x[s] for j, s in model.preempting)
+        and all(
+            sum(count * x[s] for s, count in job.losses)
+            <= job.slack + (job.all_losses - job.slack) * y[j]
+            for j, job in ((j, model.jobs[j]) for j in model.thresholds)
+        )
+        and all(x[s] >= x[t] for s, t in model.dominance)
+    )
+
+
+def value(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> int:
+    """Return the model's objective."""
+    costs = sum(cost for cost, chosen in zip(model.server_cost, x, strict=True) if chosen)
+    return costs + sum(
+        job.weight for job, preempted in zip(model.jobs, y, strict=True) if preempted
+    )
+
+
+def choices(model: ReclaimModel) -> list[tuple[int, ...]]:
+    """Return every x that chooses as many servers as are to be reclaimed."""
+    servers = range(len(model.positions))
+    return [
+        tuple(int(s in chosen) for s in servers)
+        for chosen in combinations(servers, model.reclaim_servers)
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(instance=reclaim_instances(max_servers=5, max_jobs=5))
+def test_optimum_of_the_model_is_the_optimum(form, instance):
+    """By trying all values of all variables."""
+    model = form(instance)
+    feasible = [
+        (x, y)
+        for x in choices(model)
+        for y in product((0, 1), repeat=len(model.jobs))
+        if satisfies(model, x, y)
+    ]
+    assert min(value(model, x, y) for x, y in feasible) == optimum(instance)
+
+
+@given(instance=reclaim_instances(max_servers=5, max_jobs=5))
+def test_plain_form_charges_each_choice_what_the_checker_does(instance):
+    model = plain(instance)
+    for x in choices(model):
+        servers = tuple(
+            instance.servers[p].id for p, chosen in zip(model.positions, x, strict=True) if chosen
+        )
+        cheapest = min(
+            value(model, x, y)
+            for y in product((0, 1), repeat=len(model.jobs))
+            if satisfies(model, x, y)
+        )
+        assert cheapest == objective(instance, ReclaimSolution(servers))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(instance=reclaim_instances(), data=st.data())
+def test_start_is_feasible_and_costs_no_more_than_the_choice_it_was_made_of(form, instance, data):
+    chosen = data.draw(reclaim_servers_of(instance))
+    model = form(instance)
+    start = model.start(chosen)
+    assert satisfies(model, start.x, start.y)
+    cost = objective(instance, ReclaimSolution.of_positions(instance, chosen))
+    moved = value(model, start.x, start.y)
+    assert moved == cost if form is plain else moved <= cost
+
+
+def test_forms_of_the_rigid_model(figure_5):
+    """Job b (server s3) is folded; d (s5, s6) and c (s4, s5) make s4 and s6 alike but for cost."""
+    assert [len(plain(figure_5).preempting), len(plain(figure_5).thresholds)] == [7, 0]
+    model = strengthened(figure_5)
+    assert model.server_cost == (0, 0, 1, 0, 0, 0)
+    assert [job.losses for job in model.jobs] == [
+        ((0, 1), (1, 1)),
+        ((3, 1), (4, 1)),
+        ((4, 1), (5, 1)),
+    ]
+    assert model.dominance == ((0, 1), (3, 4), (5, 4))

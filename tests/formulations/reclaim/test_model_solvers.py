@@ -1,0 +1,218 @@
+"""Every exact model with every backend: right answers, honest limits, useful starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from formulations.exact_solver import BackendRun
+from formulations.reclaim.brute_force import BruteForce
+from formulations.reclaim.cpsat_model import CPSAT
+from formulations.reclaim.pulp_model import PULP_HIGHS
+from lyra_opt.problem import find_problem
+from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.result import Limits, Status, StoppedBy
+from lyra_opt.seeding import generator
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
+from lyra_opt.testing import reclaim_instances
+from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
+from tests.lyra_opt.reclaim.reference import objective
+
+RECLAIM = find_problem("reclaim")
+# No backend closes it in the second and a half that all ten runs on it take.
+HARD = scattered_jobs(60, [4] * 120, 20)
+
+every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
+
+
+@every_model_solver
+@given(instance=reclaim_instances(min_servers=2))
+@settings(max_examples=15)
+def test_model_solver_agrees_with_brute_force(name, instance):
+    """For every number of servers, from a start that is rarely good."""
+    for reclaim_servers in range(1, len(instance.index.on_loan) + 1):
+        sized = replace(instance, reclaim_servers=reclaim_servers)
+        best = solve_and_check(RECLAIM, sized, BruteForce())
+        answer = solve_and_check(
+            RECLAIM, sized, find_solver("reclaim", name), warm_start=last_servers(sized)
+        )
+        assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+        assert answer.objective == best.objective == answer.dual_bound
+
+
+@every_model_solver
+@pytest.mark.parametrize("interchangeable", [False, True])
+def test_model_solver_improves_its_start_to_a_proved_optimum(name, interchangeable):
+    """An instance that branch and bound has to branch on, of more than one kind of job."""
+    instance = scattered_jobs(
+        14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6, interchangeable=interchangeable
+    )
+    start = last_servers(instance)
+    answer = solve_and_check(RECLAIM, instance, find_solver("reclaim", name), warm_start=start)
+    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+    assert answer.objective == solve_and_check(RECLAIM, instance, BruteForce()).objective
+    assert answer.objective < objective(instance, start)
+
+
+@every_model_solver
+def test_model_solver_finds_a_start_of_its_own(name, figure_5):
+    answer = solve_and_check(
+        RECLAIM, replace(figure_5, reclaim_servers=4), find_solver("reclaim", name)
+    )
+    assert (answer.status, answer.objective, answer.stopped_by) == (Status.OPTIMAL, 3, None)
+
+
+@every_model_solver
+def test_time_limit_claims_no_optimum_and_loses_nothing(name):
+    start = last_servers(HARD)
+    solver = find_solver("reclaim", name)
+    for time_s in (0, 1e-6, 0.15):
+        answer = solve_and_check(
+            RECLAIM, HARD, solver, limits=Limits(time_s=time_s), warm_start=start
+        )
+        assert (answer.status, answer.message) == (Status.FEASIBLE, None)
+        assert answer.stopped_by is StoppedBy.TIME
+        assert 0 <= answer.dual_bound < answer.objective <= objective(HARD, start)
+
+
+@every_model_solver
+def test_no_time_at_all_returns_the_start_itself(name):
+    start = last_servers(HARD)
+    result = find_solver("reclaim", name).solve(
+        HARD, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start
+    )
+    assert result.solution == start
+    assert (result.dual_bound, result.stopped_by) == (0, StoppedBy.TIME)
+
+
+@every_model_solver
+def test_same_seed_same_answer(name):
+    instance = scattered_jobs(14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6)
+    solver = find_solver("reclaim", name)
+    first, second = (solve_and_check(RECLAIM, instance, solver, seed=3) for _ in range(2))
+    assert first.solution == second.solution
+    assert first.counters == second.counters
+
+
+@every_model_solver
+def test_heavy_weights_are_solved_or_left_open_but_never_wrong(name):
+    """Weights near 2^53 beside weights of 1: floats cannot tell all sums apart."""
+    weights = [2**53 - 1, 1, 2**53 - 2, 3, 2**52, 7]
+    instance = scattered_jobs(7, [2, 3, 2, 4, 3, 2], 3)
+    instance = replace(
+        instance,
+        jobs=tuple(replace(j, weight=w) for j, w in zip(instance.jobs, weights, strict=True)),
+    )
+    best = solve_and_check(RECLAIM, instance, BruteForce())
+    answer = solve_and_check(RECLAIM, instance, find_solver("reclaim", name))
+    assert answer.message is None
+    assert answer.dual_bound <= best.objective <= answer.objective
+
+
+@pytest.mark.parametrize("name", ["cpsat", "cpsat-strengthened"])
+def test_integer_arithmetic_proves_optima_beyond_the_margin_of_floats(name):
+    """Objectives near 10^12 with common divisor 1."""
+    instance = scattered_jobs(9, [2, 3, 2, 4, 3, 2], 4)
+    instance = replace(
+        instance,
+        jobs=tuple(replace(job, weight=10**12 + n) for n, job in enumerate(instance.jobs)),
+    )
+    best = solve_and_check(RECLAIM, instance, BruteForce())
+    answer = solve_and_check(
+        RECLAIM, instance, find_solver("reclaim", name), warm_start=last_servers(instance)
+    )
+    assert (answer.status, answer.objective) == (Status.OPTIMAL, best.objective)
+
+
+def test_weights_beyond_64_bits_are_declined_by_cpsat():
+    jobs = tuple(
+        Job(id=f"j{n}", weight=2**53 - 1, workers=(WorkerGroup(server="s", base=1),))
+        for n in range(600)
+    )
+    instance = ReclaimInstance(
+        name="heavy",
+        semantics="rigid",
+        reclaim_servers=1,
+        servers=(Server(id="s", gpus=600), Server(id="t", gpus=1)),
+        jobs=jobs,
+    )
+    assert "2**62" in CPSAT.supports(instance).reason
+    assert PULP_HIGHS.supports(instance) is None
+
+
+def test_too_many_workers_for_floats_are_declined():
+    """A threshold of 10^6 workers within 1e-6 is off by one worker."""
+    instance = ReclaimInstance(
+        name="crowded",
+        semantics="interchangeable",
+        reclaim_servers=1,
+        servers=(Server(id="s", gpus=10**6), Server(id="t", gpus=10**6)),
+        jobs=(
+            Job(
+                id="j",
+                min_workers=10**6,
+                workers=(
+                    WorkerGroup(server="s", base=10**6),
+                    WorkerGroup(server="t", base=10**6 - 1),
+                ),
+            ),
+        ),
+    )
+    assert "'j' has 1999999 workers" in PULP_HIGHS.supports(instance).reason
+    assert solve_and_check(RECLAIM, instance, CPSAT).objective == 0
+
+
+def test_invalid_start_is_an_error(figure_5):
+    with pytest.raises(ValueError, match="'nowhere' is not in the instance"):
+        CPSAT.solve(
+            figure_5,
+            limits=Limits(),
+            rng=generator(seed=0),
+            warm_start=ReclaimSolution(("s1", "nowhere")),
+        )
+
+
+def test_observer_sees_the_start_the_improvement_and_the_bound():
+    instance = scattered_jobs(14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6)
+    seen = []
+    result = CPSAT.solve(
+        instance,
+        limits=Limits(),
+        rng=generator(seed=0),
+        warm_start=last_servers(instance),
+        observer=lambda what, value: seen.append((what, value)),
+    )
+    assert seen == [
+        ("objective", objective(instance, last_servers(instance))),
+        ("objective", result.objective),
+        ("dual_bound", result.objective),
+    ]
+
+
+# Backends that lie
+
+
+def test_bound_above_the_optimum_is_reported(figure_5):
+    lying = replace(CPSAT, run=lambda *_: BackendRun(bound=5.0))
+    answer = solve_and_check(RECLAIM, figure_5, lying)
+    assert answer.status is Status.ERROR
+    assert "bound 5 contradicts a valid solution of objective 1" in answer.message
+
+
+def test_choice_of_the_wrong_size_is_reported(figure_5):
+    lying = replace(CPSAT, run=lambda *_: BackendRun(values=[0.0] * 6, bound=1.0))
+    answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), lying)
+    assert answer.status is Status.ERROR
+    assert "chooses 0 servers, not 2" in answer.message
+
+
+def test_worse_solution_does_not_replace_the_start(figure_5):
+    """The backend offers s3 and s4, which preempt b and c; the start preempts a alone."""
+    lying = replace(CPSAT, run=lambda *_: BackendRun(values=[0, 0, 1, 1, 0, 0], bound=0.3))
+    start = ReclaimSolution(("s1", "s2"))
+    answer = solve_and_check(RECLAIM, figure_5, lying, warm_start=start)
+    assert (answer.solution, answer.objective) == (start, 1)
+    assert answer.status is Status.OPTIMAL

@@ -1,0 +1,64 @@
+"""Reading CBC's log, with logs as CBC 2.10.3 writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from formulations.reclaim.pulp_model import read_cbc_log
+from lyra_opt.result import StoppedBy
+
+OPTIMAL = """
+Cbc0045I MIPStart provided solution with cost 4
+
+Result - Optimal solution found
+
+Objective value:                4.00000000
+Enumerated nodes:               12
+Total iterations:               90
+"""
+STOPPED = """
+Result - Stopped on time limit
+
+Objective value:                88.00000000
+Lower bound:                    45.378
+Gap:                            0.94
+Enumerated nodes:               0
+"""
+STOPPED_WITHOUT_SOLUTION = """
+Result - Stopped on time limit
+
+No feasible solution found
+Lower bound:                    45.378
+Enumerated nodes:               0
+"""
+
+
+def test_optimal_run():
+    run = read_cbc_log(OPTIMAL, [1.0])
+    assert (run.values, run.bound, run.stopped_by, run.counters) == (
+        [1.0],
+        4.0,
+        None,
+        {"nodes": 12},
+    )
+
+
+def test_stopped_run_has_the_bound_before_it_was_rounded_at_best():
+    run = read_cbc_log(STOPPED, [1.0])
+    assert (run.values, run.stopped_by) == ([1.0], StoppedBy.TIME)
+    assert run.bound == pytest.approx(45.3775)
+
+
+def test_stopped_run_without_a_solution_has_no_values():
+    run = read_cbc_log(STOPPED_WITHOUT_SOLUTION, [0.0])
+    assert run.values is None
+    assert run.bound == pytest.approx(45.3775)
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""],
+)
+def test_any_other_end_is_an_error(result):
+    with pytest.raises(RuntimeError, match="CBC ended with"):
+        read_cbc_log(f"Result - {result}\n" if result else "Welcome to the CBC MILP Solver\n", [])

@@ -1,0 +1,83 @@
+"""What is made of a backend's floats, whatever the backend."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations.exact_solver import Countdown, concluded, missing_package, safe_lower_bound
+from lyra_opt.result import Status, StoppedBy
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        (6.86, 7),
+        (7.0, 7),
+        (7 + 9e-7, 7),
+        (7 + 2e-6, 8),
+        (6.999999999, 7),
+        (0.0, 0),
+        (-3.2, 0),
+        (None, 0),
+        (math.inf, 0),
+        (-math.inf, 0),
+        (math.nan, 0),
+        (-1.79769e308, 0),
+    ],
+)
+def test_bound_is_rounded_up_but_never_over_a_tolerance(bound, expected):
+    assert safe_lower_bound(bound) == expected
+
+
+@given(
+    st.integers(0, 10**15),
+    st.integers(1, 10**6),
+    st.floats(-1, 1),
+)
+def test_rounded_bound_never_exceeds_an_optimum_within_the_tolerances(multiple, step, error):
+    """Whatever a backend is off by, up to its tolerances, the optimum stays at or above."""
+    optimum = multiple * step
+    claimed = float(Fraction(optimum) + Fraction(error) * max(Fraction(1, 10**6), optimum // 10**9))
+    assert safe_lower_bound(claimed, step=step) <= optimum
+
+
+def test_proof_survives_where_weights_have_a_large_common_divisor():
+    """In steps of 10^9 a margin of 1e-9 * 10^12 = 1000 is nothing."""
+    assert safe_lower_bound(1e12 - 700.0, step=10**9) == 10**12
+
+
+def test_integer_bound_is_exact_and_needs_no_margin():
+    assert safe_lower_bound(10**15) == 10**15
+    assert safe_lower_bound(1e15) == 10**15 - 10**6
+    assert safe_lower_bound(-3) == 0
+
+
+def test_only_a_bound_that_meets_the_objective_is_a_proof():
+    assert concluded(("x", 5), 5).status is Status.OPTIMAL
+    assert concluded(("x", 5), 4).status is Status.FEASIBLE
+    limited = concluded(("x", 5), 4, stopped_by=StoppedBy.TIME)
+    assert (limited.dual_bound, limited.stopped_by) == (4, StoppedBy.TIME)
+
+
+def test_contradicting_bound_is_passed_on():
+    """The checker of claims has to see it; cutting it off at 5 would hide a wrong solver."""
+    refuted = concluded(("x", 5), 6)
+    assert (refuted.status, refuted.dual_bound) == (Status.FEASIBLE, 6)
+
+
+def test_countdown():
+    assert Countdown(None).remaining_s is None
+    assert Countdown(math.inf).remaining_s is None
+    assert not Countdown(None).is_over
+    assert Countdown(0.0).is_over
+    assert 0 < Countdown(1000.0).remaining_s <= 1000
+
+
+def test_missing_package_is_named():
+    assert missing_package(["json"]) is None
+    assert "no_such_package" in missing_package(["json", "no_such_package"]).reason
