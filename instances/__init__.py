@@ -1,1 +1,6 @@
-"""Where instances come from: seeded families, trace readers and a small library."""
+"""Where instances come from: seeded families, trace readers and a small library.
+
+``family`` is the entry: families by name, and `instances.family.generate`. ``reclaim`` holds
+the families of that problem, ``traces`` reads job traces, ``library`` has instances with a
+name, ``schemas`` the JSON Schemas of the file formats. All draws come from ``randomness``.
+"""

@@ -1,0 +1,198 @@
+"""``lyra-opt generate``: write instances of a family.
+
+Only what the parser needs is imported here; families, and NumPy with them, are when it runs or
+prints the help that lists them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instances.parameters import SEED, IntegerParameter, option
+from instances.reclaim.parameters import PARAMETERS
+from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
+from lyra_opt.errors import UserError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from instances.family import Family
+    from instances.parameters import Parameter
+    from lyra_opt.problem import Problem
+
+COUNT = IntegerParameter(
+    help="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
+)
+
+LARGEST_PENDING_BYTES = 256 * 2**20
+"""How much is kept in memory before the first file is written."""
+
+DESCRIPTION = """\
+Write reclaim instances of a family, one file NAME.json each, and print their paths.
+
+The same parameters and seed give the same bytes, on any machine. Instances that differ in
+--reclaim, --semantics or --off-loan-percent alone are the same fleet with the same jobs.
+Where the optimum is known by construction it is written to solutions/NAME.solution.json."""
+
+EXAMPLES = """\
+examples:
+  lyra-opt generate reclaim --family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets
+  lyra-opt generate reclaim --family net --reclaim 6 --out fleets
+  lyra-opt generate reclaim --family snapshot --trace TRACE.csv.gz --servers 520 --reclaim 156 \\
+      --placement messy --count 10 --gzip --out fleets
+"""
+
+
+class _FamilyListingParser(OneLineParser):
+    """A parser whose help lists the families, which are loaded only to print it."""
+
+    def format_help(self) -> str:
+        """Return the help with a line for each family."""
+        from instances.family import family_names, find_family
+
+        lines = [
+            f"  {name:<12} {find_family('reclaim', name).summary}"
+            for name in family_names("reclaim")
+        ]
+        self.epilog = "\n".join(["families:", *lines, "", EXAMPLES])
+        return super().format_help()
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    generate = subparsers.add_parser(
+        "generate",
+        help="write instances of a family, synthetic or cut from a trace",
+        description="Write instances of a family, synthetic or cut from a job trace.",
+        epilog='"lyra-opt generate reclaim --help" lists the families.',
+        formatter_class=HelpFormatter,
+    )
+    problems = generate.add_subparsers(
+        metavar="PROBLEM", required=True, parser_class=_FamilyListingParser
+    )
+    parser = problems.add_parser(
+        "reclaim",
+        help="which servers on loan to give back",
+        description=DESCRIPTION,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument(
+        "--family", metavar="F", required=True, type=plain_text, help="one of those listed below"
+    )
+    for name, parameter in PARAMETERS.items():
+        _add_option(parser, name, parameter, required=name == "reclaim")
+    _add_option(parser, "seed", SEED)
+    _add_option(parser, "count", COUNT)
+    parser.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        required=True,
+        type=plain_text,
+        help="folder to write to, made if it is missing; files of the same name are replaced",
+    )
+    parser.set_defaults(run=run, problem="reclaim", parameters=tuple(PARAMETERS))
+
+
+def _add_option(
+    parser: argparse.ArgumentParser, name: str, parameter: Parameter, *, required: bool = False
+) -> None:
+    parser.add_argument(
+        option(name),
+        dest=name,
+        metavar=parameter.metavar,
+        required=required,
+        type=_argument_type(parameter),
+        # The family knows its own defaults, and refuses what it does not take.
+        default=None if name in PARAMETERS else parameter.default,
+        help=parameter.help.replace("%", "%%"),
+    )
+
+
+def _argument_type(parameter: Parameter) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        value = parameter.parse(text)
+        if not parameter.accepts(value):
+            raise argparse.ArgumentTypeError(f"{show_value(value)}: {parameter.rule}")
+        return value
+
+    return parse
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from instances.family import find_family
+    from lyra_opt.documents import write_bytes
+    from lyra_opt.problem import find_problem
+
+    family = find_family(arguments.problem, arguments.family)
+    parameters = {name: getattr(arguments, name) for name in arguments.parameters}
+    if arguments.count > 1 and not family.is_seeded(parameters):
+        raise UserError(
+            f"--count is {arguments.count}: must be 1 for family {family.name}, which makes one "
+            "instance for these parameters whatever the seed"
+        )
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    if not SEED.accepts(seeds[-1]):
+        raise UserError(f"--count is {arguments.count}: the last seed {SEED.rule}")
+
+    folder = Path(arguments.out)
+    files = _files(find_problem(arguments.problem), family, parameters, seeds, arguments.gzip)
+    for path, content in _generated_ahead(files):
+        target = folder / path
+        _make_folder(target.parent)
+        write_bytes(target, content)
+        print(target)
+    for remark in family.remarks(parameters):
+        print(f"lyra-opt: {remark}", file=sys.stderr)
+    return 0
+
+
+def _files(
+    problem: Problem,
+    family: Family,
+    parameters: dict[str, Any],
+    seeds: Sequence[int],
+    is_compressed: bool,
+) -> Iterator[tuple[Path, bytes]]:
+    """Yield the path inside the output folder and the content of each file."""
+    from lyra_opt.documents import format_document, gzip_bytes
+
+    for seed in seeds:
+        instance = family.generate(parameters, seed)
+        content = format_document(problem.instance_document(instance)).encode()
+        if is_compressed:
+            yield Path(f"{instance.name}.json.gz"), gzip_bytes(content)
+        else:
+            yield Path(f"{instance.name}.json"), content
+        known = family.known_optimum(parameters)
+        if known is not None:
+            document = problem.solution_document(instance, *known)
+            path = Path("solutions", f"{instance.name}.solution.json")
+            yield path, format_document(document).encode()
+
+
+def _generated_ahead(files: Iterator[tuple[Path, bytes]]) -> Iterator[tuple[Path, bytes]]:
+    """Yield the same files, each only after as many as memory allows have been generated.
+
+    What can go wrong in generating goes wrong before the first file is written, then.
+    """
+    pending: list[tuple[Path, bytes]] = []
+    pending_bytes = 0
+    for path, content in files:
+        pending.append((path, content))
+        pending_bytes += len(content)
+        if pending_bytes > LARGEST_PENDING_BYTES:
+            yield from pending
+            pending, pending_bytes = [], 0
+    yield from pending
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror or error}") from None

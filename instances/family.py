@@ -1,0 +1,113 @@
+"""Instance families: what they have in common, and their registry.
+
+A family is a seeded and versioned distribution of instances of one problem: the same
+parameters and seed give the same instance, on any machine. It is found by name through the
+entry-point group ``lyra_opt.instance_families``, so that another package can bring its own.
+
+>>> from instances.family import family_names, generate
+>>> "messy-dist" in family_names("reclaim")
+True
+>>> generate(problem="reclaim", family="decoy", reclaim=2).name
+'decoy-v1-k2'
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Protocol
+
+from instances.parameters import SEED, require_parameter
+from lyra_opt.errors import UserError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ENTRY_POINT_GROUP = "lyra_opt.instance_families"
+
+
+class Family(Protocol):
+    """A family of instances of one problem."""
+
+    @property
+    def name(self) -> str:
+        """The name the command line knows it by, such as ``messy-dist``."""
+
+    @property
+    def problem(self) -> str:
+        """The problem that its instances belong to, such as ``reclaim``."""
+
+    @property
+    def version(self) -> int:
+        """Raised whenever the same parameters and seed give another instance."""
+
+    @property
+    def summary(self) -> str:
+        """What its instances look like, on one line, for ``--help``."""
+
+    def check(self, parameters: Mapping[str, Any]) -> object:
+        """Raise `UserError`, naming option, value and rule, if `parameters` are not valid."""
+
+    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
+        """Return whether seeds matter; if not, there is one instance for the parameters."""
+
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
+        """Return the instance; raise `UserError` if there is none for the parameters."""
+
+    def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Any, int] | None:
+        """Return a solution and its objective, optimal by construction, or None."""
+
+    def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
+        """Return what a user should know of the instances, such as input that is left out."""
+
+
+def family_names(problem: str) -> list[str]:
+    """Return the names of the families of `problem`, in order, without loading any."""
+    return sorted(_entry_points(problem))
+
+
+def find_family(problem: str, name: str) -> Family:
+    """Return the family called `name`.
+
+    Raises
+    ------
+    UserError
+        If `problem` has no such family; names those it has.
+    """
+    found = _entry_points(problem).get(name)
+    if found is None:
+        known = ", ".join(family_names(problem)) or "none"
+        raise UserError(f"--family is {show_value(name)}: must be one of: {known}")
+    family: Family = found.load()
+    return family
+
+
+def generate(problem: str, family: str, *, seed: int = 0, **parameters: Any) -> Any:
+    """Return one instance.
+
+    Parameters
+    ----------
+    problem, family
+        Such as ``reclaim`` and ``messy-dist``.
+    seed
+        From 0 to 2**53 - 1; has no effect on families that are not seeded.
+    parameters
+        The family's own, such as ``servers=520, reclaim=156``; None stands for not given.
+
+    Raises
+    ------
+    UserError
+        If there is no such family, or a parameter is not valid, missing or refused.
+    """
+    require_parameter("seed", SEED, seed)
+    return find_family(problem, family).generate(parameters, seed)
+
+
+@cache
+def _entry_points(problem: str) -> dict[str, EntryPoint]:
+    prefix = f"{problem}."
+    return {
+        found.name.removeprefix(prefix): found
+        for found in entry_points(group=ENTRY_POINT_GROUP)
+        if found.name.startswith(prefix)
+    }

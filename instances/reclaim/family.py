@@ -1,0 +1,305 @@
+"""What every reclaim family does alike: names, semantics, loan, and building the instance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from instances.parameters import given_parameters
+from instances.randomness import IntegerStream
+from instances.reclaim.parameters import PARAMETERS, ReclaimParameters
+from lyra_opt.reclaim.instance import (
+    Job,
+    ReclaimInstance,
+    ReclaimSolution,
+    Semantics,
+    Server,
+    WorkerGroup,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+GPUS_PER_SERVER = 8
+
+ELASTIC_JOBS_PERCENT = 60
+"""Share of the jobs of several workers that can lose some, in interchangeable instances."""
+
+Allocation = dict[int, int]
+"""Workers of one job by position of the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Servers, and jobs placed on them: an instance without its question.
+
+    Every worker holds one GPU and is a base worker; every job weighs 1.
+
+    Parameters
+    ----------
+    server_ids
+        In file order.
+    gpus_per_server
+        The same for all servers.
+    jobs
+        Id and allocation of each job, in file order.
+    """
+
+    server_ids: Sequence[str]
+    jobs: Sequence[tuple[str, Allocation]]
+    gpus_per_server: int = GPUS_PER_SERVER
+
+    @classmethod
+    def numbered(cls, servers: int, allocations: Iterable[Allocation]) -> Layout:
+        """Return a layout of 8-GPU servers s1, s2, ... and jobs j1, j2, ..."""
+        return cls(
+            server_ids=numbered_ids("s", servers),
+            jobs=[(f"j{number}", job) for number, job in enumerate(allocations, start=1)],
+        )
+
+
+def numbered_ids(prefix: str, count: int) -> list[str]:
+    """Return `count` ids, numbered from 1."""
+    return [f"{prefix}{number}" for number in range(1, count + 1)]
+
+
+class ReclaimFamily(ABC):
+    """A family of reclaim instances; implements `instances.family.Family`.
+
+    A family draws a `Layout`; this class asks the question. What is drawn for the layout, for
+    the servers that are not on loan and for the elastic jobs comes from three streams, none of
+    which depends on the number of servers to reclaim or on one another. So instances that
+    differ in ``--reclaim``, ``--semantics`` or ``--off-loan-percent`` alone are the same fleet
+    with the same jobs, and can be compared pair by pair.
+
+    Parameters
+    ----------
+    name, version, summary
+        See `instances.family.Family`.
+    """
+
+    problem = "reclaim"
+    required: ClassVar[tuple[str, ...]] = ("servers", "reclaim")
+    optional: ClassVar[tuple[str, ...]] = ("semantics", "min_workers_percent", "off_loan_percent")
+    refusals: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, name: str, *, version: int, summary: str) -> None:
+        self.name = name
+        self.version = version
+        self.summary = summary
+
+    @abstractmethod
+    def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:
+        """Return servers and placed jobs, which must not depend on what is asked of them."""
+
+    @abstractmethod
+    def _size_label(self, parameters: ReclaimParameters) -> str:
+        """Return what an instance's name says of the parameters that shape the layout."""
+
+    def _has_drawn_layout(self) -> bool:
+        """Return whether the layout depends on the seed."""
+        return True
+
+    def _require_size(self, parameters: ReclaimParameters) -> None:  # noqa: B027 - most need none
+        """Raise `UserError` if the family has no instance of that size."""
+
+    def check(self, parameters: Mapping[str, Any]) -> ReclaimParameters:
+        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
+        checked = ReclaimParameters(
+            **given_parameters(
+                parameters,
+                PARAMETERS,
+                family=self.name,
+                required=self.required,
+                optional=self.optional,
+                refusals=self.refusals,
+            )
+        )
+        self._require_size(checked)
+        return checked
+
+    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
+        """Return whether seeds matter."""
+        return self._has_drawn_layout() or self.check(parameters).needs_draws
+
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> ReclaimInstance:
+        """Return the instance; raise `UserError` if there is none for the parameters."""
+        checked = self.check(parameters)
+        layout = self._layout(checked, seed)
+        off_loan = self._off_loan(checked, seed)
+        min_workers = self._min_workers(checked, layout, seed)
+        return ReclaimInstance(
+            name=self._instance_name(checked, seed),
+            semantics=Semantics(checked.semantics),
+            reclaim_servers=checked.reclaim,
+            servers=tuple(
+                Server(id=server, gpus=layout.gpus_per_server, on_loan=position not in off_loan)
+                for position, server in enumerate(layout.server_ids)
+            ),
+            jobs=tuple(
+                Job(
+                    id=job,
+                    workers=tuple(
+                        WorkerGroup(server=layout.server_ids[server], base=workers)
+                        for server, workers in sorted(allocation.items())
+                    ),
+                    min_workers=least,
+                )
+                for (job, allocation), least in zip(layout.jobs, min_workers, strict=True)
+            ),
+        )
+
+    def known_optimum(
+        self,
+        parameters: Mapping[str, Any],  # noqa: ARG002 - for the families that override this
+    ) -> tuple[ReclaimSolution, int] | None:
+        """Return a solution and its objective, optimal by construction, or None."""
+        return None
+
+    def remarks(
+        self,
+        parameters: Mapping[str, Any],  # noqa: ARG002 - for the families that override this
+    ) -> Sequence[str]:
+        """Return what a user should know of the instances."""
+        return ()
+
+    def _instance_name(self, parameters: ReclaimParameters, seed: int) -> str:
+        size = f"{self._size_label(parameters)}-k{parameters.reclaim}"
+        name = f"{self.name}-v{self.version}{size}{parameters.variant_label}"
+        is_seeded = self._has_drawn_layout() or parameters.needs_draws
+        return f"{name}-seed{seed}" if is_seeded else name
+
+    def _stream(self, purpose: str, servers: int, seed: int) -> IntegerStream:
+        return IntegerStream(
+            family=self.name, version=self.version, purpose=purpose, servers=servers, seed=seed
+        )
+
+    def _off_loan(self, parameters: ReclaimParameters, seed: int) -> set[int]:
+        """Return the positions of the servers that are not on loan."""
+        stream = self._stream("off-loan", parameters.servers, seed)
+        return set(stream.sample(range(parameters.servers), parameters.off_loan_servers))
+
+    def _min_workers(
+        self, parameters: ReclaimParameters, layout: Layout, seed: int
+    ) -> Sequence[int]:
+        """Return how many workers each job needs: all, less where it is drawn to be elastic."""
+        workers = [sum(allocation.values()) for _, allocation in layout.jobs]
+        percent = parameters.min_workers_percent
+        if percent is None:
+            return workers
+        stream = self._stream("min-workers", parameters.servers, seed)
+        return [
+            -(-count * percent // 100)  # rounded up
+            if count > 1 and stream.percent(ELASTIC_JOBS_PERCENT)
+            else count
+            for count in workers
+        ]
+
+
+class FleetFamily(ReclaimFamily):
+    """A family whose layout is drawn for a given number of 8-GPU servers.
+
+    Parameters
+    ----------
+    name, version, summary
+        See `instances.family.Family`.
+    place
+        Returns the allocations of the jobs for a number of servers, drawn from the stream.
+    is_drawn
+        Whether `place` draws at all.
+    require_servers
+        Raises `UserError` for numbers of servers that the family has no instance of.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: int,
+        summary: str,
+        place: Callable[[int, IntegerStream], Sequence[Allocation]],
+        is_drawn: bool = True,
+        require_servers: Callable[[int], object] | None = None,
+    ) -> None:
+        super().__init__(name, version=version, summary=summary)
+        self._place = place
+        self._is_drawn = is_drawn
+        self._require_servers = require_servers
+
+    def _require_size(self, parameters: ReclaimParameters) -> None:
+        if self._require_servers is not None:
+            self._require_servers(parameters.servers)
+
+    def _has_drawn_layout(self) -> bool:
+        return self._is_drawn
+
+    def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:
+        stream = self._stream("layout", parameters.servers, seed)
+        return Layout.numbered(parameters.servers, self._place(parameters.servers, stream))
+
+    def _size_label(self, parameters: ReclaimParameters) -> str:
+        return f"-s{parameters.servers}"
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedLayout:
+    """A layout with an optimal choice of servers, by position, and its objective."""
+
+    layout: Layout
+    optimal_servers: range
+    optimum: int
+
+
+class SolvedFamily(ReclaimFamily):
+    """A family whose size is set by ``--reclaim`` alone and whose optimum is known.
+
+    Parameters
+    ----------
+    name, version, summary
+        See `instances.family.Family`.
+    construct
+        Returns layout and optimum for the number of servers to reclaim.
+    require_reclaim
+        Raises `UserError` for numbers of servers to reclaim that the family has no instance of.
+    """
+
+    required = ("reclaim",)
+    optional = ()
+    refusals: ClassVar[Mapping[str, str]] = {
+        "servers": "--reclaim alone sets its size",
+        "semantics": "its optimum is known for the rigid semantics only",
+        "min_workers_percent": "its optimum is known for the rigid semantics only",
+        "off_loan_percent": "its optimum is known with all servers on loan only",
+    }
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: int,
+        summary: str,
+        construct: Callable[[int], SolvedLayout],
+        require_reclaim: Callable[[int], object],
+    ) -> None:
+        super().__init__(name, version=version, summary=summary)
+        self._construct = construct
+        self._require_reclaim = require_reclaim
+
+    def _require_size(self, parameters: ReclaimParameters) -> None:
+        self._require_reclaim(parameters.reclaim)
+
+    def _has_drawn_layout(self) -> bool:
+        return False
+
+    def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:  # noqa: ARG002
+        return self._construct(parameters.reclaim).layout
+
+    def _size_label(self, parameters: ReclaimParameters) -> str:  # noqa: ARG002
+        return ""
+
+    def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[ReclaimSolution, int]:
+        """Return the block of servers that is optimal by construction, and what it costs."""
+        solved = self._construct(self.check(parameters).reclaim)
+        chosen = [solved.layout.server_ids[position] for position in solved.optimal_servers]
+        return ReclaimSolution(tuple(chosen)), solved.optimum

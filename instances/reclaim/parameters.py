@@ -1,0 +1,141 @@
+"""The parameters of the reclaim families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from instances.parameters import ChoiceParameter, FileParameter, IntegerParameter
+from lyra_opt.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from instances.parameters import Parameter
+
+LARGEST_FLEET = 100_000
+"""Servers of the largest instance that the families make."""
+
+DEFAULT_MIN_WORKERS_PERCENT = 50
+
+PARAMETERS: Mapping[str, Parameter] = {
+    "servers": IntegerParameter(
+        help="servers of the fleet, 8 GPUs each", least=1, largest=LARGEST_FLEET
+    ),
+    "reclaim": IntegerParameter(
+        help="servers to give back, N_R", least=0, largest=LARGEST_FLEET, metavar="K"
+    ),
+    "trace": FileParameter(
+        help="job trace, CSV plain or gzip, with the columns "
+        "job_id, submit_time_s, duration_s, gpus (family snapshot)"
+    ),
+    "placement": ChoiceParameter(
+        help="how the replay of a trace places jobs: best fit, random order or 1-2-GPU workers "
+        "anywhere (family snapshot; default bf)",
+        choices=("bf", "rnd", "messy"),
+        default="bf",
+    ),
+    "load_percent": IntegerParameter(
+        help="GPU time that the trace asks for over its submission span, as a share of what the "
+        "fleet has; arrivals are moved together or apart to reach it, and the word trace keeps "
+        "the trace's own clock (family snapshot; default 95)",
+        least=1,
+        largest=1000,
+        word="trace",
+        default=95,
+        metavar="P",
+    ),
+    "semantics": ChoiceParameter(
+        help="when a job is preempted (default rigid)",
+        choices=("rigid", "interchangeable"),
+        default="rigid",
+    ),
+    "min_workers_percent": IntegerParameter(
+        help="interchangeable: 60 % of the jobs of several workers survive with this share of "
+        f"them, rounded up; the others need all (default {DEFAULT_MIN_WORKERS_PERCENT})",
+        least=0,
+        largest=100,
+        metavar="P",
+    ),
+    "off_loan_percent": IntegerParameter(
+        help="share of the servers, drawn by seed and rounded down, that is not on loan "
+        "(default 0)",
+        least=0,
+        largest=100,
+        default=0,
+        metavar="P",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReclaimParameters:
+    """Checked parameters of one reclaim family; those it does not take are at their default.
+
+    Parameters
+    ----------
+    reclaim
+        N_R, servers to give back.
+    servers
+        Servers of the fleet; 0 where the family sets its own size.
+    trace
+        Path of the job trace, if any.
+    placement, load_percent
+        How a trace is replayed; see `instances.reclaim.snapshot`.
+    semantics
+        ``rigid`` or ``interchangeable``.
+    min_workers_percent
+        Share of their workers that elastic jobs need; None in a rigid instance.
+    off_loan_percent
+        Share of the servers that is not on loan.
+
+    Raises
+    ------
+    UserError
+        If ``--min-workers-percent`` is given for the rigid semantics, or there are fewer
+        servers on loan than `reclaim`.
+    """
+
+    reclaim: int
+    servers: int = 0
+    trace: str | Path | None = None
+    placement: str = "bf"
+    load_percent: int | str = 95
+    semantics: str = "rigid"
+    min_workers_percent: int | None = None
+    off_loan_percent: int = 0
+
+    def __post_init__(self) -> None:
+        if self.semantics == "interchangeable" and self.min_workers_percent is None:
+            object.__setattr__(self, "min_workers_percent", DEFAULT_MIN_WORKERS_PERCENT)
+        elif self.semantics == "rigid" and self.min_workers_percent is not None:
+            raise UserError(
+                f"--min-workers-percent is {self.min_workers_percent}: must not be given for "
+                "--semantics rigid, where a job needs all its base workers"
+            )
+        on_loan = self.servers - self.off_loan_servers
+        if self.servers and self.reclaim > on_loan:
+            raise UserError(
+                f"--reclaim is {self.reclaim}: must be at most the {on_loan} servers on loan"
+            )
+
+    @property
+    def off_loan_servers(self) -> int:
+        """How many servers are not on loan."""
+        return self.servers * self.off_loan_percent // 100
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether the seed decides on more than the placement of the jobs."""
+        return self.semantics == "interchangeable" or self.off_loan_servers > 0
+
+    @property
+    def variant_label(self) -> str:
+        """What an instance's name says of semantics and loan; empty for the defaults."""
+        label = ""
+        if self.semantics == "interchangeable":
+            label += f"-interchangeable{self.min_workers_percent}"
+        if self.off_loan_percent:
+            label += f"-offloan{self.off_loan_percent}"
+        return label

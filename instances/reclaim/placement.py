@@ -1,0 +1,163 @@
+"""Rules that place the workers of a job on the free GPUs of a fleet.
+
+One rule serves both the synthetic families (`instances.reclaim.placed`) and the replay of a
+trace (`instances.reclaim.replay`). All three place a job whenever the fleet has as many free
+GPUs as it needs, so that what waits, and for how long, is the same under each of them, and
+only the fragmentation differs. A job takes O(its span) steps, which under the drawn rules do
+not depend on the fleet's size; under best fit each copies an integer of one bit a server.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from instances.randomness import DrawableSet
+from instances.reclaim.family import GPUS_PER_SERVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from instances.randomness import IntegerStream
+    from instances.reclaim.family import Allocation
+
+
+class Placement(ABC):
+    """The free GPUs of a fleet of 8-GPU servers, and the rule by which jobs take them.
+
+    Parameters
+    ----------
+    servers
+        Servers of the fleet, all free.
+    stream
+        Where the rule's draws come from.
+
+    Attributes
+    ----------
+    free_gpus : int
+        Free GPUs of the whole fleet.
+    """
+
+    def __init__(self, servers: int, stream: IntegerStream) -> None:
+        self.free_gpus = servers * GPUS_PER_SERVER
+        self._free = [GPUS_PER_SERVER] * servers
+        self._stream = stream
+
+    def place(self, gpus: int) -> Allocation | None:
+        """Place a job of `gpus` one-GPU workers and return where; None if it does not fit."""
+        if gpus > self.free_gpus:
+            return None
+        allocation: Allocation = {}
+        self._spread(gpus, allocation)
+        self.free_gpus -= gpus
+        return allocation
+
+    def release(self, allocation: Allocation) -> None:
+        """Free the GPUs of a job that `place` placed."""
+        for server, gpus in allocation.items():
+            self._set_free(server, self._free[server] + gpus)
+            self.free_gpus += gpus
+
+    @abstractmethod
+    def _spread(self, gpus: int, allocation: Allocation) -> None:
+        """Take `gpus` free GPUs, which there are, into `allocation`."""
+
+    def _take(self, server: int, gpus: int, allocation: Allocation) -> None:
+        self._set_free(server, self._free[server] - gpus)
+        allocation[server] = allocation.get(server, 0) + gpus
+
+    def _set_free(self, server: int, gpus: int) -> None:
+        self._free[server] = gpus
+
+
+class BestFit(Placement):
+    """Whole servers, and the tightest fit for the rest; ties by file order; draws nothing.
+
+    The job is cut into as many whole servers as it fills and a rest. Each piece goes to the
+    server with the fewest free GPUs that holds it. Where none does, the server with the most
+    free GPUs is filled and what is left is placed likewise.
+    """
+
+    def __init__(self, servers: int, stream: IntegerStream) -> None:
+        super().__init__(servers, stream)
+        # For each number of free GPUs, the set of servers that have it as the bits of an
+        # integer: the first server in file order is the lowest bit, at the speed of a memory
+        # copy.
+        self._with_free = [0] * (GPUS_PER_SERVER + 1)
+        self._with_free[GPUS_PER_SERVER] = (1 << servers) - 1
+
+    def _spread(self, gpus: int, allocation: Allocation) -> None:
+        while gpus:
+            piece = min(gpus, GPUS_PER_SERVER)
+            tightest_first = range(piece, GPUS_PER_SERVER + 1)
+            most_free_first = range(piece - 1, 0, -1)
+            free = next(
+                free for free in (*tightest_first, *most_free_first) if self._with_free[free]
+            )
+            servers = self._with_free[free]
+            first = (servers & -servers).bit_length() - 1
+            taken = min(piece, free)
+            self._take(first, taken, allocation)
+            gpus -= taken
+
+    def _set_free(self, server: int, gpus: int) -> None:
+        bit = 1 << server
+        self._with_free[self._free[server]] ^= bit
+        self._with_free[gpus] ^= bit
+        super()._set_free(server, gpus)
+
+
+class _DrawnPlacement(Placement):
+    """A rule that draws among the servers with at least one, or two, free GPUs."""
+
+    _WORKER_GPUS = (1, 2)
+
+    def __init__(self, servers: int, stream: IntegerStream) -> None:
+        super().__init__(servers, stream)
+        self._with_room = {gpus: DrawableSet(range(servers)) for gpus in self._WORKER_GPUS}
+
+    def _draw_server(self, worker_gpus: int) -> int:
+        return self._with_room[worker_gpus].draw(self._stream)
+
+    def _set_free(self, server: int, gpus: int) -> None:
+        before = self._free[server]
+        super()._set_free(server, gpus)
+        for worker_gpus, servers in self._with_room.items():
+            if before < worker_gpus <= gpus:
+                servers.add(server)
+            elif gpus < worker_gpus <= before:
+                servers.remove(server)
+
+
+class RandomOrder(_DrawnPlacement):
+    """Servers in random order; the job takes what is free on each until it is placed."""
+
+    def _spread(self, gpus: int, allocation: Allocation) -> None:
+        while gpus:
+            server = self._draw_server(1)  # a server that was filled has left the draw
+            taken = min(gpus, self._free[server])
+            self._take(server, taken, allocation)
+            gpus -= taken
+
+
+class Messy(_DrawnPlacement):
+    """Workers of one or two GPUs, each on a server drawn among those with room for it.
+
+    A job of more GPUs than a server has comes in workers of two GPUs, any other in workers of
+    one or two, as is drawn for the job. Where no server has two free GPUs, one is taken.
+    """
+
+    def _spread(self, gpus: int, allocation: Allocation) -> None:
+        worker_gpus = 2 if gpus > GPUS_PER_SERVER else self._stream.between(1, 2)
+        while gpus:
+            wanted = min(worker_gpus, gpus)
+            taken = wanted if self._with_room[wanted] else 1
+            self._take(self._draw_server(taken), taken, allocation)
+            gpus -= taken
+
+
+PLACEMENT_RULES: Mapping[str, Callable[[int, IntegerStream], Placement]] = {
+    "bf": BestFit,
+    "rnd": RandomOrder,
+    "messy": Messy,
+}

@@ -1,0 +1,185 @@
+"""Read job traces: what was submitted when, for how long and on how many GPUs.
+
+A trace is a CSV file, plain or gzip (told apart by content), with a header row and the columns
+``job_id, submit_time_s, duration_s, gpus`` in any order; further columns are passed over.
+Times are decimal seconds on any clock that starts at 0 or later.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.documents import read_text
+from lyra_opt.errors import InputError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
+LARGEST_TRACE_BYTES = 512 * 2**20
+LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
+LARGEST_GPUS = 10**9
+MILLISECONDS = 1000
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One row of a trace.
+
+    Parameters
+    ----------
+    job_id
+        As in the file, and made unique by its row where the file has it more than once.
+    submit_time_ms, duration_ms
+        Rounded to the nearest millisecond, ties to even.
+    gpus
+        At least 1.
+    """
+
+    job_id: str
+    submit_time_ms: int
+    duration_ms: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # equal only to itself, which is quick to tell
+class Trace:
+    """A job trace, in the order of submission (equal times: of rows).
+
+    Parameters
+    ----------
+    name
+        The file's name without directory and without ``.csv`` and ``.gz``.
+    jobs
+        At least one.
+    """
+
+    name: str
+    jobs: tuple[TraceJob, ...]
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Read a job trace.
+
+    Rows that are equal throughout are kept, for real traces have them. Where a job id occurs
+    more than once, all its jobs get ``#`` and their row appended. The last trace that was read
+    is kept in memory, for as long as its file does not change.
+
+    Parameters
+    ----------
+    path
+        The file; its name appears in every error as given.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is larger than 512 MiB once unpacked, is a damaged gzip
+        file, is not UTF-8, has no rows or lacks a column, or if a value breaks its rule;
+        names the row, counted from the header as row 1, and the column.
+    """
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a string too, as typed
+        state = status.st_ino, status.st_size, status.st_mtime_ns
+    except (OSError, ValueError):
+        state = None  # reading it says what is wrong
+    return _read_trace(str(path), state)
+
+
+@lru_cache(maxsize=1)
+def _read_trace(source: str, state: object) -> Trace:  # noqa: ARG001 - part of the cache's key
+    text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(rows, [])
+        positions = _column_positions(source, header)
+        jobs = [
+            (number, _parse_row(source, number, row, positions, len(header)))
+            for number, row in enumerate(rows, start=2)
+            if row  # an empty line
+        ]
+    except csv.Error as error:
+        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    if not jobs:
+        raise InputError(source, "has a header, but no rows")
+    by_submission = sorted(_with_unique_ids(jobs), key=lambda job: job.submit_time_ms)
+    return Trace(_name_of(source), tuple(by_submission))
+
+
+def _name_of(source: str) -> str:
+    return Path(source).name.removesuffix(".gz").removesuffix(".csv")
+
+
+def _column_positions(source: str, header: list[str]) -> tuple[int, ...]:
+    names = [name.strip() for name in header]
+    for column in COLUMNS:
+        if names.count(column) != 1:
+            found = "is missing" if column not in names else "occurs more than once"
+            expected = ", ".join(COLUMNS)
+            raise InputError(source, f"row 1: column {column} {found}; a trace has {expected}")
+    return tuple(names.index(column) for column in COLUMNS)
+
+
+def _parse_row(
+    source: str, number: int, row: list[str], positions: tuple[int, ...], width: int
+) -> TraceJob:
+    if len(row) != width:
+        fields = f"{len(row)} field" + "s" * (len(row) != 1)
+        raise InputError(source, f"row {number} has {fields}, but the header has {width}")
+    job_id, submit_time, duration, gpus = (row[position].strip() for position in positions)
+    if not job_id:
+        raise _bad_value(source, number, "job_id", job_id, "must not be empty")
+    return TraceJob(
+        job_id,
+        _parse_milliseconds(source, number, "submit_time_s", submit_time),
+        _parse_milliseconds(source, number, "duration_s", duration),
+        _parse_gpus(source, number, gpus),
+    )
+
+
+def _parse_milliseconds(source: str, number: int, column: str, text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 11:
+        return int(text) * MILLISECONDS
+    rule = f"must be a number of seconds from 0 to {LARGEST_SECONDS}"
+    if not _DECIMAL.fullmatch(text):
+        raise _bad_value(source, number, column, text, rule)
+    seconds = Decimal(text)
+    if not 0 <= seconds <= LARGEST_SECONDS:
+        raise _bad_value(source, number, column, text, rule)
+    return int((seconds * MILLISECONDS).to_integral_value(rounding=ROUND_HALF_EVEN))
+
+
+def _parse_gpus(source: str, number: int, text: str) -> int:
+    if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= LARGEST_GPUS:
+        rule = f"must be an integer from 1 to {LARGEST_GPUS}"
+        raise _bad_value(source, number, "gpus", text, rule)
+    return int(text)
+
+
+def _bad_value(source: str, number: int, column: str, text: str, rule: str) -> InputError:
+    return InputError(source, f"row {number}, column {column} is {show_value(text)}: {rule}")
+
+
+def _with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
+    """Yield the jobs; those whose id is not unique get their row appended."""
+    count: dict[str, int] = {}
+    for _, job in jobs:
+        count[job.job_id] = count.get(job.job_id, 0) + 1
+    for number, job in jobs:
+        if count[job.job_id] == 1:
+            yield job
+            continue
+        unique = f"{job.job_id}#{number}"
+        while unique in count:  # another job of the file is called so
+            unique += "#"
+        yield TraceJob(unique, job.submit_time_ms, job.duration_ms, job.gpus)

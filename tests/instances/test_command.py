@@ -1,0 +1,253 @@
+"""``lyra-opt generate``: the files it writes, and what it refuses before writing any."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from instances import command
+from instances.family import family_names, find_family, generate
+from lyra_opt.__main__ import main
+from lyra_opt.loading import load_instance, load_solution
+from lyra_opt.problem import find_problem
+from lyra_opt.reclaim import check
+
+GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"
+
+
+def run(*words: object) -> int:
+    return main(["generate", "reclaim", *map(str, words)])
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "made" / "instances"
+
+
+def test_files_of_several_seeds(out, capsys):
+    assert (
+        run(
+            "--family",
+            "rnd-dist",
+            "--servers",
+            9,
+            "--reclaim",
+            2,
+            "--seed",
+            4,
+            "--count",
+            3,
+            "--out",
+            out,
+        )
+        == 0
+    )
+    names = [f"rnd-dist-v1-s9-k2-seed{seed}" for seed in (4, 5, 6)]
+    assert capsys.readouterr().out.splitlines() == [str(out / f"{name}.json") for name in names]
+    assert sorted(path.name for path in out.iterdir()) == [f"{name}.json" for name in names]
+    for seed, name in zip((4, 5, 6), names, strict=True):
+        loaded = load_instance(out / f"{name}.json").instance
+        assert loaded == generate("reclaim", "rnd-dist", servers=9, reclaim=2, seed=seed)
+
+
+def test_options_reach_the_family(out, capsys):
+    words = "--family grid --servers 9 --reclaim 2 --semantics interchangeable"
+    assert (
+        run(*words.split(), "--min-workers-percent", 40, "--off-loan-percent", 30, "--out", out)
+        == 0
+    )
+    path = capsys.readouterr().out.strip()
+    assert path.endswith("grid-v1-s9-k2-interchangeable40-offloan30-seed0.json")
+    assert load_instance(path).instance == generate(
+        "reclaim",
+        "grid",
+        servers=9,
+        reclaim=2,
+        semantics="interchangeable",
+        min_workers_percent=40,
+        off_loan_percent=30,
+    )
+
+
+def test_known_optimum_is_written_beside(out, capsys):
+    assert run("--family", "net-joined", "--reclaim", 6, "--out", out) == 0
+    instance_path = out / "net-joined-v1-k6.json"
+    solution_path = out / "solutions" / "net-joined-v1-k6.solution.json"
+    assert capsys.readouterr().out.splitlines() == [str(instance_path), str(solution_path)]
+    instance = load_instance(instance_path).instance
+    solution, claims = load_solution(solution_path, find_problem("reclaim"))
+    assert check(instance, solution).objective == claims["objective"] == 9
+    assert main(["verify", str(instance_path), str(solution_path)]) == 0
+
+
+def test_gzip_has_no_time_stamp(out):
+    words = ("--family", "span", "--servers", 12, "--reclaim", 3, "--out", out)
+    assert run(*words) == run(*words, "--gzip") == 0
+    plain = (out / "span-v1-s12-k3-seed0.json").read_bytes()
+    compressed = (out / "span-v1-s12-k3-seed0.json.gz").read_bytes()
+    assert gzip.decompress(compressed) == plain
+    assert compressed[4:8] == bytes(4)
+    assert run(*words, "--gzip") == 0
+    assert (out / "span-v1-s12-k3-seed0.json.gz").read_bytes() == compressed
+
+
+@pytest.mark.skipif(
+    not zlib.ZLIB_RUNTIME_VERSION.startswith(("1.2.", "1.3")) or "ng" in zlib.ZLIB_RUNTIME_VERSION,
+    reason="this Python compresses with another library than zlib, to other bytes",
+)
+def test_golden_gzip_bytes(out):
+    assert run("--family", "span", "--servers", 12, "--reclaim", 3, "--gzip", "--out", out) == 0
+    compressed = (out / "span-v1-s12-k3-seed0.json.gz").read_bytes()
+    assert hashlib.sha256(compressed).hexdigest() == GOLDEN_GZIP
+
+
+def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
+    trace = tmp_path / "t.csv"
+    trace.write_text("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,9\nc,20,90,2\n")
+    words = ("--family", "snapshot", "--servers", 1, "--reclaim", 1, "--trace", trace, "--count", 2)
+    assert run(*words, "--load-percent", "trace", "--out", out) == 0
+    printed = capsys.readouterr()
+    assert [path.rsplit("/", 1)[1] for path in printed.out.splitlines()] == [
+        "snapshot-v1-t-bf-loadtrace-s1-k1-seed0.json",
+        "snapshot-v1-t-bf-loadtrace-s1-k1-seed1.json",
+    ]
+    assert printed.err == "lyra-opt: jobs of the trace larger than the fleet, left out: 1\n"
+
+
+REFUSED = {
+    "unknown_family": ("--family nope --reclaim 1", '--family is "nope": must be one of'),
+    "sized_net": ("--family net --reclaim 6 --servers 55", "--servers is refused by family net"),
+    "net_of_composite": (
+        "--family net --reclaim 7",
+        "--reclaim is 7: must be one less than a prime",
+    ),
+    "missing_servers": ("--family span --reclaim 1", "--servers is required by family span"),
+    "count_without_seed": (
+        "--family decoy --reclaim 2 --count 2",
+        "--count is 2: must be 1 for fam",
+    ),
+    "count_of_grids": (
+        "--family grid --servers 9 --reclaim 2 --count 2",
+        "--count is 2: must be 1",
+    ),
+    "seeds_too_large": (
+        "--family span --servers 9 --reclaim 2 --seed 9007199254740991 --count 2",
+        "--count is 2: the last seed must be",
+    ),
+    "beyond_fleet": ("--family span --servers 9 --reclaim 10", "--reclaim is 10: must be at most"),
+    "missing_trace_file": (
+        "--family snapshot --servers 9 --reclaim 1 --trace missing.csv",
+        "missing.csv: cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", REFUSED)
+def test_refused(defect, out, capsys):
+    words, message = REFUSED[defect]
+    assert run(*words.split(), "--out", out) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"lyra-opt: error: {message}")
+    assert printed.err.count("\n") == 1
+    assert not out.exists()
+
+
+MISTYPED = {
+    "zero_servers": ("--servers", "0", "must be an integer from 1 to 100000"),
+    "float_servers": ("--servers", "8.0", "must be an integer from 1 to 100000"),
+    "grouped_digits": ("--servers", "1_000", "must be an integer from 1 to 100000"),
+    "huge_servers": ("--servers", "9" * 5000, "must be an integer from 1 to 100000"),
+    "negative_reclaim": ("--reclaim", "-1", "must be an integer from 0 to 100000"),
+    "negative_seed": ("--seed", "-1", "must be an integer from 0 to 9007199254740991"),
+    "zero_count": ("--count", "0", "must be an integer from 1 to 1000000"),
+    "load_word": ("--load-percent", "max", "must be an integer from 1 to 1000, or trace"),
+    "semantics": ("--semantics", "soft", "must be one of: rigid, interchangeable"),
+    "placement": ("--placement", "worst", "must be one of: bf, rnd, messy"),
+    "percent": ("--off-loan-percent", "101", "must be an integer from 0 to 100"),
+    "empty_out": ("--out", "", "must not be empty"),
+}
+
+
+@pytest.mark.parametrize("defect", MISTYPED)
+def test_mistyped_option(defect, out, capsys):
+    name, value, rule = MISTYPED[defect]
+    words = ["--family", "span", "--servers", "9", "--reclaim", "1", "--out", str(out)]
+    with pytest.raises(SystemExit) as caught:
+        run(*words, name, value)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert f"argument {name}: " in error
+    assert rule in error
+    assert error.count("\n") == 1
+    assert len(error) < 250
+
+
+def test_folder_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "taken").write_text("")
+    words = ("--family", "span", "--servers", 9, "--reclaim", 1)
+    assert run(*words, "--out", tmp_path / "taken") == 2
+    assert "taken: cannot be made: File exists" in capsys.readouterr().err
+
+
+def test_later_instances_are_generated_before_the_first_is_written(out, monkeypatch):
+    span = find_family("reclaim", "span")
+
+    class BreaksLater:
+        name = "breaks-later"
+
+        def is_seeded(self, parameters):
+            return True
+
+        def known_optimum(self, parameters):
+            return None
+
+        def generate(self, parameters, seed):
+            if seed == 2:
+                raise RuntimeError
+            return span.generate({"servers": 3, "reclaim": 1}, seed)
+
+    monkeypatch.setattr("instances.family.find_family", lambda problem, name: BreaksLater())
+    words = ("--family", "x", "--reclaim", 1, "--count", 3, "--out", out)
+    with pytest.raises(RuntimeError):
+        run(*words)
+    assert not out.exists()
+    monkeypatch.setattr(command, "LARGEST_PENDING_BYTES", 1)  # as if memory were short
+    with pytest.raises(RuntimeError):
+        run(*words)
+    assert len(list(out.iterdir())) == 2
+
+
+def test_help_lists_the_families(capsys):
+    with pytest.raises(SystemExit) as caught:
+        run("--help")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for name in family_names("reclaim"):
+        assert f"\n  {name} " in text
+    assert "examples:\n" in text
+    assert "60 % of the jobs" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_parser_is_built_without_numpy():
+    code = (
+        "import argparse, sys, instances.command\n"
+        "subparsers = argparse.ArgumentParser().add_subparsers()\n"
+        "instances.command.add_parser(subparsers)\n"
+        "print('numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_files_are_plain_json(out):
+    assert run("--family", "hyp8", "--servers", 8, "--reclaim", 2, "--out", out) == 0
+    text = (out / "hyp8-v1-s8-k2-seed0.json").read_text()
+    assert json.loads(text)["format"] == "lyra-opt/reclaim"

@@ -1,0 +1,491 @@
+"""The synthetic reclaim families: pinned bytes, and the structure that each promises."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from instances.family import family_names, find_family, generate
+from instances.reclaim.placed import CHURN_ROUNDS
+from lyra_opt.documents import format_document
+from lyra_opt.errors import UserError
+from lyra_opt.problem import find_problem
+from lyra_opt.reclaim import ReclaimInstance, check
+from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
+
+PLACED = [f"{rule}-{mix}" for rule in ("bf", "rnd", "messy") for mix in ("trace", "dist")]
+FLEET_FAMILIES = [*PLACED, "span", "grid", "reg4", "hyp8", "planted"]
+SOLVED_FAMILIES = ["decoy", "net", "net-joined"]
+
+
+def content(instance: ReclaimInstance) -> str:
+    return format_document(find_problem("reclaim").instance_document(instance))
+
+
+def spans(instance: ReclaimInstance) -> list[int]:
+    return [len(job.workers) for job in instance.jobs]
+
+
+def jobs_by_server(instance: ReclaimInstance) -> dict[str, set[str]]:
+    jobs: dict[str, set[str]] = {server.id: set() for server in instance.servers}
+    for job in instance.jobs:
+        for group in job.workers:
+            jobs[group.server].add(job.id)
+    return jobs
+
+
+def used_gpus(instance: ReclaimInstance) -> int:
+    return sum(job.total_workers for job in instance.jobs)
+
+
+def test_every_family_is_covered_here():
+    assert {*FLEET_FAMILIES, *SOLVED_FAMILIES, "snapshot"} == set(family_names("reclaim"))
+
+
+GOLDEN = {
+    "bf-trace": (
+        "bf-trace",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "495311f9de313fc4ce194a19bde2c3f027e27668443dc4a6f0f32e98f6e3b2f4",
+    ),
+    "bf-dist": (
+        "bf-dist",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "9f5fd31ee04c5a4249d81782670a49c0ede8de338a4a472282e9f8be8050f152",
+    ),
+    "rnd-trace": (
+        "rnd-trace",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "36232305e131efbd9ced75201584c33065c27309c93cbb8759343cc9c7207149",
+    ),
+    "rnd-dist": (
+        "rnd-dist",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "38f8e058c7c28c8ad3044c336078063b9c175bb0e7869e3b00b337664894a92e",
+    ),
+    "messy-trace": (
+        "messy-trace",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "4348d7a145c14d1814dc8571861d4a62def64d07000ea7051d870803629b9d81",
+    ),
+    "messy-dist": (
+        "messy-dist",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "bc660e6ea9e54ed1bbe0f7018d18be20ec90e36f5b482b5c630aa782b2837143",
+    ),
+    "span": (
+        "span",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "533f178d872337b1758aea9e399d5b829bd34158f6b361879fda6a82b1a0b385",
+    ),
+    "grid": (
+        "grid",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "66ae3219a6001451c927dd7d2cbebeb6bd2fbcc79dc3e1fe90466106e6088224",
+    ),
+    "reg4": (
+        "reg4",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "ab414ca860e6c85962593a1eec3768eee93c19816765bb34b442dad1f6f34704",
+    ),
+    "hyp8": (
+        "hyp8",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "8a559ad41386962e7a3390c3dbb43545f391941a34730df6c4d31ab534136161",
+    ),
+    "planted": (
+        "planted",
+        {"servers": 12, "reclaim": 3, "seed": 0},
+        "6517caa1a1fb1aadc24a803a96a65ffcf974218b1f3f49a7546dad826e416683",
+    ),
+    "messy-dist-520": (
+        "messy-dist",
+        {"servers": 520, "reclaim": 156, "seed": 1},
+        "7e47499cfa964fd7b76f16071a3a22142dbf6f44a773a0ca8a1f2789d50f1ff8",
+    ),
+    "interchangeable": (
+        "rnd-dist",
+        {"servers": 12, "reclaim": 3, "seed": 5, "semantics": "interchangeable"},
+        "843a1c568d2c8778b8e9e011392d2ec27cf68cb04a088d1e48ded33d7c814648",
+    ),
+    "off-loan": (
+        "grid",
+        {"servers": 12, "reclaim": 3, "seed": 5, "off_loan_percent": 25},
+        "9893e7ce1e420aac3dac40694d3d7fc1cf07e9de2e7e657addaca496f80be5e2",
+    ),
+    "decoy": (
+        "decoy",
+        {"reclaim": 2},
+        "39a27adbfd09637de19f31ca683164a0c3b00922cd6d5cb9c52d403bf9ebddf0",
+    ),
+    "net": (
+        "net",
+        {"reclaim": 6},
+        "f73ee9094193d697ad4c2a6610e351a4a083a5111ba004fa20ee895843a57380",
+    ),
+    "net-joined": (
+        "net-joined",
+        {"reclaim": 6},
+        "7efc165b14b77578f60d74282065112ed9369e37a88795de6a34d858ee9ea49c",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_golden_bytes(case):
+    family, parameters, sha256 = GOLDEN[case]
+    instance = generate("reclaim", family, **parameters)
+    # A change here breaks the promise that a seed gives the same bytes: raise the version too.
+    assert hashlib.sha256(content(instance).encode()).hexdigest() == sha256
+
+
+@pytest.mark.parametrize("family", FLEET_FAMILIES)
+@pytest.mark.parametrize("servers", [8, 9, 20, 60])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_instances_are_what_was_asked_for(family, servers, seed):
+    instance = generate("reclaim", family, servers=servers, reclaim=3, seed=seed)
+    assert len(instance.servers) == servers
+    assert instance.reclaim_servers == 3
+    assert all(server.gpus == 8 and server.on_loan for server in instance.servers)
+    assert all(job.weight == job.gpus_per_worker == 1 for job in instance.jobs)
+    assert all(group.flexible == 0 for job in instance.jobs for group in job.workers)
+    assert instance.jobs
+    assert content(instance) == content(
+        generate("reclaim", family, servers=servers, reclaim=3, seed=seed)
+    )
+
+
+@pytest.mark.parametrize("family", sorted({*FLEET_FAMILIES} - {"grid"}))
+def test_seeds_differ(family):
+    first, second = (generate("reclaim", family, servers=40, reclaim=5, seed=s) for s in (0, 1))
+    assert first.jobs != second.jobs
+
+
+@pytest.mark.parametrize("family", FLEET_FAMILIES)
+def test_question_does_not_change_the_fleet(family):
+    def ask(**question):
+        return generate("reclaim", family, servers=40, seed=3, **question)
+
+    plain = ask(reclaim=5)
+    other = ask(reclaim=9, semantics="interchangeable", off_loan_percent=25)
+    assert [job.workers for job in plain.jobs] == [job.workers for job in other.jobs]
+    assert ask(reclaim=9, off_loan_percent=25).servers == other.servers
+
+
+@pytest.mark.parametrize("family", PLACED)
+@pytest.mark.parametrize("servers", [1, 2, 5, 30, 300])
+def test_placed_load(family, servers):
+    instance = generate("reclaim", family, servers=servers, reclaim=0)
+    least = 95 if servers >= 30 else 85  # the last job may not fit a small fleet
+    assert least * servers * 8 <= 100 * used_gpus(instance) <= 800 * servers
+
+
+def test_best_fit_uses_as_few_servers_as_it_can():
+    instance = generate("reclaim", "bf-dist", servers=300, reclaim=0)
+    for job in instance.jobs:
+        assert len(job.workers) == -(-job.total_workers // 8)
+
+
+@pytest.mark.parametrize("mix", ["trace", "dist"])
+def test_placements_differ_in_fragmentation(mix):
+    mean_span = [
+        Fraction(sum(spans(instance)), len(instance.jobs))
+        for rule in ("bf", "rnd", "messy")
+        for instance in [generate("reclaim", f"{rule}-{mix}", servers=300, reclaim=0)]
+    ]
+    assert mean_span == sorted(mean_span)
+    assert mean_span[2] > Fraction(3, 2) * mean_span[0]
+
+
+def test_messy_wide_jobs_span_about_thirty_servers():
+    widest = [
+        len(job.workers)
+        for seed in range(5)
+        for job in generate("reclaim", "messy-dist", servers=520, reclaim=0, seed=seed).jobs
+        if job.total_workers == 64
+    ]
+    assert widest
+    assert all(25 <= span <= 32 for span in widest)
+
+
+def test_job_sizes_follow_their_mix():
+    sizes = Counter(
+        job.total_workers for job in generate("reclaim", "rnd-trace", servers=5000, reclaim=0).jobs
+    )
+    jobs = sizes.total()
+    assert set(sizes) == {1, 2, 4, 8, 16, 32, 64}
+    for gpus, per_mille in {1: 650, 2: 110, 4: 110, 8: 90, 16: 22, 32: 10, 64: 8}.items():
+        assert abs(1000 * sizes[gpus] - per_mille * jobs) <= 6 * (1000 * per_mille * jobs) ** 0.5
+    assert CHURN_ROUNDS == 3
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3, 8, 24, 100])
+def test_span_has_wide_and_local_jobs(servers):
+    instance = generate("reclaim", "span", servers=servers, reclaim=1)
+    wide, local = instance.jobs[:12], instance.jobs[12:]
+    if servers >= 8:
+        assert len(wide) == 12
+        assert all(servers // 8 <= len(job.workers) <= servers // 3 for job in wide)
+    assert all(len(job.workers) == 1 for job in local)
+    assert all(len(jobs) <= 8 for jobs in jobs_by_server(instance).values())
+
+
+@pytest.mark.parametrize(
+    ("servers", "jobs"), [(4, 4), (6, 9), (8, 12), (9, 18), (12, 24), (20, 40)]
+)
+def test_grid_is_a_torus(servers, jobs):
+    instance = generate("reclaim", "grid", servers=servers, reclaim=1)
+    assert len(instance.jobs) == jobs
+    assert set(spans(instance)) == {2}
+    assert len({frozenset(group.server for group in job.workers) for job in instance.jobs}) == jobs
+    degrees = {len(found) for found in jobs_by_server(instance).values()}
+    assert degrees == {2 * jobs // servers}
+
+
+@given(st.integers(5, 40), st.integers(0, 50))
+@settings(max_examples=30)
+def test_reg4_is_a_simple_graph_of_degree_4(servers, seed):
+    instance = generate("reclaim", "reg4", servers=servers, reclaim=1, seed=seed)
+    assert set(spans(instance)) == {2}
+    edges = {frozenset(group.server for group in job.workers) for job in instance.jobs}
+    assert len(edges) == len(instance.jobs) == 2 * servers
+    assert {len(jobs) for jobs in jobs_by_server(instance).values()} == {4}
+
+
+@given(st.integers(8, 40), st.integers(0, 50))
+@settings(max_examples=30)
+def test_hyp8_is_regular_in_both_ways(servers, seed):
+    instance = generate("reclaim", "hyp8", servers=servers, reclaim=1, seed=seed)
+    assert set(spans(instance)) == {8}
+    assert {len(jobs) for jobs in jobs_by_server(instance).values()} == {8}
+
+
+def test_planted_set_is_cheap():
+    instance = generate("reclaim", "planted", servers=100, reclaim=30)
+    wide = {job.id for job in instance.jobs[:16]}
+    share = {
+        server: len(jobs & wide) / len(jobs) for server, jobs in jobs_by_server(instance).items()
+    }
+    planted = sorted(share, key=share.__getitem__)[-30:]
+    assert min(share[server] for server in planted) > 0.5
+    assert max(share[server] for server in set(share) - set(planted)) < 0.5
+    touched = set().union(*(jobs_by_server(instance)[server] for server in planted))
+    assert 16 <= len(touched) <= 16 + 30  # the wide jobs, and what noise brings
+    assert used_gpus(instance) >= 0.97 * 800
+    assert all(group.base == 1 for job in instance.jobs for group in job.workers)
+
+
+@pytest.mark.parametrize("servers", range(1, 12))
+def test_planted_of_any_size(servers):
+    instance = generate("reclaim", "planted", servers=servers, reclaim=1)
+    assert all(len(jobs) <= 8 for jobs in jobs_by_server(instance).values())
+
+
+@pytest.mark.parametrize(
+    ("family", "reclaim", "servers", "optimal"),
+    [
+        ("decoy", 1, 12, 1),
+        ("decoy", 2, 41, 1),
+        ("decoy", 4, 155, 1),
+        ("decoy", 7, 462, 1),
+        ("net", 6, 55, 8),
+        ("net", 10, 131, 8),
+        ("net", 12, 181, 8),
+        ("net", 18, 379, 8),
+        ("net-joined", 6, 55, 9),
+        ("net-joined", 10, 131, 9),
+    ],
+)
+def test_known_optimum_is_reached(family, reclaim, servers, optimal):
+    instance = generate("reclaim", family, reclaim=reclaim)
+    solution, objective = find_family("reclaim", family).known_optimum({"reclaim": reclaim})
+    report = check(instance, solution)
+    assert (report.violations, report.objective, objective) == ((), optimal, optimal)
+    assert len(instance.servers) == servers
+    assert all(jobs_by_server(instance).values())  # so that nothing is free of charge
+
+
+@pytest.mark.parametrize(("family", "reclaim"), [("decoy", 1), ("decoy", 2)])
+def test_known_optimum_against_enumeration(family, reclaim):
+    assert optimum(generate("reclaim", family, reclaim=reclaim)) == 1
+
+
+@pytest.mark.parametrize("reclaim", [1, 2, 4])
+def test_greedy_of_lyra_pays_8k_on_decoys(reclaim):
+    instance = generate("reclaim", "decoy", reclaim=reclaim)
+    decoys = [server.id for server in instance.servers if server.id.startswith("decoy-")]
+    preempted = 0
+    taken: set[str] = set()
+    for _ in range(reclaim):
+        costs = {
+            server.id: lyra_cost(instance, server.id, taken)
+            for server in instance.servers
+            if server.id not in taken
+        }
+        least = min(costs.values())
+        cheapest = [server for server, cost in costs.items() if cost == least]
+        assert set(cheapest) <= set(decoys)  # whatever the tie rule
+        assert least == Fraction(8, 8 * reclaim + 1) < costs["block-1"] == Fraction(1, reclaim)
+        taken.add(cheapest[0])
+        preempted += 8
+    assert preempted == 8 * reclaim
+
+
+@pytest.mark.parametrize("family", ["net", "net-joined"])
+@pytest.mark.parametrize("order", [7, 11])
+def test_net_is_eight_parallel_classes(family, order):
+    instance = generate("reclaim", family, reclaim=order - 1)
+    found = jobs_by_server(instance)
+    block = [server for server in found if server.startswith("block-")]
+    points = [server for server in found if server.startswith("net-")]
+    assert (len(block), len(points)) == (order - 1, order**2)
+    lines = [job for job in instance.jobs if job.id.startswith(("vertical-", "slope-"))]
+    assert len(lines) == 8 * order
+    assert {len(line.workers) for line in lines} == {order}
+    ids = {line.id for line in lines}
+    assert all(len(found[point] & ids) == 8 for point in points)
+    assert all(len(found[one] & found[other]) <= 1 for one, other in combinations(points, 2))
+    is_joined = family == "net-joined"
+    assert len(instance.jobs) == len(lines) + 8 + is_joined
+    assert {server.gpus for server in instance.servers} == {8 + is_joined}
+    if is_joined:
+        assert found["block-1"] & found["net-1"] == {"joining"}
+
+
+def test_interchangeable_jobs_need_their_share():
+    instance = generate(
+        "reclaim",
+        "messy-dist",
+        servers=400,
+        reclaim=40,
+        semantics="interchangeable",
+        min_workers_percent=30,
+    )
+    wide = [job for job in instance.jobs if job.total_workers > 1]
+    elastic = [job for job in wide if job.min_workers < job.total_workers]
+    assert all(job.min_workers == -(-job.total_workers * 30 // 100) for job in elastic)
+    assert 50 <= 100 * len(elastic) / len(wide) <= 70
+    assert all(job.min_workers == 1 for job in instance.jobs if job.total_workers == 1)
+
+
+def test_off_loan_servers_are_drawn():
+    instances = [
+        generate("reclaim", "grid", servers=20, reclaim=1, off_loan_percent=34, seed=seed)
+        for seed in (0, 1)
+    ]
+    loans = [[server.on_loan for server in instance.servers] for instance in instances]
+    assert [loan.count(False) for loan in loans] == [6, 6]
+    assert loans[0] != loans[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("messy-dist-v1-s20-k5-seed7", {"servers": 20, "reclaim": 5, "seed": 7}),
+        ("grid-v1-s20-k5", {"servers": 20, "reclaim": 5, "seed": 7}),
+        (
+            "grid-v1-s20-k5-offloan5-seed7",
+            {"servers": 20, "reclaim": 5, "seed": 7, "off_loan_percent": 5},
+        ),
+        (
+            "span-v1-s20-k5-interchangeable50-seed0",
+            {"servers": 20, "reclaim": 5, "semantics": "interchangeable"},
+        ),
+        ("decoy-v1-k3", {"reclaim": 3, "seed": 7}),
+        ("net-joined-v1-k6", {"reclaim": 6, "semantics": "rigid"}),
+    ],
+)
+def test_names_tell_the_parameters(name, parameters):
+    family = name.split("-v1")[0]
+    assert generate("reclaim", family, **parameters).name == name
+
+
+BAD_PARAMETERS = {
+    "unknown_family": ("nope", {"reclaim": 1}, '--family is "nope": must be one of: bf-dist,'),
+    "unknown_parameter": ("span", {"reclaim": 1, "colour": 1}, "colour is no parameter"),
+    "no_servers": ("span", {"reclaim": 1}, "--servers is required by family span"),
+    "no_reclaim": ("span", {"servers": 1}, "--reclaim is required by family span"),
+    "zero_servers": ("span", {"servers": 0, "reclaim": 0}, "--servers is 0: must be an integer"),
+    "float_servers": ("span", {"servers": 8.0, "reclaim": 0}, "--servers is 8.0: must be an int"),
+    "true_servers": ("span", {"servers": True, "reclaim": 0}, "--servers is true: must be an int"),
+    "too_many_servers": ("span", {"servers": 100_001, "reclaim": 0}, "from 1 to 100000"),
+    "negative_reclaim": ("span", {"servers": 9, "reclaim": -1}, "--reclaim is -1: must be"),
+    "reclaim_beyond_fleet": (
+        "span",
+        {"servers": 9, "reclaim": 10},
+        "--reclaim is 10: must be at most the 9 servers on loan",
+    ),
+    "reclaim_beyond_loan": (
+        "span",
+        {"servers": 9, "reclaim": 9, "off_loan_percent": 20},
+        "--reclaim is 9: must be at most the 8 servers on loan",
+    ),
+    "negative_seed": ("span", {"servers": 9, "reclaim": 1, "seed": -1}, "--seed is -1"),
+    "text_seed": ("span", {"servers": 9, "reclaim": 1, "seed": "x"}, '--seed is "x"'),
+    "bad_semantics": ("span", {"servers": 9, "reclaim": 1, "semantics": "soft"}, "rigid, interch"),
+    "min_workers_when_rigid": (
+        "span",
+        {"servers": 9, "reclaim": 1, "min_workers_percent": 50},
+        "--min-workers-percent is 50: must not be given for --semantics rigid",
+    ),
+    "trace_without_use": (
+        "span",
+        {"servers": 9, "reclaim": 1, "trace": "t.csv"},
+        "--trace is refused by family span",
+    ),
+    "no_trace": (
+        "snapshot",
+        {"servers": 9, "reclaim": 1},
+        "--trace is required by family snapshot",
+    ),
+    "bad_load": (
+        "snapshot",
+        {"servers": 9, "reclaim": 1, "trace": "t", "load_percent": "fast"},
+        "or trace",
+    ),
+    "prime_grid": ("grid", {"servers": 13, "reclaim": 1}, "--servers is 13: must be a product"),
+    "grid_of_one": ("grid", {"servers": 1, "reclaim": 1}, "--servers is 1: must be a product"),
+    "small_reg4": ("reg4", {"servers": 4, "reclaim": 1}, "must be at least 5 for family reg4"),
+    "small_hyp8": ("hyp8", {"servers": 7, "reclaim": 1}, "must be at least 8 for family hyp8"),
+    "decoy_of_zero": ("decoy", {"reclaim": 0}, "--reclaim is 0: must be an integer from 1 to 104"),
+    "huge_decoy": ("decoy", {"reclaim": 105}, "from 1 to 104"),
+    "net_of_composite": ("net", {"reclaim": 8}, "must be one less than a prime of at least 7"),
+    "small_net": ("net-joined", {"reclaim": 4}, "for family net-joined"),
+    "huge_net": ("net", {"reclaim": 330}, "at most 100000 servers"),
+    "sized_net": ("net", {"reclaim": 6, "servers": 55}, "--servers is refused by family net"),
+    "elastic_net": (
+        "net",
+        {"reclaim": 6, "semantics": "interchangeable"},
+        "--semantics is refused",
+    ),
+    "off_loan_decoy": (
+        "decoy",
+        {"reclaim": 2, "off_loan_percent": 5},
+        "--off-loan-percent is refu",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", BAD_PARAMETERS)
+def test_bad_parameters(defect):
+    family, parameters, message = BAD_PARAMETERS[defect]
+    with pytest.raises(UserError) as caught:
+        generate("reclaim", family, **parameters)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_largest_decoy_is_the_largest_fleet():
+    from instances.reclaim.decoy import LARGEST_RECLAIM
+    from instances.reclaim.parameters import LARGEST_FLEET
+
+    def servers(k: int) -> int:
+        return 2 * k - (-64 * k**2 // 7)
+
+    assert servers(LARGEST_RECLAIM) <= LARGEST_FLEET < servers(LARGEST_RECLAIM + 1)

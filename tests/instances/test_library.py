@@ -1,0 +1,39 @@
+"""The instance library: every file is valid, and every best-known value is what it costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from instances.library import library_instances, library_solutions, load_library_instance
+from lyra_opt.loading import load_solution
+from lyra_opt.reclaim import check
+from tests.lyra_opt.reclaim.reference import optimum
+
+
+def test_lyra_figure_5_is_there():
+    assert "lyra-figure-5" in library_instances()
+    assert load_library_instance("lyra-figure-5").instance.reclaim_servers == 2
+
+
+def test_unknown_name():
+    with pytest.raises(KeyError):
+        load_library_instance("nope")
+
+
+@pytest.mark.parametrize("name", library_instances())
+def test_file_is_named_after_its_instance(name):
+    assert load_library_instance(name).instance.name == name
+
+
+@pytest.mark.parametrize("name", library_solutions())
+def test_best_known_solution_costs_what_it_claims(name):
+    loaded = load_library_instance(name)
+    solution, claims = load_solution(library_solutions()[name], loaded.problem)
+    report = check(loaded.instance, solution)
+    assert report.violations == ()
+    assert claims["instance"] == name
+    assert report.objective == claims["objective"]
+
+
+def test_lyra_figure_5_is_solved_to_optimality():
+    assert optimum(load_library_instance("lyra-figure-5").instance) == 1

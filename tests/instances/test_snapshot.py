@@ -1,0 +1,279 @@
+"""Replay and snapshots: small traces by hand, and the published ones where they are present."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.family import find_family, generate
+from instances.randomness import IntegerStream
+from instances.reclaim.placement import PLACEMENT_RULES, BestFit
+from instances.reclaim.replay import replay
+from instances.traces import Trace, TraceJob, read_trace
+from lyra_opt.documents import format_document
+from lyra_opt.errors import UserError
+from lyra_opt.problem import find_problem
+
+
+def trace_of(*rows: tuple[str, int, int, int]) -> Trace:
+    """Return a trace of (id, submission, duration, GPUs), in seconds."""
+    return Trace("made-up", tuple(TraceJob(i, 1000 * s, 1000 * d, g) for i, s, d, g in rows))
+
+
+def fleet(rule: str, servers: int):
+    return PLACEMENT_RULES[rule](servers, IntegerStream(test=rule))
+
+
+def history(trace, servers, load_percent=None, rule="bf"):
+    run = replay(trace, servers, load_percent, fleet(rule, servers))
+    return {r.job.job_id: (r.start_ms / 1000, r.end_ms / 1000, r.allocation) for r in run.runs}
+
+
+def test_best_fit_by_hand():
+    placement = BestFit(3, IntegerStream(seed=0))
+    assert placement.place(3) == {0: 3}  # all servers fit equally: file order
+    assert placement.place(8) == {1: 8}  # a whole server
+    assert placement.place(4) == {0: 4}  # 5 are free there, 8 on the third
+    assert placement.place(10) is None  # 1 + 8 are free
+    assert placement.place(9) == {2: 8, 0: 1}  # a whole server, then the tightest fit
+    assert placement.free_gpus == 0
+    placement.release({1: 8})
+    placement.release({0: 3})
+    assert placement.place(10) == {1: 8, 0: 2}
+    assert placement.place(1) == {0: 1}
+
+
+def test_best_fit_fills_the_server_with_most_room_where_nothing_fits():
+    placement = BestFit(3, IntegerStream(seed=0))
+    for gpus in (8, 8, 8):
+        placement.place(gpus)
+    placement.release({0: 2, 1: 3, 2: 2})
+    assert placement.place(6) == {1: 3, 0: 2, 2: 1}
+
+
+@given(
+    st.sampled_from(sorted(PLACEMENT_RULES)),
+    st.integers(1, 6),
+    st.lists(st.tuples(st.integers(1, 20), st.booleans()), max_size=30),
+)
+def test_placements_keep_count(rule, servers, steps):
+    placement = fleet(rule, servers)
+    free, running = [8] * servers, []
+    for gpus, ends_one in steps:
+        if ends_one and running:
+            allocation = running.pop(gpus % len(running))
+            placement.release(allocation)
+            for server, taken in allocation.items():
+                free[server] += taken
+        allocation = placement.place(gpus)
+        assert (allocation is None) == (gpus > sum(free))
+        if allocation is not None:
+            assert sum(allocation.values()) == gpus
+            assert all(taken > 0 for taken in allocation.values())
+            for server, taken in allocation.items():
+                free[server] -= taken
+            running.append(allocation)
+        assert min(free) >= 0
+        assert placement.free_gpus == sum(free)
+
+
+def test_replay_by_hand():
+    trace = trace_of(
+        ("a", 100, 10, 8),  # first submission: moment 0 of the replay
+        ("b", 101, 4, 4),
+        ("wide", 102, 5, 12),  # waits until a and b have ended
+        ("late", 103, 2, 4),  # passes it
+        ("huge", 104, 9, 17),  # larger than two servers: left out
+        ("none", 105, 0, 1),  # lasts no time
+        ("d", 105, 1, 2),  # starts as b and late end
+    )
+    assert history(trace, servers=2) == {
+        "a": (0, 10, {0: 8}),
+        "b": (1, 5, {1: 4}),
+        "late": (3, 5, {1: 4}),
+        "d": (5, 6, {1: 2}),
+        "wide": (10, 15, {0: 8, 1: 4}),
+    }
+    run = replay(trace, 2, None, fleet("bf", 2))
+    assert run.dropped_jobs == 1
+    assert run.submissions_ms == (0, 1000, 2000, 3000, 5000, 5000)
+    assert [r.job.job_id for r in run.running_at(5000)] == ["a", "d"]
+    assert [r.job.job_id for r in run.running_at(15_000)] == []
+
+
+def test_arrivals_are_scaled_to_the_load():
+    # 8 GPUs x 10 s and 4 GPUs x 30 s in 100 s are 200 GPU-seconds. One server has that in 25 s,
+    # so that a load of 50 % takes 50 s.
+    trace = trace_of(("a", 0, 10, 8), ("b", 50, 15, 4), ("c", 100, 15, 4))
+    assert replay(trace, 1, 50, fleet("bf", 1)).submissions_ms == (0, 25_000, 50_000)
+    assert replay(trace, 1, 100, fleet("bf", 1)).submissions_ms == (0, 12_500, 25_000)
+    assert replay(trace, 1, None, fleet("bf", 1)).submissions_ms == (0, 50_000, 100_000)
+
+
+def test_dropped_jobs_do_not_count_as_load():
+    trace = trace_of(("a", 0, 10, 8), ("huge", 30, 999, 9), ("b", 50, 10, 8))
+    assert replay(trace, 1, 100, fleet("bf", 1)).submissions_ms == (0, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        (trace_of(("a", 0, 1, 9)), "--servers is 1: too few for any job of trace made-up"),
+        (trace_of(("a", 5, 1, 1), ("b", 5, 1, 1)), "--load-percent is 95: must be trace for"),
+        (trace_of(("a", 5, 0, 1), ("b", 6, 0, 1)), "--load-percent is 95: must be trace for"),
+    ],
+)
+def test_traces_that_cannot_be_replayed(trace, message):
+    with pytest.raises(UserError, match=message):
+        replay(trace, 1, 95, fleet("bf", 1))
+
+
+@given(
+    st.sampled_from(sorted(PLACEMENT_RULES)),
+    st.integers(1, 4),
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(1, 40)),
+        min_size=1,
+        max_size=40,
+    ),
+)
+def test_no_job_waits_while_it_fits(rule, servers, rows):
+    rows = sorted(rows, key=lambda row: row[0])
+    trace = trace_of(*((str(n), *row) for n, row in enumerate(rows)))
+    if all(job.gpus > 8 * servers for job in trace.jobs):
+        return
+    run = replay(trace, servers, None, fleet(rule, servers))
+    fitting = [job for job in trace.jobs if job.gpus <= 8 * servers]
+    started = {r.job.job_id: r for r in run.runs}
+    assert set(started) == {job.job_id for job in fitting if job.duration_ms}
+    first = fitting[0].submit_time_ms
+    for r in run.runs:
+        submitted = r.job.submit_time_ms - first
+        assert r.end_ms - r.start_ms == r.job.duration_ms
+        assert r.start_ms >= submitted
+        used = {}
+        for other in run.running_at(r.start_ms):
+            for server, gpus in other.allocation.items():
+                used[server] = used.get(server, 0) + gpus
+        assert max(used.values()) <= 8
+        events = {s.end_ms for s in run.runs} | {submitted}
+        for moment in events:  # between its submission and its start it never fits
+            if submitted <= moment < r.start_ms:
+                running = run.running_at(moment)
+                assert 8 * servers - sum(o.job.gpus for o in running) < r.job.gpus
+
+
+@pytest.fixture
+def trace_file(tmp_path):
+    rows = [f"j{n},{60 * n},{600 + n % 7},{(1, 2, 8, 16, 100)[n % 5]}" for n in range(200)]
+    path = tmp_path / "my jobs.csv"
+    path.write_text("job_id,submit_time_s,duration_s,gpus\n" + "\n".join(rows) + "\n")
+    return path
+
+
+GOLDEN = {
+    "bf": "541a9077f1c9d4aacebb3b788a89f4d6eba6ad7974fb74ea49a9d5382ff398b2",
+    "messy": "c36812256cae93e39c8a12d26399ce239755eecd1e4903f4b9c6d6e609a030c0",
+    "rnd": "943246253b03dea08bb2b6cdcf9f9da8712f040e0fa976540dce6d8560a7ca77",
+}
+
+
+@pytest.mark.parametrize("rule", GOLDEN)
+def test_golden_bytes(trace_file, rule):
+    parameters = {"servers": 6, "reclaim": 2, "trace": trace_file, "placement": rule}
+    instance = generate("reclaim", "snapshot", **parameters, seed=1)
+    text = format_document(find_problem("reclaim").instance_document(instance))
+    assert hashlib.sha256(text.encode()).hexdigest() == GOLDEN[rule]
+
+
+def test_snapshot_of_a_file(trace_file):
+    parameters = {"servers": 6, "reclaim": 2, "trace": trace_file}
+    instance = generate("reclaim", "snapshot", **parameters)
+    assert instance.name == "snapshot-v1-my_jobs-bf-load95-s6-k2-seed0"
+    assert {job.id for job in instance.jobs} <= {f"j{n}" for n in range(200) if n % 5 != 4}
+    remarks = find_family("reclaim", "snapshot").remarks(parameters)
+    assert remarks == ("jobs of the trace larger than the fleet, left out: 40",)
+
+
+def test_snapshot_is_what_runs_at_its_moment(trace_file):
+    parameters = {"servers": 20, "reclaim": 2, "trace": str(trace_file), "load_percent": "trace"}
+    instance = generate("reclaim", "snapshot", **parameters)
+    run = replay(read_trace(trace_file), 20, None, fleet("bf", 20))
+    cut = [(job.id, {int(g.server[1:]) - 1: g.base for g in job.workers}) for job in instance.jobs]
+    moments = [
+        [(r.job.job_id, dict(sorted(r.allocation.items()))) for r in run.running_at(moment)]
+        for moment in {r.start_ms for r in run.runs} | {r.end_ms for r in run.runs}
+    ]
+    assert cut in moments
+    assert min(int(job.id[1:]) for job in instance.jobs) > 5  # after the warm-up
+
+
+@pytest.mark.parametrize("rule", sorted(PLACEMENT_RULES))
+def test_snapshots_of_one_call_equal_those_asked_alone(trace_file, rule):
+    def cut(seed):
+        return generate(
+            "reclaim",
+            "snapshot",
+            servers=12,
+            reclaim=3,
+            trace=trace_file,
+            placement=rule,
+            seed=seed,
+        )
+
+    together = [cut(seed) for seed in range(4)]
+    from instances.reclaim import snapshot
+
+    for seed in (3, 1):
+        snapshot._replay_once.cache_clear()
+        assert cut(seed) == together[seed]
+    assert len({instance.jobs for instance in together}) > 1
+
+
+def published(file: str) -> Path:
+    folder = os.environ.get("LYRA_OPT_TRACES")
+    path = Path(folder or "", file)
+    if not folder or not path.is_file():
+        pytest.skip(f"needs {file} in the folder that LYRA_OPT_TRACES names")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "gpu_hours", "widest"),
+    [
+        ("philly_jobs.csv.gz", 82_247, 978_078, 128),
+        ("microsoft_itp2021_jobs.csv.gz", 69_351, 1_632_720, 64),
+    ],
+)
+def test_published_trace_is_read_whole(file, rows, gpu_hours, widest):
+    trace = read_trace(published(file))
+    assert len(trace.jobs) == rows
+    gpu_ms = sum(job.gpus * job.duration_ms for job in trace.jobs)
+    assert round(gpu_ms / 3_600_000) == gpu_hours
+    assert max(job.gpus for job in trace.jobs) == widest
+    assert len({job.job_id for job in trace.jobs}) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"])
+@pytest.mark.parametrize("rule", sorted(PLACEMENT_RULES))
+def test_snapshots_of_a_published_trace(file, rule):
+    path = published(file)
+    loads = []
+    for seed in range(5):
+        instance = generate(
+            "reclaim",
+            "snapshot",
+            servers=520,
+            reclaim=156,
+            trace=path,
+            placement=rule,
+            seed=seed,
+        )
+        loads.append(sum(job.total_workers for job in instance.jobs) / (520 * 8))
+    assert sum(loads) / 5 > 0.85

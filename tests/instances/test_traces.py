@@ -1,0 +1,133 @@
+"""The trace reader: what it reads exactly, and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from instances.traces import TraceJob, read_trace
+from lyra_opt.errors import InputError
+
+HEADER = "job_id,submit_time_s,duration_s,gpus\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content: str | bytes, name: str = "trace.csv"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+def test_columns_in_any_order_with_others_between(write):
+    trace = read_trace(write("gpus,vc,duration_s,job_id,submit_time_s\n8,x,2,a,1\n1,,3.5,b,0\n"))
+    assert trace.name == "trace"
+    assert trace.jobs == (TraceJob("b", 0, 3500, 1), TraceJob("a", 1000, 2000, 8))
+
+
+def test_gzip_is_told_by_content(write):
+    text = f"{HEADER}a,0,1,1\n"
+    plain = read_trace(write(text)).jobs
+    assert read_trace(write(gzip.compress(text.encode()), "misnamed.csv")).jobs == plain
+    compressed = read_trace(write(gzip.compress(text.encode()), "t.csv.gz"))
+    assert (compressed.name, compressed.jobs) == ("t", plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("007", 7000),
+        ("1.5", 1500),
+        (".25", 250),
+        ("2.", 2000),
+        ("1e3", 1_000_000),
+        ("1.0005", 1000),  # ties to even
+        ("1.0015", 1002),
+        ("0.1", 100),  # exact, where floats are not
+        ("1e-300", 0),
+        ("100000000000", 10**14),
+    ],
+)
+def test_times_are_exact_milliseconds(write, text, milliseconds):
+    job = read_trace(write(f"{HEADER}a,{text},{text},1\n")).jobs[0]
+    assert (job.submit_time_ms, job.duration_ms) == (milliseconds, milliseconds)
+
+
+def test_equal_rows_are_kept_under_unique_ids(write):
+    trace = read_trace(write(f"{HEADER}a,0,1,1\na,0,1,1\nb,0,1,1\na#3,0,1,1\n"))
+    assert [job.job_id for job in trace.jobs] == ["a#2", "a#3#", "b", "a#3"]
+
+
+def test_equal_times_keep_the_order_of_rows(write):
+    trace = read_trace(write(f"{HEADER}c,5,1,1\na,5,1,1\nb,4,1,1\n"))
+    assert [job.job_id for job in trace.jobs] == ["b", "c", "a"]
+
+
+def test_byte_order_mark_blanks_and_empty_lines_are_passed_over(write):
+    trace = read_trace(write(f"\ufeff{HEADER}\n a , 1 ,2, 3 \r\n\n"))
+    assert trace.jobs == (TraceJob("a", 1000, 2000, 3),)
+
+
+def test_quoted_fields(write):
+    assert read_trace(write(f'{HEADER}"a,\nb",1,2,3\n')).jobs[0].job_id == "a,\nb"
+
+
+def test_changed_file_is_read_again(write):
+    path = write(f"{HEADER}a,0,1,1\n")
+    before = read_trace(path)
+    assert read_trace(path) is before
+    write(f"{HEADER}a,0,1,1\nb,0,1,1\n")
+    assert len(read_trace(path).jobs) == 2
+
+
+MALFORMED = {
+    "missing_file": (None, "cannot be read: No such file"),
+    "empty_file": ("", "the file is empty"),
+    "blank_file": (" \n\n", "the file is empty"),
+    "header_only": (HEADER, "has a header, but no rows"),
+    "missing_column": ("job_id,duration_s,gpus\na,1,1\n", "row 1: column submit_time_s is missing"),
+    "repeated_column": (
+        "job_id,submit_time_s,duration_s,gpus,gpus\na,1,1,1,1\n",
+        "row 1: column gpus occurs more than once",
+    ),
+    "no_header": ("a,0,1,1\n", "row 1: column job_id is missing"),
+    "short_row": (f"{HEADER}a,0,1,1\nb,0,1\n", "row 3 has 3 fields, but the header has 4"),
+    "long_row": (f"{HEADER}a,0,1,1,9\n", "row 2 has 5 fields"),
+    "empty_job_id": (f"{HEADER},0,1,1\n", 'row 2, column job_id is ""'),
+    "fractional_gpus": (f"{HEADER}a,0,1,8.0\n", 'row 2, column gpus is "8.0": must be an integer'),
+    "zero_gpus": (f"{HEADER}a,0,1,0\n", 'row 2, column gpus is "0"'),
+    "negative_gpus": (f"{HEADER}a,0,1,-1\n", 'row 2, column gpus is "-1"'),
+    "empty_gpus": (f"{HEADER}a,0,1,\n", 'row 2, column gpus is ""'),
+    "huge_gpus": (f"{HEADER}a,0,1,{'9' * 5000}\n", "row 2, column gpus"),
+    "negative_time": (f"{HEADER}a,-1,1,1\n", 'row 2, column submit_time_s is "-1"'),
+    "negative_duration": (f"{HEADER}a,0,-0.5,1\n", 'row 2, column duration_s is "-0.5"'),
+    "nan_time": (f"{HEADER}a,NaN,1,1\n", 'row 2, column submit_time_s is "NaN"'),
+    "infinite_duration": (f"{HEADER}a,0,inf,1\n", 'row 2, column duration_s is "inf"'),
+    "empty_duration": (f"{HEADER}a,0,,1\n", 'row 2, column duration_s is ""'),
+    "word_for_time": (f"{HEADER}a,noon,1,1\n", 'row 2, column submit_time_s is "noon"'),
+    "underscore_in_number": (f"{HEADER}a,1_000,1,1\n", 'row 2, column submit_time_s is "1_000"'),
+    "other_digits": (f"{HEADER}a,٣,1,1\n", "row 2, column submit_time_s"),
+    "huge_exponent": (f"{HEADER}a,1e999999999,1,1\n", "row 2, column submit_time_s"),
+    "huge_time": (f"{HEADER}a,1e12,1,1\n", "must be a number of seconds from 0 to 100000000000"),
+    "not_utf8": (HEADER.encode() + b"\xff,0,1,1\n", "is not UTF-8"),
+    "truncated_gzip": (gzip.compress(HEADER.encode() * 100)[:-12], "truncated gzip"),
+    "open_quote": (f'{HEADER}"a,0,1,1\n', "is not valid CSV"),
+    "huge_field": (f"{HEADER}{'a' * 200_000},0,1,1\n", "is not valid CSV: field larger"),
+}
+
+
+@pytest.mark.parametrize("defect", MALFORMED)
+def test_malformed_trace(write, tmp_path, defect):
+    content, reason = MALFORMED[defect]
+    path = tmp_path / "missing.csv" if content is None else write(content)
+    with pytest.raises(InputError) as caught:
+        read_trace(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert reason in message
+    assert "\n" not in message
+    assert len(message) < len(str(path)) + 200
