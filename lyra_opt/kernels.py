@@ -9,8 +9,9 @@ never pays for compiling, nor even for importing the compiler.
 
 from __future__ import annotations
 
+import time
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -36,9 +37,15 @@ class Kernel:
         The inner loop. It may call other kernels that are globals of its module.
     """
 
+    loading_time_s: ClassVar[float] = 0.0
+    """Seconds that this process has spent importing numba and compiling kernels, or loading them.
+
+    It is spent once a process, whatever is solved, so timings of solvers leave it out.
+    """
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: Any = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -75,40 +82,50 @@ class Kernel:
 
     def compiled(self, *arguments: Any) -> Any:
         """Run the function as machine code, on int64 arrays."""
-        return self._machine_code()(
-            *(
-                argument
-                if isinstance(argument, np.ndarray | int)
-                else np.array(argument, dtype=np.int64)
-                for argument in arguments
-            )
+        integers = tuple(
+            argument
+            if isinstance(argument, np.ndarray | int)
+            else np.array(argument, dtype=np.int64)
+            for argument in arguments
         )
+        if self._compiled is None:
+            started = time.perf_counter()
+            self._load(integers)
+            Kernel.loading_time_s += time.perf_counter() - started
+        return self._compiled(*integers)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run interpreted without conversion: how one kernel calls another."""
         return self._function(*arguments)
 
-    def _machine_code(self) -> Callable[..., Any]:
-        if self._compiled is None:
-            import numba
+    def _load(self, arguments: tuple[Any, ...]) -> None:
+        """Compile the function for the types of `arguments`, or load it from the cache."""
+        import numba
 
-            function = self._function
-            called = {
-                name: value._machine_code()  # noqa: SLF001  (the same class)
-                for name in function.__code__.co_names
-                if isinstance(value := function.__globals__.get(name), Kernel)
-            }
-            # numba resolves globals when it compiles: give it the compiled callees.
-            linked = FunctionType(
-                function.__code__,
-                {**function.__globals__, **called},
-                function.__name__,
-                function.__defaults__,
-            )
-            linked.__qualname__ = function.__qualname__
-            linked.__module__ = function.__module__
-            self._compiled = numba.njit(cache=True)(linked)
-        return self._compiled
+        compiled = self._dispatcher()
+        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
+        self._compiled = compiled
+
+    def _dispatcher(self) -> Any:
+        """Return numba's form of the function, in which kernels that it calls are linked."""
+        import numba
+
+        function = self._function
+        called = {
+            name: value._dispatcher()  # noqa: SLF001  (the same class)
+            for name in function.__code__.co_names
+            if isinstance(value := function.__globals__.get(name), Kernel)
+        }
+        # numba resolves globals when it compiles: give it the compiled callees.
+        linked = FunctionType(
+            function.__code__,
+            {**function.__globals__, **called},
+            function.__name__,
+            function.__defaults__,
+        )
+        linked.__qualname__ = function.__qualname__
+        linked.__module__ = function.__module__
+        return numba.njit(cache=True)(linked)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

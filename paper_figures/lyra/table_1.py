@@ -29,7 +29,7 @@ def compare() -> Comparison:
     """Return the paper's 18 entries beside ours."""
     instance = load_library_instance("lyra-figure-5").instance
     prices = {
-        server.id: (len(jobs), fractions, cost)
+        server.id: (float(len(jobs)), float(fractions), float(cost))
         for server, jobs, fractions, cost in zip(
             instance.servers,
             _jobs(instance),
@@ -42,7 +42,7 @@ def compare() -> Comparison:
         name="lyra-table-1",
         title="Lyra (EuroSys 2023), Table 1: server preemption costs of Figure 5",
         entries=[
-            Entry.exact(server, column, paper, float(ours))
+            Entry.exact(server, column, paper, ours)
             for server, row in PAPER.items()
             for column, paper, ours in zip(COLUMNS, row, prices[server], strict=True)
         ],
