@@ -18,11 +18,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COMPILE_FROM_WORK = 3_000
+COMPILE_FROM_WORK = 1_000
 """Elementary steps from which a kernel runs compiled.
 
-Interpreted, that many steps take about two milliseconds; compiled, a few microseconds, after
-one to three seconds of loading numba and its cache, once a process.
+Interpreted, that many steps take about a millisecond for a greedy and five for a minimum cut;
+compiled, a tenth of that, after about a second of loading numba and its cache, once a process.
 """
 
 LARGEST_COMPILED_INTEGER = 2**62
