@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from lyra_opt.result import SolveResult, Status, StoppedBy
 from lyra_opt.solver import Unsupported
+from lyra_opt.stopwatch import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,12 +77,20 @@ class BackendRun:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def missing_package(packages: Iterable[str]) -> Unsupported | None:
-    """Return which of the packages is not installed, None if all are; imports none of them."""
-    for package in packages:
+def missing_module(modules: Iterable[str]) -> Unsupported | None:
+    """Return which module's package is not installed, None if all are; imports none of them."""
+    for module in modules:
+        package = module.partition(".")[0]
         if find_spec(package) is None:
             return Unsupported(f"the Python package {package} is not installed")
     return None
+
+
+def load_modules(modules: Iterable[str]) -> None:
+    """Import the modules; what that takes is not a solver's time."""
+    with loading():
+        for module in modules:
+            import_module(module)
 
 
 def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:

@@ -9,11 +9,12 @@ never pays for compiling, nor even for importing the compiler.
 
 from __future__ import annotations
 
-import time
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from lyra_opt.stopwatch import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +36,6 @@ class Kernel:
     ----------
     function
         The inner loop. It may call other kernels that are globals of its module.
-    """
-
-    loading_time_s: ClassVar[float] = 0.0
-    """Seconds that this process has spent importing numba and compiling kernels, or loading them.
-
-    It is spent once a process, whatever is solved, so timings of solvers leave it out.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -89,9 +84,8 @@ class Kernel:
             for argument in arguments
         )
         if self._compiled is None:
-            started = time.perf_counter()
-            self._load(integers)
-            Kernel.loading_time_s += time.perf_counter() - started
+            with loading():
+                self._load(integers)
         return self._compiled(*integers)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.kernels import Kernel
 from lyra_opt.result import Limits, Number, SolveResult, Status, StoppedBy, relative_gap, same_value
 from lyra_opt.seeding import generator
+from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +50,8 @@ class Answer:
     dual_bound
         The best proved bound.
     wall_time_s
-        Time of the solver alone: no parsing, checking or certifying, and without loading
-        compiled kernels, which happens once a process.
+        Time of the solver alone: no parsing, checking or certifying, and no loading of
+        packages and compiled kernels, which happens once a process.
     certify_time_s
         Time of the bound that was asked for beside the solver, None if none was.
     measures
@@ -106,19 +105,6 @@ class Answer:
         }
 
 
-class _Stopwatch:
-    """Wall-clock seconds since construction, less those spent on loading compiled kernels."""
-
-    def __init__(self) -> None:
-        self._loading_before_s = Kernel.loading_time_s
-        self._started_s = time.perf_counter()
-
-    @property
-    def elapsed_s(self) -> float:
-        loading_s = Kernel.loading_time_s - self._loading_before_s
-        return time.perf_counter() - self._started_s - loading_s
-
-
 class RefutedClaimError(Exception):
     """A solver claims what the checker, or its own bound, refutes."""
 
@@ -156,7 +142,7 @@ def solve_and_check(
     if skip is not None:
         return Answer(**base, status=Status.UNSUPPORTED, message=skip.reason)
     rng = generator(problem=problem.name, instance=instance.name, solver=solver.name, seed=seed)
-    stopwatch = _Stopwatch()
+    stopwatch = Stopwatch()
     try:
         result = solver.solve(
             instance,
@@ -250,7 +236,7 @@ def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> 
 
 def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict[str, Any]:
     """Return what the problem's own bound adds to a checked answer."""
-    stopwatch = _Stopwatch()
+    stopwatch = Stopwatch()
     bound = problem.bound(instance)
     elapsed_s = stopwatch.elapsed_s
     if checked["dual_bound"] is not None:

@@ -129,6 +129,6 @@ CPSAT = ReclaimModelSolver(
     build=build,
     run=run_cpsat,
     limits_of_arithmetic=int64_limits,
-    packages=("ortools",),
+    modules=("ortools.sat.python.cp_model",),
 )
 CPSAT_STRENGTHENED = replace(CPSAT, name="cpsat-strengthened", form=strengthened)

@@ -169,7 +169,7 @@ MATHOPT_GSCIP = ReclaimModelSolver(
     build=build,
     run=run_gscip,
     limits_of_arithmetic=float_limits,
-    packages=("ortools",),
+    modules=("ortools.math_opt.python.mathopt",),
 )
 MATHOPT_GSCIP_STRENGTHENED = replace(
     MATHOPT_GSCIP, name="mathopt-gscip-strengthened", form=strengthened

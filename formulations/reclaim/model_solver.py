@@ -13,7 +13,8 @@ from formulations.exact_solver import (
     Countdown,
     better,
     concluded,
-    missing_package,
+    load_modules,
+    missing_module,
     safe_lower_bound,
 )
 from lyra_opt.reclaim.checker import check
@@ -95,8 +96,8 @@ class ReclaimModelSolver:
         limit) and a seed from 0 to 2**31 - 2; returns the values of the x variables.
     limits_of_arithmetic
         What says why an instance is beyond the backend's arithmetic.
-    packages
-        The Python packages that the backend needs.
+    modules
+        The Python modules that the backend needs.
     """
 
     name: str
@@ -104,7 +105,7 @@ class ReclaimModelSolver:
     build: Callable[[ReclaimModel], Any]
     run: Callable[[Any, Start, float | None, int], BackendRun]
     limits_of_arithmetic: Callable[[ReclaimInstance], Unsupported | None]
-    packages: tuple[str, ...]
+    modules: tuple[str, ...]
     problem: ClassVar[str] = "reclaim"
     variants: ClassVar[Sequence[str]] = tuple(str(semantics) for semantics in Semantics)
     proves_optimality: ClassVar[bool] = True
@@ -112,7 +113,7 @@ class ReclaimModelSolver:
 
     def availability(self) -> Unsupported | None:
         """Return which package is missing, None if none is; imports none of them."""
-        return missing_package(self.packages)
+        return missing_module(self.modules)
 
     def supports(self, instance: ReclaimInstance) -> Unsupported | None:
         """Return why the instance is beyond the backend's arithmetic, None if it is not."""
@@ -136,6 +137,7 @@ class ReclaimModelSolver:
         RuntimeError
             If the backend fails, or claims that there is no solution.
         """
+        load_modules(self.modules)
         countdown = Countdown(limits.time_s)
         seed = int(rng.integers(LARGEST_SEED))  # drawn first: the start must not move it
         start = _start(instance, warm_start, rng)

@@ -212,8 +212,8 @@ PULP_CBC = ReclaimModelSolver(
     build=build,
     run=run_cbc,
     limits_of_arithmetic=float_limits,
-    packages=("pulp",),
+    modules=("pulp",),
 )
 PULP_CBC_STRENGTHENED = replace(PULP_CBC, name="pulp-cbc-strengthened", form=strengthened)
-PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, packages=("pulp", "highspy"))
+PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))
 PULP_HIGHS_STRENGTHENED = replace(PULP_HIGHS, name="pulp-highs-strengthened", form=strengthened)

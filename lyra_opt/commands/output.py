@@ -35,7 +35,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: in
     console = Console(
         width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position >= right else "left")
     for row in rows:

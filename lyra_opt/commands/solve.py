@@ -141,6 +141,7 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
     from lyra_opt.commands.output import print_table, show_list, show_seconds
 
     keys = list(dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys))
+    several_files = len({file for file, _ in answers}) > 1
     rows: list[list[str]] = []
     details: list[str] = []
     for file, answer in answers:
@@ -157,7 +158,7 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
                 show_seconds(answer.wall_time_s),
             ]
         )
-        named = f"{file}, {answer.solver}" if len(answers) > 1 else answer.solver
+        named = f"{file}, {answer.solver}" if several_files else answer.solver
         lists = [
             f"{_words(key)} {show_list([str(value) for value in record[key]])}"
             for key in keys
@@ -166,7 +167,12 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
         texts = (answer.message, "; ".join(lists))
         details.extend(f"{named}: {text}" for text in texts if text)
     columns = ["file", "solver", "status", "objective", "dual bound", "gap"]
-    print_table([*columns, *map(_words, keys), "time"], rows, right=3)
+    columns += [*map(_words, keys), "time"]
+    if several_files:
+        print_table(columns, rows, right=3)
+    else:
+        print(answers[0][0])
+        print_table(columns[1:], [row[1:] for row in rows], right=2)
     for line in details:
         print(line)
 

@@ -16,6 +16,7 @@ import numpy as np
 from lyra_opt.reclaim.flow_kernel import maximum_flow
 from lyra_opt.reclaim.heuristic import preempted_weight
 from lyra_opt.reclaim.instance import Semantics
+from lyra_opt.stopwatch import loading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -250,8 +251,9 @@ def interchangeable_bound(instance: ReclaimInstance) -> int:
 
 def _relaxation_prices(instance: ReclaimInstance) -> PriceCertificate:
     """Solve the linear relaxation and return its multipliers; zeros if it was not solved."""
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, hstack, vstack
+    with loading():
+        from scipy.optimize import linprog
+        from scipy.sparse import coo_array, hstack, vstack
 
     index = instance.index
     losses = index.losses
