@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.exact_solver import Countdown, concluded, missing_package, safe_lower_bound
+from formulations.exact_solver import Countdown, concluded, missing_module, safe_lower_bound
 from lyra_opt.result import Status, StoppedBy
 
 
@@ -78,6 +78,6 @@ def test_countdown():
     assert 0 < Countdown(1000.0).remaining_s <= 1000
 
 
-def test_missing_package_is_named():
-    assert missing_package(["json"]) is None
-    assert "no_such_package" in missing_package(["json", "no_such_package"]).reason
+def test_missing_module_is_named():
+    assert missing_module(["json"]) is None
+    assert "no_such_package" in missing_module(["json", "no_such_package"]).reason
