@@ -1,0 +1,286 @@
+"""From stored runs to the numbers of the report."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from lyra_opt.result import Status, same_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from experiments.store import RunRecord
+    from lyra_opt.result import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What a row of a table summarises; None where the row is over all values.
+
+    Parameters
+    ----------
+    family
+        The family with its parameters, or the name of what sums up several families.
+    servers
+        Servers of an instance.
+    reclaim_percent
+        Share of the servers to give back, where the study gives shares.
+    reclaim_servers
+        N_R.
+    """
+
+    family: str
+    servers: int | None = None
+    reclaim_percent: float | None = None
+    reclaim_servers: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One row of a table: one configuration on the instances of one group.
+
+    ``instances`` = ``compared`` + ``unproved`` + ``without_solution`` + ``failed`` +
+    ``unsupported``: no instance is dropped. A mean over nothing is None.
+
+    Parameters
+    ----------
+    group, configuration
+        What was run on what.
+    instances
+        All runs of the row.
+    compared
+        Runs with a solution, on instances whose optimum is proved.
+    unproved
+        Runs with a solution, on instances whose optimum no run proves.
+    without_solution, failed, unsupported
+        Runs that ended without a solution, in an error, or with a refusal of the instance.
+    infinite
+        How many of `compared` pay something where the optimum is 0. Their excess is infinite:
+        they count as not optimal, and are left out of mean and maximum.
+    mean_excess_percent, max_excess_percent
+        Of |objective - optimum| / |optimum|, over `compared` less `infinite`.
+    mean_excess_at_most_percent
+        As the mean, but over the best dual bound of each instance where its optimum is not
+        proved, and so over `unproved` too: what the mean over both cannot exceed.
+    optimal_percent
+        How often the objective is the optimum, of the instances whose optimum is proved. Runs
+        without a solution count as not optimal, failed ones too; unsupported ones do not count.
+    proved_percent
+        How often the run's own bound proves its solution optimal, of all but unsupported runs.
+    median_time_ms, max_time_ms
+        Of the solver's wall time, over all runs that did not fail.
+    median_certify_time_ms
+        Of the time of the problem's own bound, where it was computed.
+    """
+
+    group: Group
+    configuration: str
+    instances: int
+    compared: int
+    unproved: int
+    without_solution: int
+    failed: int
+    unsupported: int
+    infinite: int
+    mean_excess_percent: float | None
+    max_excess_percent: float | None
+    mean_excess_at_most_percent: float | None
+    optimal_percent: float | None
+    proved_percent: float | None
+    median_time_ms: float | None
+    max_time_ms: float | None
+    median_certify_time_ms: float | None
+
+
+class Analysis:
+    """The stored runs of a study with the proved optimum of each instance.
+
+    Parameters
+    ----------
+    runs
+        All stored runs, in the order of the study.
+    sense
+        Whether the problem minimises or maximises.
+    """
+
+    def __init__(self, runs: Sequence[RunRecord], sense: Literal["min", "max"]) -> None:
+        self.runs = runs
+        self.sense = sense
+
+    @cached_property
+    def configurations(self) -> list[str]:
+        """Every configuration, in the order of the study, the references last."""
+        references = {run.configuration for run in self.runs if run.reference}
+        return [*self.heuristics, *(label for label in self._labels if label in references)]
+
+    @cached_property
+    def heuristics(self) -> list[str]:
+        """The configurations that are no references, in the order of the study."""
+        heuristics = {run.configuration for run in self.runs if not run.reference}
+        return [label for label in self._labels if label in heuristics]
+
+    @cached_property
+    def families(self) -> dict[str, list[str]]:
+        """Every family with its parameters, by group, in the order of the study."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for run in self.runs:
+            found[run.family_group][family_label(run)] = None
+        return {group: list(families) for group, families in found.items()}
+
+    @property
+    def _labels(self) -> list[str]:
+        return list(dict.fromkeys(run.configuration for run in self.runs))
+
+    @cached_property
+    def optima(self) -> Mapping[str, Number]:
+        """The proved optimum by cell: the best objective, where the best bound meets it."""
+        best = min if self.sense == "min" else max
+        objectives = self._best(best, "objective")
+        return {
+            cell: objectives[cell]
+            for cell, bound in self.bounds.items()
+            if cell in objectives and same_value(objectives[cell], bound)
+        }
+
+    @cached_property
+    def bounds(self) -> Mapping[str, Number]:
+        """The best dual bound by cell."""
+        return self._best(max if self.sense == "min" else min, "dual_bound")
+
+    def _best(
+        self, better: Callable[[Number, Number], Number], column: Literal["objective", "dual_bound"]
+    ) -> dict[str, Number]:
+        """Return the best value of a column by cell; runs that failed claim nothing."""
+        found: dict[str, Number] = {}
+        for run in self.runs:
+            value = getattr(run, column)
+            if value is not None and run.status is not Status.ERROR:
+                found[run.cell] = better(value, found.get(run.cell, value))
+        return found
+
+    def excess_percent(self, run: RunRecord) -> float | None:
+        """Return how far a run's objective is from the proved optimum; infinity if that is 0.
+
+        None without a solution or without a proved optimum.
+        """
+        optimum = self.optima.get(run.cell)
+        if optimum is None or run.objective is None or run.status is Status.ERROR:
+            return None
+        return _excess_percent(run.objective, optimum)
+
+    def largest_excess_percent(self, run: RunRecord) -> float | None:
+        """Return how far a run's objective can at most be from the optimum, proved or not.
+
+        None without a solution; infinity without a bound.
+        """
+        if run.objective is None or run.status is Status.ERROR:
+            return None
+        bound = self.bounds.get(run.cell)
+        return math.inf if bound is None else _excess_percent(run.objective, bound)
+
+    def gap_table(self) -> list[Summary]:
+        """Return a row for each family, size, share and configuration."""
+        return self._table(
+            lambda run: Group(
+                family=family_label(run),
+                servers=run.servers,
+                reclaim_percent=None if run.reclaim_share is None else 100 * run.reclaim_share,
+                reclaim_servers=run.reclaim_servers,
+            )
+        )
+
+    def overall_table(self) -> list[Summary]:
+        """Return a row for each family and configuration, then those of `sums_table`."""
+        return self._table(lambda run: Group(family=family_label(run))) + self.sums_table()
+
+    def sums_table(self) -> list[Summary]:
+        """Return a row for each group of families that the study names, and configuration."""
+        return self._table(
+            lambda run: Group(family=f"all {run.family_group}".rstrip() + " families")
+        )
+
+    def _table(self, group_of: Callable[[RunRecord], Group]) -> list[Summary]:
+        grouped: dict[tuple[Group, str], list[RunRecord]] = defaultdict(list)
+        families: dict[str, int] = {}
+        for run in self.runs:
+            group = group_of(run)
+            families.setdefault(group.family, len(families))
+            grouped[group, run.configuration].append(run)
+
+        def place(key: tuple[Group, str]) -> tuple[int, ...]:
+            group, label = key
+            size = (group.servers or 0, group.reclaim_servers or 0)
+            return families[group.family], *size, self.configurations.index(label)
+
+        return [self._summary(*key, grouped[key]) for key in sorted(grouped, key=place)]
+
+    def _summary(self, group: Group, configuration: str, runs: list[RunRecord]) -> Summary:
+        answered = [run for run in runs if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
+        supported = [run for run in runs if run.status is not Status.UNSUPPORTED]
+        solved = [run for run in answered if run.objective is not None]
+        excess = [e for run in solved if (e := self.excess_percent(run)) is not None]
+        finite = [e for e in excess if math.isfinite(e)]
+        unproved = [
+            e
+            for run in solved
+            if run.cell not in self.optima and (e := self.largest_excess_percent(run)) is not None
+        ]
+        times_ms = [1e3 * run.wall_time_s for run in answered if run.wall_time_s is not None]
+        certify_ms = [
+            1e3 * run.certify_time_s for run in answered if run.certify_time_s is not None
+        ]
+        return Summary(
+            group=group,
+            configuration=configuration,
+            instances=len(runs),
+            compared=len(excess),
+            unproved=len(unproved),
+            without_solution=len(answered) - len(solved),
+            failed=len(supported) - len(answered),
+            unsupported=len(runs) - len(supported),
+            infinite=len(excess) - len(finite),
+            mean_excess_percent=_mean(finite),
+            max_excess_percent=max(finite, default=None),
+            mean_excess_at_most_percent=_mean(finite + unproved),
+            optimal_percent=_percent(
+                excess.count(0.0), sum(run.cell in self.optima for run in supported)
+            ),
+            proved_percent=_percent(
+                sum(run.status is Status.OPTIMAL for run in supported), len(supported)
+            ),
+            median_time_ms=median(times_ms) if times_ms else None,
+            max_time_ms=max(times_ms, default=None),
+            median_certify_time_ms=median(certify_ms) if certify_ms else None,
+        )
+
+
+def family_label(run: RunRecord) -> str:
+    """Return a run's family with its parameters, such as ``messy-dist, semantics=rigid``."""
+    parameters = (f"{name}={value}" for name, value in sorted(run.family_parameters.items()))
+    return ", ".join([run.family, *parameters])
+
+
+def time_to_proof_ms(run: RunRecord) -> float | None:
+    """Return how long solver and bound took until the optimum was proved; None if it was not."""
+    if run.status is not Status.OPTIMAL or run.wall_time_s is None:
+        return None
+    return 1e3 * (run.wall_time_s + (run.certify_time_s or 0.0))
+
+
+def _excess_percent(objective: Number, yardstick: Number) -> float:
+    if same_value(objective, yardstick):
+        return 0.0
+    return 100 * abs(objective - yardstick) / abs(yardstick) if yardstick else math.inf
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _percent(count: int, total: int) -> float | None:
+    return 100 * count / total if total else None

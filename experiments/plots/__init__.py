@@ -1,0 +1,1 @@
+"""The plots of a report: one module each, with a function that draws data on given axes."""

@@ -1,0 +1,174 @@
+"""The figures of a report: which data goes on which plot, and how large it is."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.analysis import family_label, time_to_proof_ms
+from experiments.plots.excess import ExcessData, plot_excess
+from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
+from experiments.plots.solve_time import SolveTimeData, plot_solve_time
+from experiments.plots.style import add_legend, house_style, svg_text
+from lyra_opt.result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.analysis import Analysis
+    from experiments.store import RunRecord
+
+FAMILIES_A_ROW = 7
+"""Groups of the plot of excess that can be told apart side by side."""
+
+FEWEST_TIMES = 3
+"""Times from which a median says something."""
+
+SIZE_INCHES = (7.2, 3.8)
+ROW_INCHES = (9.5, 3.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawn plot.
+
+    Parameters
+    ----------
+    name
+        Of its file, without the suffix.
+    title, caption
+        What it shows, and how to read it.
+    svg
+        An SVG element.
+    """
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+def draw_plots(analysis: Analysis) -> list[Plot]:
+    """Return every plot for which there is data."""
+    with house_style():
+        drawn = [_excess(analysis), _solve_time(analysis), _performance_profile(analysis)]
+    return [plot for plot in drawn if plot is not None]
+
+
+def _excess(analysis: Analysis) -> Plot | None:
+    from matplotlib.figure import Figure
+
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    infinite = 0
+    for run in analysis.runs:
+        excess = analysis.excess_percent(run)
+        if excess is None or run.reference:
+            continue
+        if math.isfinite(excess):
+            values[family_label(run), run.configuration].append(excess)
+        else:
+            infinite += 1
+    drawn = {family for family, _ in values}
+    rows = [
+        (group, shown[start : start + FAMILIES_A_ROW])
+        for group, families in analysis.families.items()
+        if (shown := [family for family in families if family in drawn])
+        for start in range(0, len(shown), FAMILIES_A_ROW)
+    ]
+    if not rows:
+        return None
+    width, height = ROW_INCHES
+    figure = Figure(figsize=(width, height * len(rows)), layout="constrained")
+    all_axes = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
+    for (group, families), axes in zip(rows, all_axes, strict=True):
+        plot_excess(ExcessData(families, analysis.heuristics, values), axes)
+        axes.set_title(_title(group))
+    add_legend(all_axes[0])
+    caption = (
+        "A faint dot is one instance whose optimum is proved, a mark with a white rim is the "
+        "mean. The axis is linear up to 10 % and logarithmic beyond."
+    )
+    if infinite:
+        caption += f" Not drawn: {infinite} runs that pay something where the optimum is 0."
+    return Plot(
+        "excess_by_family",
+        "Excess over the proved optimum, by family",
+        caption,
+        svg_text(figure, "excess"),
+    )
+
+
+def _solve_time(analysis: Analysis) -> Plot | None:
+    from matplotlib.figure import Figure
+
+    panels = {}
+    for group in analysis.families:
+        times = _times_by_size([run for run in analysis.runs if run.family_group == group])
+        shown = [label for label in analysis.configurations if label in times]
+        if shown:
+            panels[group] = SolveTimeData(analysis.configurations, times)
+    if not panels:
+        return None
+    width, height = SIZE_INCHES
+    figure = Figure(figsize=(width * (1 + 0.6 * (len(panels) - 1)), height), layout="constrained")
+    all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for (group, data), axes in zip(panels.items(), all_axes, strict=True):
+        plot_solve_time(data, axes)
+        axes.set_title(_title(group))
+    add_legend(all_axes[-1])
+    return Plot(
+        "solve_time",
+        "Solve time against the size of the instance",
+        "Lines join medians over families, shares and seeds; whiskers reach from the shortest to "
+        f"the longest time. Sizes of fewer than {FEWEST_TIMES} instances are left out where there "
+        "are larger ones. Runs that a time limit ended count with the time they took; the "
+        "problem's own bound is not included.",
+        svg_text(figure, "time"),
+    )
+
+
+def _title(group: str) -> str:
+    return f"{group} families" if group else ""
+
+
+def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]]]:
+    """Return solve times in ms by configuration and servers, of sizes with enough of them."""
+    times: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        answered = run.status not in (Status.ERROR, Status.UNSUPPORTED)
+        if answered and run.servers is not None and run.wall_time_s:
+            times[run.configuration][run.servers].append(1e3 * run.wall_time_s)
+    for by_size in times.values():
+        enough = {size: found for size, found in by_size.items() if len(found) >= FEWEST_TIMES}
+        if enough:
+            by_size.clear()
+            by_size.update(enough)
+    return times
+
+
+def _performance_profile(analysis: Analysis) -> Plot | None:
+    from matplotlib.figure import Figure
+
+    times: dict[str, dict[str, float]] = defaultdict(dict)
+    for run in analysis.runs:
+        time_ms = time_to_proof_ms(run)
+        if time_ms is not None:
+            times[run.configuration][run.cell] = time_ms
+    if not times:
+        return None
+    instances = len({run.cell for run in analysis.runs})
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    axes = figure.subplots()
+    data = PerformanceProfileData(analysis.configurations, times, instances)
+    plot_performance_profile(data, axes)
+    add_legend(axes)
+    return Plot(
+        "performance_profile",
+        "Performance profile of proofs",
+        f"How many of all {instances} instances a solver proves optimal within a multiple of the "
+        "time that the fastest proof of the same instance takes. For a heuristic the proof is "
+        "the problem's own bound, whose time is included.",
+        svg_text(figure, "profile"),
+    )

@@ -1,0 +1,58 @@
+"""Solve time against the size of the instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from experiments.plots.style import line_style
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+STEP = 0.01
+"""Distance of neighbouring lines, as a share of the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolveTimeData:
+    """What `plot_solve_time` draws.
+
+    Parameters
+    ----------
+    configurations
+        The lines.
+    time_ms
+        Solve time of each run, by configuration and number of servers.
+    """
+
+    configurations: Sequence[str]
+    time_ms: Mapping[str, Mapping[int, Sequence[float]]]
+
+
+def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
+    """Draw a line through the medians, with whiskers from the shortest to the longest time."""
+    sizes = sorted({servers for times in data.time_ms.values() for servers in times})
+    axis_factor = max(2.0, sizes[-1] / sizes[0])
+    for place, configuration in enumerate(data.configurations):
+        by_servers = sorted(data.time_ms.get(configuration, {}).items())
+        if not by_servers:
+            continue
+        style = line_style(configuration, data.configurations)
+        # Shifted a little, so that whiskers stand side by side.
+        shift = axis_factor ** (STEP * (place - (len(data.configurations) - 1) / 2))
+        xs = [servers * shift for servers, _ in by_servers]
+        shortest = [min(times) for _, times in by_servers]
+        longest = [max(times) for _, times in by_servers]
+        axes.vlines(xs, shortest, longest, color=style["color"], alpha=0.5, linewidth=1.0)
+        medians = [median(times) for _, times in by_servers]
+        axes.plot(xs, medians, label=configuration, markersize=4, linewidth=1.2, **style)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("Servers of the instance")
+    axes.set_ylabel("Solve time (ms)")

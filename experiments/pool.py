@@ -1,0 +1,123 @@
+"""Run tasks in worker processes, and outlive the workers that a solver takes down with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from experiments.task import run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from experiments.store import RunRecord
+    from experiments.task import Task
+
+TASKS_AHEAD = 2
+"""Tasks handed out for each worker: one that runs, one that waits for it to finish."""
+
+WORKER_DIED = (
+    "the worker process died (killed, out of memory, or a crash in native code), "
+    "also when it ran nothing else"
+)
+
+
+def run_tasks(tasks: Sequence[Task], processes: int) -> Generator[RunRecord, None, None]:
+    """Yield the row of every task as it completes; start them in order.
+
+    When a worker dies, every task that was handed out is under suspicion. Each of them is run
+    again on its own: one that kills its worker once more is a row of status error, the others
+    are innocent. Closing the iterator kills the workers with all that they have started.
+    """
+    waiting = deque(tasks)
+    while waiting:
+        for suspect in (yield from _run_until_a_worker_dies(waiting, processes)):
+            yield _run_alone(suspect)
+
+
+def _run_until_a_worker_dies(
+    waiting: deque[Task], processes: int
+) -> Generator[RunRecord, None, list[Task]]:
+    """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
+    running: dict[Future[RunRecord], Task] = {}
+    with _worker_pool(processes) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < TASKS_AHEAD * processes:
+                    running[pool.submit(run_task, waiting[0])] = waiting[0]
+                    waiting.popleft()
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield _result(future, running[future])
+                    del running[future]
+        except BrokenProcessPool:
+            return list(running.values())
+    return []
+
+
+def _run_alone(task: Task) -> RunRecord:
+    started_at = datetime.now(UTC)
+    with _worker_pool(1) as pool:
+        try:
+            return _result(pool.submit(run_task, task), task)
+        except BrokenProcessPool:
+            return task.failed(started_at, WORKER_DIED)
+
+
+def _result(future: Future[RunRecord], task: Task) -> RunRecord:
+    """Return the row that a worker sent; raise only if the worker died."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise
+    except Exception as error:  # the row could not be sent
+        return task.failed(datetime.now(UTC), f"no result arrived: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def _worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Return a pool whose workers are gone afterwards, at once if an error or Ctrl-C ends it."""
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        max_workers=processes,
+        # Spawned workers share nothing with this process: no threads, locks or loaded solvers.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_prepare_worker,
+    )
+    try:
+        yield pool
+    except BaseException:
+        for worker in set(multiprocessing.active_children()) - others:
+            # A worker leads a process group; before it got that far it has no children.
+            with suppress(ProcessLookupError):
+                os.killpg(worker.ident or 0, signal.SIGKILL)
+            worker.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _prepare_worker() -> None:
+    """Set up a worker process: a group of its own, no output, and an end when its parent ends."""
+    # Ctrl-C in a terminal reaches only the parent, which ends the whole group of a worker, the
+    # processes that solvers have started included.
+    os.setpgid(0, 0)
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123  (native code writes to descriptor 1)
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def end_with_parent() -> None:
+            parent.join()
+            os.killpg(0, signal.SIGKILL)
+
+        threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,0 +1,207 @@
+"""``lyra-opt report``: tables, plots and one page from the store of a study."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from experiments.analysis import Analysis
+from experiments.contradictions import find_contradictions
+from experiments.plots.figures import draw_plots
+from experiments.store import ResultStore
+from experiments.tables import (
+    GAP_COLUMNS,
+    NOTHING,
+    OVERALL_COLUMNS,
+    csv_table,
+    markdown_table,
+    shown_rows,
+)
+from lyra_opt.commands.output import print_table
+from lyra_opt.documents import write_text
+from lyra_opt.errors import InputError, UserError
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.analysis import Summary
+    from experiments.plots.figures import Plot
+    from experiments.store import RunRecord, StudyRecord
+    from experiments.tables import Column
+
+TEMPLATES = Path(__file__).parent / "templates"
+PAGE = "report.html"
+WIDEST_HEADER = 10
+"""Characters after which a header of a printed table is broken."""
+
+PLOTS_FOLDER = "plots"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a report says, before it is written in any form.
+
+    Parameters
+    ----------
+    study
+        The study.
+    analysis
+        Its runs.
+    contradictions
+        Results that cannot all be right, a line each.
+    plots
+        Drawn plots.
+    """
+
+    study: StudyRecord
+    analysis: Analysis
+    contradictions: Sequence[str]
+    plots: Sequence[Plot]
+
+    @property
+    def default_solver(self) -> str:
+        """The solver whose gap the problem is about."""
+        return find_problem(self.study.problem).default_solver
+
+    def runs_in_words(self) -> str:
+        """Return how many runs there are, and how they ended."""
+        counts = Counter(run.status for run in self.analysis.runs)
+        ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+        stored = len(self.analysis.runs)
+        sentence = f"{stored} of {self.study.runs} runs are stored: {ended}."
+        if stored < self.study.runs:
+            sentence += " The study is not complete."
+        return sentence
+
+    def headlines(self) -> list[str]:
+        """Return what each configuration comes to, in a sentence for each group of families."""
+        return [_headline(row) for row in self.analysis.sums_table()]
+
+    def with_status(self, status: Status) -> list[RunRecord]:
+        """Return the runs that ended so."""
+        return [run for run in self.analysis.runs if run.status is status]
+
+    def environments(self) -> list[tuple[str, int]]:
+        """Return each environment in words with its number of runs."""
+        counts = Counter(_environment_in_words(run) for run in self.analysis.runs)
+        return sorted(counts.items())
+
+
+def write_report(folder: Path) -> int:
+    """Write the report of the store in `folder` there, and print its tables.
+
+    Returns
+    -------
+    int
+        0; 1 if results contradict one another.
+
+    Raises
+    ------
+    UserError
+        If there is no store, it is damaged, of another version or empty, or a file cannot be
+        written.
+    """
+    report = make_report(folder)
+    gaps = report.analysis.gap_table()
+    overall = report.analysis.overall_table()
+    plots_folder = folder / PLOTS_FOLDER
+    try:
+        plots_folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{plots_folder}: cannot be made: {error.strerror or error}") from None
+    write_text(folder / "gap_table.csv", csv_table(gaps))
+    write_text(folder / "gap_table.md", markdown_table(GAP_COLUMNS, gaps))
+    write_text(folder / "overall_table.csv", csv_table(overall))
+    write_text(folder / "overall_table.md", markdown_table(OVERALL_COLUMNS, overall))
+    for plot in report.plots:
+        write_text(plots_folder / f"{plot.name}.svg", plot.svg)
+    write_text(folder / PAGE, page_text(report))
+    _print_report(report, gaps, overall)
+    print(f"{folder / PAGE}: the whole report")
+    return 1 if report.contradictions else 0
+
+
+def make_report(folder: Path) -> Report:
+    """Read the store in `folder` and compute what its report says; errors as `write_report`."""
+    with ResultStore.open(folder) as store:
+        study = store.study()
+        runs = store.runs()
+    if not runs:
+        raise InputError(str(folder), "its store holds no run yet")
+    sense = find_problem(study.problem).sense
+    analysis = Analysis(runs, sense)
+    return Report(study, analysis, find_contradictions(runs, sense), draw_plots(analysis))
+
+
+def page_text(report: Report) -> str:
+    """Return the report as one HTML page that needs no other file."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    gaps = report.analysis.gap_table()
+    overall = report.analysis.overall_table()
+    return environment.get_template("report.html.jinja").render(
+        report=report,
+        overall_columns=OVERALL_COLUMNS,
+        overall_rows=shown_rows(OVERALL_COLUMNS, overall),
+        gap_columns=GAP_COLUMNS,
+        gap_rows=shown_rows(GAP_COLUMNS, gaps),
+        failed=report.with_status(Status.ERROR),
+        unsupported=sorted(
+            Counter(
+                (run.configuration, run.message or "")
+                for run in report.with_status(Status.UNSUPPORTED)
+            ).items()
+        ),
+    )
+
+
+def _headline(row: Summary) -> str:
+    compared = row.compared - row.infinite
+    mean, maximum, optimal = (
+        NOTHING if value is None else f"{value:.1f}"
+        for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
+    )
+    return (
+        f"{row.configuration}, {row.group.family}: {mean} % above the proved optimum on average "
+        f"and {maximum} % at most, over {compared} of {row.instances} instances; "
+        f"optimal on {optimal} %"
+    )
+
+
+def _environment_in_words(run: RunRecord) -> str:
+    versions = ", ".join(
+        f"{name} {number or 'not installed'}" for name, number in run.versions.items()
+    )
+    return f"{run.cpu}, {run.cores} processors, {run.platform}; {versions}"
+
+
+def _print_report(report: Report, gaps: Sequence[Summary], overall: Sequence[Summary]) -> None:
+    """Print both tables, the detailed one for the problem's default solver only."""
+    detailed = [row for row in gaps if row.configuration == report.default_solver]
+    if detailed:
+        print(f"{report.default_solver}, by family, size and share:")
+        _print_table(GAP_COLUMNS, detailed)
+    print("All solvers, by family:")
+    _print_table(OVERALL_COLUMNS, overall)
+    print(report.runs_in_words())
+    for contradiction in report.contradictions:
+        print(f"CONTRADICTION: {contradiction}", file=sys.stderr)
+
+
+def _print_table(columns: Sequence[Column], rows: Sequence[Summary]) -> None:
+    first_number = next(place for place, column in enumerate(columns) if column.is_number)
+    headers = ["\n".join(wrap(column.header, WIDEST_HEADER)) for column in columns]
+    print_table(headers, shown_rows(columns, rows), first_number)

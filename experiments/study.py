@@ -1,0 +1,495 @@
+"""Study files: which solvers run on which generated instances, within which limits.
+
+A study is a TOML file; ``experiments/studies`` holds examples::
+
+    format = "lyra-opt/study"
+    version = 1
+    name = "reclaim-gap"             # also the folder of its results
+    problem = "reclaim"
+    description = "What it is for."  # optional
+    seeds = 5                        # a count, or a list of seeds
+    time_limit_s = 10.0              # for each run; optional, no limit without it
+    certify = true                   # add the problem's own bound to each result; default false
+
+    [[instances]]                    # families x servers x shares x seeds
+    group = "realistic"              # what the report sums up together; optional
+    families = ["bf-trace", "rnd-trace"]
+    servers = [20, 50]
+    reclaim_shares = [0.1, 0.3]      # N_R = share x servers, rounded half up, at least 1
+
+    [[instances]]                    # families whose size follows from N_R have no servers
+    families = ["decoy"]             # a family that is not seeded is run with the first seed only
+    reclaim_servers = [1, 2]
+
+    [[instances]]
+    families = ["snapshot"]          # reads the trace that the command line names
+    servers = [520]
+    reclaim_shares = [0.3]
+    seeds = [0, 7]                   # in place of the study's
+    parameters = { placement = "messy" }  # what else the families take; optional
+
+    [[solvers]]
+    names = ["lyra-greedy", "peeling"]
+
+    [[solvers]]
+    names = ["cpsat-strengthened"]
+    reference = true                 # there to prove the optimum; left out of the plot of excess
+    time_limit_s = 20.0              # in place of the study's; a list runs it with each limit
+    certify = false                  # in place of the study's
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from experiments.rules import filled, list_of, optional, required
+from instances.family import family_names, find_family
+from lyra_opt.documents import Record, join_path, read_text, require_format
+from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.problem import problems
+from lyra_opt.solver import solver_names
+from lyra_opt.validation import (
+    require_choice,
+    require_flag,
+    require_integer,
+    require_number,
+    require_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from experiments.trace import Trace
+    from instances.family import Family
+
+STUDY_FORMAT = "lyra-opt/study"
+STUDY_VERSION = 1
+LARGEST_STUDY_BYTES = 2**20
+LARGEST_STUDY_RUNS = 1_000_000
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+NO_LIMIT: tuple[float | None, ...] = (None,)
+
+Parameter = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One instance of a study, before it is generated.
+
+    Parameters
+    ----------
+    group
+        The name under which the study sums up its families; empty if it gives none.
+    family
+        The family that generates it.
+    servers
+        How many servers to ask the family for; None where N_R alone sets the size.
+    reclaim_servers
+        N_R, servers to give back.
+    reclaim_share
+        The share of the servers that N_R was computed from, if it was.
+    seed
+        Seed of the generator.
+    parameters
+        What else the family is given, sorted by name.
+    reads_trace
+        Whether the family is given the job trace too.
+    """
+
+    group: str
+    family: str
+    servers: int | None
+    reclaim_servers: int
+    reclaim_share: float | None
+    seed: int
+    parameters: tuple[tuple[str, Parameter], ...]
+    reads_trace: bool = False
+
+    def arguments(self, trace: Trace | None) -> dict[str, Any]:
+        """Return what the family is asked for; a cell that reads no trace ignores `trace`."""
+        return {
+            "servers": self.servers,
+            "reclaim": self.reclaim_servers,
+            "trace": trace.path if trace is not None and self.reads_trace else None,
+            **dict(self.parameters),
+        }
+
+    @property
+    def shape(self) -> str:
+        """All but the seed, in words."""
+        named = (
+            ("servers", self.servers),
+            ("reclaim_servers", self.reclaim_servers),
+            *self.parameters,
+        )
+        return " ".join(
+            [self.family, *(f"{name}={value}" for name, value in named if value is not None)]
+        )
+
+    @property
+    def key(self) -> str:
+        """The cell in words, which identify it in its study."""
+        return f"{self.shape} seed={self.seed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A solver as a study runs it.
+
+    Parameters
+    ----------
+    label
+        The solver's name, with its time limit where the study runs it with several.
+    solver
+        The solver's name.
+    time_limit_s
+        Wall-clock seconds, None without a limit.
+    certify
+        Whether to add the problem's own bound.
+    reference
+        Whether it is there to prove the optimum.
+    """
+
+    label: str
+    solver: str
+    time_limit_s: float | None
+    certify: bool
+    reference: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A validated study; its runs are every cell with every configuration.
+
+    Parameters
+    ----------
+    source
+        The file, as given.
+    text
+        Its content, word for word.
+    name, problem, description
+        As in the file.
+    cells
+        The instances, in the order of the file.
+    configurations
+        The solvers, in the order of the file.
+    trace
+        The job trace for the cells that read one.
+    """
+
+    source: str
+    text: str
+    name: str
+    problem: str
+    description: str
+    cells: tuple[Cell, ...]
+    configurations: tuple[Configuration, ...]
+    trace: Trace | None
+
+    def meaning_hash(self) -> str:
+        """Return the SHA-256 of what is run; comments, layout and description do not count."""
+        meaning = {
+            "name": self.name,
+            "problem": self.problem,
+            "trace_sha256": None if self.trace is None else self.trace.sha256,
+            "cells": [asdict(cell) for cell in self.cells],
+            "configurations": [asdict(configuration) for configuration in self.configurations],
+        }
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_study(path: str | Path, trace: Trace | None = None) -> Study:
+    """Read and validate a study file; `trace` is for the families that read one.
+
+    Raises
+    ------
+    InputError
+        Naming file, field, value and rule.
+    UserError
+        If a trace is given that no family of the study reads.
+    """
+    source = str(path)
+    text = read_text(path, LARGEST_STUDY_BYTES)
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise InputError(source, "is nested too deeply to be a study") from None
+    except ValueError as error:  # no TOML, or an integer of more digits than Python converts
+        raise InputError(source, f"is not valid TOML: {error}") from None
+    try:
+        study = _parse_study(document, source, text, trace)
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
+    if trace is not None and not any(cell.reads_trace for cell in study.cells):
+        raise UserError(
+            f"--trace is {trace.path}: no family of the study {study.name} reads a trace"
+        )
+    return study
+
+
+def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace | None) -> Study:
+    record = Record(
+        document,
+        "",
+        (
+            "format",
+            "version",
+            "name",
+            "problem",
+            "description",
+            "seeds",
+            "time_limit_s",
+            "certify",
+            "instances",
+            "solvers",
+        ),
+    )
+    require_format(record, STUDY_FORMAT, STUDY_VERSION)
+    name = require_text("name", record.required("name"))
+    if not NAME_PATTERN.fullmatch(name):
+        rule = "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100"
+        raise FieldError("name", name, rule)
+    problem = require_choice("problem", record.required("problem"), problems())
+    configurations = _parse_solvers(record, problem)
+    return Study(
+        source=source,
+        text=text,
+        name=name,
+        problem=problem,
+        description=optional(record, "description", require_text, ""),
+        cells=_parse_instances(record, problem, len(configurations), trace),
+        configurations=configurations,
+        trace=trace,
+    )
+
+
+def _parse_instances(
+    study: Record, problem: str, configurations: int, trace: Trace | None
+) -> tuple[Cell, ...]:
+    """Return the cells of every block of instances, none of them twice, all checked."""
+    families = family_names(problem)
+    blocks = [
+        _parse_block(value, path, families, study) for path, value in filled(study, "instances")
+    ]
+    runs = configurations * sum(block.size for block in blocks)
+    if runs > LARGEST_STUDY_RUNS:
+        raise FieldError("instances", runs, f"runs in all must be at most {LARGEST_STUDY_RUNS}")
+    cells: dict[str, Cell] = {}
+    for position, block in enumerate(blocks):
+        for shape in block.shapes():
+            try:
+                reads_trace, is_seeded = _check_shape(problem, shape, trace)
+            except UserError as error:
+                raise FieldError(f"instances[{position}]", shape.shape, str(error)) from None
+            for seed in block.seeds if is_seeded else block.seeds[:1]:
+                cell = replace(shape, seed=seed, reads_trace=reads_trace)
+                if cell.key in cells:
+                    raise FieldError(f"instances[{position}]", cell.key, "must not occur twice")
+                cells[cell.key] = cell
+    return tuple(cells.values())
+
+
+def _check_shape(problem: str, shape: Cell, trace: Trace | None) -> tuple[bool, bool]:
+    """Return whether the family reads a trace and whether seeds matter to it.
+
+    Raises
+    ------
+    UserError
+        If the family refuses what the shape asks for.
+    """
+    family = find_family(problem, shape.family)
+    try:
+        arguments = shape.arguments(None)
+        family.check(arguments)
+        return False, family.is_seeded(arguments)
+    except UserError:
+        arguments = replace(shape, reads_trace=True).arguments(trace)
+        if trace is None or not _accepts(family, arguments):
+            raise
+        return True, family.is_seeded(arguments)
+
+
+def _accepts(family: Family, arguments: dict[str, Any]) -> bool:
+    try:
+        family.check(arguments)
+    except UserError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """One ``[[instances]]`` table."""
+
+    group: str
+    families: Sequence[str]
+    servers: Sequence[int | None]
+    reclaim_shares: Sequence[float]
+    reclaim_servers: Sequence[int]
+    seeds: Sequence[int]
+    parameters: tuple[tuple[str, Parameter], ...]
+
+    @property
+    def size(self) -> int:
+        reclaims = len(self.reclaim_shares) + len(self.reclaim_servers)
+        return len(self.families) * len(self.servers) * reclaims * len(self.seeds)
+
+    def shapes(self) -> Iterator[Cell]:
+        """Return a cell, with the first seed, for all that are equal but for their seeds."""
+        for family, servers in product(self.families, self.servers):
+            for reclaim_servers, share in self._reclaims(servers):
+                yield Cell(
+                    group=self.group,
+                    family=family,
+                    servers=servers,
+                    reclaim_servers=reclaim_servers,
+                    reclaim_share=share,
+                    seed=self.seeds[0],
+                    parameters=self.parameters,
+                )
+
+    def _reclaims(self, servers: int | None) -> list[tuple[int, float | None]]:
+        counts: list[tuple[int, float | None]] = [(count, None) for count in self.reclaim_servers]
+        if servers is not None:
+            counts += [(servers_of_share(share, servers), share) for share in self.reclaim_shares]
+        return counts
+
+
+def servers_of_share(share: float, servers: int) -> int:
+    """Return N_R = share x servers, rounded half up, at least 1.
+
+    The share counts as the decimal number that was written, so that 0.15 of 10 servers is 2.
+
+    >>> servers_of_share(0.15, 10), servers_of_share(0.01, 10)
+    (2, 1)
+    """
+    return max(1, floor(Fraction(repr(share)) * servers + Fraction(1, 2)))
+
+
+def _parse_block(value: object, path: str, families: Sequence[str], study: Record) -> _Block:
+    record = Record(
+        value,
+        path,
+        (
+            "group",
+            "families",
+            "servers",
+            "reclaim_shares",
+            "reclaim_servers",
+            "seeds",
+            "parameters",
+        ),
+    )
+    if ("reclaim_shares" in record) == ("reclaim_servers" in record):
+        raise FieldError(path, value, "must have either reclaim_shares or reclaim_servers")
+    if "reclaim_shares" in record and "servers" not in record:
+        raise FieldError(f"{path}.servers", None, "is missing, but reclaim_shares are shares of it")
+    return _Block(
+        group=optional(record, "group", require_text, ""),
+        families=required(record, "families", list_of(partial(require_choice, choices=families))),
+        servers=optional(record, "servers", list_of(_require_positive), (None,)),
+        reclaim_shares=optional(record, "reclaim_shares", list_of(_require_share), ()),
+        reclaim_servers=optional(record, "reclaim_servers", list_of(_require_count), ()),
+        seeds=required(record if "seeds" in record else study, "seeds", _require_seeds),
+        parameters=optional(record, "parameters", _require_parameters, ()),
+    )
+
+
+def _parse_solvers(study: Record, problem: str) -> tuple[Configuration, ...]:
+    """Return the solvers of every block, none of them twice with one limit."""
+    known = [name for _, name in solver_names(problem)]
+    found: list[Configuration] = []
+    for path, value in filled(study, "solvers"):
+        record = Record(value, path, ("names", "time_limit_s", "certify", "reference"))
+        names = required(record, "names", list_of(partial(require_choice, choices=known)))
+        limited = record if "time_limit_s" in record else study
+        limits = optional(limited, "time_limit_s", _require_time_limits, NO_LIMIT)
+        certified = record if "certify" in record else study
+        for name, limit in product(names, limits):
+            if any((name, limit) == (other.solver, other.time_limit_s) for other in found):
+                rule = "must not be named twice with the same time limit"
+                raise FieldError(f"{path}.names", name, rule)
+            found.append(
+                Configuration(
+                    label=name,
+                    solver=name,
+                    time_limit_s=limit,
+                    certify=optional(certified, "certify", require_flag, False),
+                    reference=optional(record, "reference", require_flag, False),
+                )
+            )
+    return _with_limits_in_labels(found)
+
+
+def _with_limits_in_labels(found: list[Configuration]) -> tuple[Configuration, ...]:
+    """Tell configurations of one solver apart by their limits."""
+    uses = Counter(configuration.solver for configuration in found)
+    return tuple(
+        configuration
+        if uses[configuration.solver] == 1
+        else replace(
+            configuration, label=f"{configuration.solver} {_limit_in_words(configuration)}"
+        )
+        for configuration in found
+    )
+
+
+def _limit_in_words(configuration: Configuration) -> str:
+    limit = configuration.time_limit_s
+    return "without limit" if limit is None else f"within {limit!r} s"
+
+
+def _require_positive(field: str, value: object) -> int:
+    return require_integer(field, value, minimum=1)
+
+
+def _require_count(field: str, value: object) -> int:
+    return require_integer(field, value, minimum=0)
+
+
+def _require_share(field: str, value: object) -> float:
+    share = require_number(field, value, minimum=0, above=True)
+    if share > 1:
+        raise FieldError(field, value, "must be above 0 and at most 1")
+    return share
+
+
+def _require_seeds(field: str, value: object) -> Sequence[int]:
+    """Return the seeds of a list, or 0, 1, 2, ... for a count."""
+    if isinstance(value, list):
+        return list_of(_require_count)(field, value)
+    return range(_require_positive(field, value))
+
+
+def _require_time_limits(field: str, value: object) -> tuple[float | None, ...]:
+    """Return one time limit, or those of a list."""
+    if isinstance(value, list):
+        return list_of(_require_time_limit)(field, value)
+    return (_require_time_limit(field, value),)
+
+
+def _require_time_limit(field: str, value: object) -> float:
+    return require_number(field, value, minimum=0, above=True)
+
+
+def _require_parameters(field: str, value: object) -> tuple[tuple[str, Parameter], ...]:
+    """Return what the families are given besides; they judge names and values themselves."""
+    if not isinstance(value, dict) or not value:
+        raise FieldError(field, value, "must be a table that is not empty")
+    for name, parameter in value.items():
+        if isinstance(parameter, bool) or not isinstance(parameter, str | int):
+            raise FieldError(join_path(field, name), parameter, "must be a string or an integer")
+    return tuple(sorted(value.items()))

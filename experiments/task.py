@@ -1,0 +1,211 @@
+"""One run of a study, as a worker process does it: generate, warm up, solve, check."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from experiments.environment import current_environment
+from experiments.memory import peak_memory_mib, reset_peak_memory
+from experiments.store import RunRecord
+from instances.family import find_family
+from lyra_opt.loading import content_hash
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits, Status
+from lyra_opt.seeding import derive_seed
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
+
+if TYPE_CHECKING:
+    from experiments.study import Cell, Configuration
+    from experiments.trace import Trace
+    from lyra_opt.result import Number
+    from lyra_opt.solver import Solver
+
+INSTANCES_KEPT = 4
+"""Runs on one instance follow one another, so that a worker needs to keep few."""
+
+WARM_UP_LIMIT_S = 1.0
+SEED_BITS = 53
+"""Seeds are cut to the integers that every JSON reader carries exactly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One run: what a worker process is sent.
+
+    Parameters
+    ----------
+    study, problem
+        Names.
+    position
+        Place of the run in the study.
+    cell
+        The instance to generate.
+    configuration
+        The solver to run.
+    trace
+        The job trace of the study, None if it has none.
+    """
+
+    study: str
+    problem: str
+    position: int
+    cell: Cell
+    configuration: Configuration
+    trace: Trace | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies the run in the store."""
+        return self.cell.key, self.configuration.label
+
+    @property
+    def solver_seed(self) -> int:
+        """A seed of its own for each instance and solver; equal for every limit."""
+        seed = derive_seed(
+            study=self.study, instance=self.cell.key, solver=self.configuration.solver
+        )
+        return seed >> (128 - SEED_BITS)
+
+    def record(self, started_at: datetime, status: Status, **outcome: Any) -> RunRecord:
+        """Return the row of this run; `outcome` holds the columns that depend on how it went."""
+        trace = self.trace if self.cell.reads_trace else None
+        columns = {
+            "study": self.study,
+            "problem": self.problem,
+            "position": self.position,
+            "cell": self.cell.key,
+            "configuration": self.configuration.label,
+            "family_group": self.cell.group,
+            "family": self.cell.family,
+            "family_parameters": dict(self.cell.parameters),
+            "servers": self.cell.servers,
+            "reclaim_share": self.cell.reclaim_share,
+            "reclaim_servers": self.cell.reclaim_servers,
+            "instance_seed": self.cell.seed,
+            "trace_name": None if trace is None else trace.name,
+            "trace_sha256": None if trace is None else trace.sha256,
+            "solver": self.configuration.solver,
+            "solver_seed": self.solver_seed,
+            "time_limit_s": self.configuration.time_limit_s,
+            "certify": self.configuration.certify,
+            "reference": self.configuration.reference,
+            "started_at": started_at.isoformat(timespec="milliseconds"),
+            "status": status,
+            **asdict(current_environment()),
+        }
+        return RunRecord(**(columns | outcome))
+
+    def failed(self, started_at: datetime, message: str, **outcome: Any) -> RunRecord:
+        """Return the row of a run that ended in an error."""
+        return self.record(started_at, Status.ERROR, message=message, **outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generated:
+    """An instance with what a row says about it."""
+
+    instance: Any
+    columns: dict[str, Any]
+
+
+def run_task(task: Task) -> RunRecord:
+    """Run a task in this process; whatever fails in it is a row of status error."""
+    started_at = datetime.now(UTC)
+    try:
+        generated = _generated(task.problem, task.cell, task.trace)
+    except Exception as error:  # a family may be anybody's
+        return task.failed(started_at, f"the generator failed: {_in_words(error)}")
+    try:
+        return _solved(task, generated, started_at)
+    except Exception as error:  # solve_and_check stores what solvers do; this is the rest
+        return task.failed(started_at, _in_words(error), **generated.columns)
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+@lru_cache(maxsize=INSTANCES_KEPT)
+def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated:
+    family = find_family(problem_name, cell.family)
+    arguments = cell.arguments(trace)
+    instance = family.generate(arguments, cell.seed)
+    known = family.known_optimum(arguments)
+    problem = find_problem(problem_name)
+    return _Generated(
+        instance,
+        {
+            "servers": len(instance.servers),
+            "instance_name": instance.name,
+            "content_sha256": content_hash(problem, instance),
+            "variant": problem.variant(instance),
+            "known_optimum": None if known is None else known[1],
+        },
+    )
+
+
+def _solved(task: Task, generated: _Generated, started_at: datetime) -> RunRecord:
+    problem = find_problem(task.problem)
+    solver = find_solver(task.problem, task.configuration.solver)
+    _warm_up(task, solver, generated.instance)
+    reset_peak_memory()
+    answer = solve_and_check(
+        problem,
+        generated.instance,
+        solver,
+        limits=Limits(time_s=task.configuration.time_limit_s),
+        seed=task.solver_seed,
+        certify=task.configuration.certify,
+    )
+    solution = None
+    if answer.solution is not None and answer.objective is not None:
+        solution = problem.solution_document(generated.instance, answer.solution, answer.objective)
+    return task.record(
+        started_at,
+        answer.status,
+        **generated.columns,
+        stopped_by=None if answer.stopped_by is None else str(answer.stopped_by),
+        objective=answer.objective,
+        dual_bound=None if answer.dual_bound is None else _plain(answer.dual_bound),
+        wall_time_s=answer.wall_time_s,
+        certify_time_s=answer.certify_time_s,
+        peak_memory_mib=peak_memory_mib(),
+        message=answer.message,
+        counters={name: int(count) for name, count in answer.counters.items()},
+        solution=solution,
+    )
+
+
+def _plain(number: Number) -> Number:
+    """Return a number of Python's own, also for one of NumPy's, which a store does not take."""
+    return int(number) if isinstance(number, Integral) else float(number)
+
+
+_warm: set[tuple[str, bool, str]] = set()
+
+
+def _warm_up(task: Task, solver: Solver, instance: Any) -> None:
+    """Make an untimed call where a timed one would pay for loading libraries or compiling.
+
+    An exact solver loads its library once a process. A heuristic loads compiled code only for
+    instances that are large enough, so that each shape of instance needs a call of its own.
+    """
+    configuration = task.configuration
+    shape = "" if solver.proves_optimality else task.cell.shape
+    if (configuration.solver, configuration.certify, shape) in _warm:
+        return
+    _warm.add((configuration.solver, configuration.certify, shape))
+    limit_s = min(WARM_UP_LIMIT_S, configuration.time_limit_s or WARM_UP_LIMIT_S)
+    solve_and_check(
+        find_problem(task.problem),
+        instance,
+        solver,
+        limits=Limits(time_s=limit_s),
+        seed=task.solver_seed,
+        certify=configuration.certify,
+    )

@@ -1,0 +1,53 @@
+"""The job trace that a study's instances are cut from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lyra_opt.errors import InputError
+
+TRACES_VARIABLE = "LYRA_OPT_TRACES"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace file.
+
+    Parameters
+    ----------
+    path
+        Where it is on this machine.
+    sha256
+        SHA-256 of its bytes.
+    """
+
+    path: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its name without folders, for rows that are read on other machines."""
+        return Path(self.path).name
+
+
+def find_trace(file: str) -> Trace:
+    """Return the trace `file`, looked up as given and then in the folder of LYRA_OPT_TRACES.
+
+    Raises
+    ------
+    InputError
+        If it is in neither place or cannot be read.
+    """
+    folder = os.environ.get(TRACES_VARIABLE)
+    places = [Path(file), *([Path(folder) / file] if folder else [])]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise InputError(file, f"is no file, neither as given nor in the folder {TRACES_VARIABLE}")
+    try:
+        with path.open("rb") as stream:
+            return Trace(str(path), hashlib.file_digest(stream, "sha256").hexdigest())
+    except OSError as error:
+        raise InputError(file, f"cannot be read: {error.strerror or error}") from None

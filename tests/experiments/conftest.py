@@ -1,0 +1,77 @@
+"""Registers the misbehaving plugin, and makes study files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import instances.family
+import lyra_opt.solver
+from tests.experiments import plugin as plugin_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+STUDY = """\
+format = "lyra-opt/study"
+version = 1
+name = "tiny"
+problem = "reclaim"
+seeds = 2
+time_limit_s = 5.0
+certify = true
+
+[[instances]]
+group = "realistic"
+families = ["rnd-trace"]
+servers = [10, 20]
+reclaim_shares = [0.1, 0.3]
+
+[[solvers]]
+names = ["lyra-greedy", "scf"]
+"""
+
+
+@pytest.fixture
+def write_study(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes the tiny study with some text replaced."""
+
+    def write(*replacements: tuple[str, str]) -> Path:
+        text = STUDY
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "tiny.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def _forget_entry_points() -> None:
+    lyra_opt.solver._entry_points.cache_clear()
+    lyra_opt.solver.find_solver.cache_clear()
+    instances.family._entry_points.cache_clear()
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Register the misbehaving plugin, also for processes started meanwhile.
+
+    It is found as any installed package is, by its metadata on the import path, so that the
+    test needs no way into the program that others do not have.
+    """
+    site = tmp_path / "site"
+    metadata = site / "misbehaving-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: misbehaving\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(plugin_module.ENTRY_POINTS)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.syspath_prepend(REPOSITORY)
+    _forget_entry_points()
+    yield site
+    _forget_entry_points()

@@ -1,0 +1,121 @@
+"""Solvers and families that misbehave; `conftest.plugin` registers them as a package would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from instances.family import find_family
+from lyra_opt.reclaim.checker import check
+from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution
+from lyra_opt.result import SolveResult, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lyra_opt.solver import Unsupported
+
+ENTRY_POINTS = """\
+[lyra_opt.solvers]
+reclaim.first-servers = tests.experiments.plugin:FIRST_SERVERS
+reclaim.boasting = tests.experiments.plugin:BOASTING
+reclaim.raising = tests.experiments.plugin:RAISING
+reclaim.dying = tests.experiments.plugin:DYING
+reclaim.slow = tests.experiments.plugin:SLOW
+
+[lyra_opt.instance_families]
+reclaim.breaking = tests.experiments.plugin:BREAKING
+"""
+
+
+def first_servers(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    """Give back the first servers of the file."""
+    chosen = [server.id for server in instance.servers if server.on_loan]
+    solution = ReclaimSolution(tuple(chosen[: instance.reclaim_servers]))
+    return SolveResult(
+        status=Status.FEASIBLE, solution=solution, objective=check(instance, solution).objective
+    )
+
+
+def boast(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    """Claim that the first servers are optimal."""
+    result = first_servers(instance)
+    return SolveResult(
+        status=Status.OPTIMAL,
+        solution=result.solution,
+        objective=result.objective,
+        dual_bound=result.objective,
+    )
+
+
+def fail(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    raise ZeroDivisionError("this solver always fails")
+
+
+def die(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def sleep(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    time.sleep(0.2)
+    return first_servers(instance)
+
+
+@dataclass(frozen=True)
+class FakeSolver:
+    """A solver around a function."""
+
+    name: str
+    answer: Callable[[ReclaimInstance], SolveResult[ReclaimSolution]]
+    problem: str = "reclaim"
+    variants: tuple[str, ...] = ("rigid", "interchangeable")
+    proves_optimality: bool = True  # warmed up once a process only
+    gives_bound: bool = False
+
+    def availability(self) -> Unsupported | None:
+        return None
+
+    def supports(self, instance: Any) -> Unsupported | None:
+        return None
+
+    def solve(self, instance: Any, **_: Any) -> SolveResult[ReclaimSolution]:
+        return self.answer(instance)
+
+
+FIRST_SERVERS = FakeSolver("first-servers", first_servers)
+BOASTING = FakeSolver("boasting", boast)
+RAISING = FakeSolver("raising", fail)
+DYING = FakeSolver("dying", die)
+SLOW = FakeSolver("slow", sleep)
+
+
+@dataclass(frozen=True)
+class BreakingFamily:
+    """A family that takes any parameters and fails on odd seeds."""
+
+    name: str = "breaking"
+    problem: str = "reclaim"
+    version: int = 1
+    summary: str = "fails"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, parameters: Mapping[str, Any]) -> None:
+        return None
+
+    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
+        return True
+
+    def known_optimum(self, parameters: Mapping[str, Any]) -> None:
+        return None
+
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
+        if seed % 2:
+            raise LookupError("no instance for an odd seed")
+        return find_family("reclaim", "rnd-trace").generate(parameters, seed)
+
+
+BREAKING = BreakingFamily()

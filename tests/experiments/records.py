@@ -1,0 +1,56 @@
+"""Rows of results made by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.store import RunRecord, StudyRecord
+
+if TYPE_CHECKING:
+    from lyra_opt.result import Status
+
+
+def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> RunRecord:
+    """Return a row; what is not given has some plain value."""
+    plain: dict[str, Any] = {
+        "study": "by-hand",
+        "problem": "reclaim",
+        "position": 0,
+        "cell": cell,
+        "configuration": configuration,
+        "family_group": "",
+        "family": "made",
+        "family_parameters": {},
+        "servers": 10,
+        "reclaim_share": 0.3,
+        "reclaim_servers": 3,
+        "instance_seed": 0,
+        "trace_name": None,
+        "trace_sha256": None,
+        "instance_name": cell,
+        "content_sha256": cell,
+        "solver": configuration,
+        "solver_seed": 1,
+        "time_limit_s": None,
+        "certify": True,
+        "reference": False,
+        "status": status,
+        "versions": {"python": "3.11.0"},
+        "cpu": "a processor",
+        "cores": 2,
+        "platform": "a platform",
+        "started_at": "2024-01-01T00:00:00.000+00:00",
+    }
+    return RunRecord(**(plain | columns))
+
+
+def make_study(runs: int) -> StudyRecord:
+    """Return the study of rows made by hand."""
+    return StudyRecord(
+        name="by-hand",
+        problem="reclaim",
+        description="Made <by> hand.",
+        text="# the file",
+        meaning_hash="0",
+        runs=runs,
+    )

@@ -1,0 +1,273 @@
+"""The report: its numbers equal those computed by hand, and its files need no others."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.analysis import Analysis
+from experiments.plots.performance_profile import PerformanceProfileData, profiles
+from experiments.store import ResultStore
+from lyra_opt.__main__ import main
+from lyra_opt.result import Status
+from tests.experiments.records import make_run, make_study
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from experiments.store import RunRecord
+
+OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
+
+
+def hand_made_runs() -> list[RunRecord]:
+    """Return six instances of one group, a heuristic and an exact method.
+
+    ========  ==========  =========  =====================================================
+    instance  heuristic   exact      so
+    ========  ==========  =========  =====================================================
+    c1        10, bound 8 10 proved  excess 0, optimal, although the heuristic cannot know
+    c2        15, bound 9 12 proved  excess 25 %
+    c3        8 proved    8          excess 0: the heuristic's own bound proves the optimum
+    c4        9, bound 4  8, bound 6 no proved optimum: left out; at most 50 %
+    c5        3, bound 0  0 proved   optimum 0 missed: infinite, left out, not optimal
+    c6        failed      4 proved   not optimal
+    ========  ==========  =========  =====================================================
+    """
+    found = []
+    heuristic = {
+        "c1": (FEASIBLE, 10, 8),
+        "c2": (FEASIBLE, 15, 9),
+        "c3": (OPTIMAL, 8, 8),
+        "c4": (FEASIBLE, 9, 4),
+        "c5": (FEASIBLE, 3, 0),
+        "c6": (Status.ERROR, None, None),
+    }
+    exact = {
+        "c1": (OPTIMAL, 10, 10),
+        "c2": (OPTIMAL, 12, 12),
+        "c3": (FEASIBLE, 8, 7),
+        "c4": (FEASIBLE, 8, 6),
+        "c5": (OPTIMAL, 0, 0),
+        "c6": (OPTIMAL, 4, 4),
+    }
+    for number, cell in enumerate(heuristic, start=1):
+        status, objective, dual_bound = heuristic[cell]
+        failed = status is Status.ERROR
+        found.append(
+            make_run(
+                cell,
+                "quick",
+                status,
+                position=len(found),
+                objective=objective,
+                dual_bound=dual_bound,
+                wall_time_s=0.001 * number,
+                certify_time_s=None if failed else 0.002,
+                message="it <broke>" if failed else None,
+            )
+        )
+        status, objective, dual_bound = exact[cell]
+        found.append(
+            make_run(
+                cell,
+                "exact",
+                status,
+                position=len(found),
+                objective=objective,
+                dual_bound=dual_bound,
+                wall_time_s=0.1 * number,
+                reference=True,
+            )
+        )
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with ResultStore.create(tmp_path, make_study(14)) as store:
+        for run in hand_made_runs():
+            store.add(run)
+    return tmp_path
+
+
+def test_summaries_equal_those_computed_by_hand() -> None:
+    analysis = Analysis(hand_made_runs(), "min")
+    assert analysis.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
+    quick, exact = analysis.gap_table()
+    assert (quick.configuration, exact.configuration) == ("quick", "exact")
+    assert (quick.instances, quick.compared, quick.unproved, quick.failed) == (6, 4, 1, 1)
+    assert (quick.infinite, quick.without_solution, quick.unsupported) == (1, 0, 0)
+    assert quick.mean_excess_percent == pytest.approx(25 / 3)
+    assert quick.max_excess_percent == 25.0
+    assert quick.mean_excess_at_most_percent == pytest.approx((0 + 25 + 0 + 50) / 4)
+    assert quick.optimal_percent == pytest.approx(100 * 2 / 5)  # c4 has no proved optimum
+    assert quick.proved_percent == pytest.approx(100 * 1 / 6)
+    assert quick.median_time_ms == pytest.approx(3.0)  # without c6, which failed
+    assert quick.max_time_ms == pytest.approx(5.0)
+    assert quick.median_certify_time_ms == pytest.approx(2.0)
+    assert (exact.instances, exact.compared, exact.unproved, exact.failed) == (6, 5, 1, 0)
+    assert exact.mean_excess_percent == 0.0
+    assert exact.optimal_percent == 100.0
+    assert exact.proved_percent == pytest.approx(100 * 4 / 6)
+    assert exact.median_certify_time_ms is None
+
+
+def test_no_run_is_dropped_from_a_row() -> None:
+    runs = [
+        *hand_made_runs(),
+        make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
+        make_run("c8", "quick", Status.UNKNOWN, dual_bound=2),
+    ]
+    quick = Analysis(runs, "min").gap_table()[0]
+    assert (quick.unsupported, quick.without_solution) == (1, 1)
+    counts = (quick.compared, quick.unproved, quick.without_solution, quick.failed)
+    assert sum(counts) + quick.unsupported == quick.instances == 8
+    assert quick.proved_percent == pytest.approx(100 * 1 / 7)
+
+
+def test_group_without_any_proved_optimum_has_no_excess() -> None:
+    (row,) = Analysis([make_run("c", "quick", FEASIBLE, objective=4)], "min").gap_table()
+    assert row.mean_excess_percent is None
+    assert row.optimal_percent is None
+    assert row.mean_excess_at_most_percent == float("inf")
+    assert (row.compared, row.unproved) == (0, 1)
+
+
+def test_excess_when_maximising_is_what_is_missing() -> None:
+    runs = [
+        make_run("c", "quick", FEASIBLE, objective=6),
+        make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8),
+    ]
+    assert Analysis(runs, "max").excess_percent(runs[0]) == 25.0
+
+
+def test_groups_are_told_apart_by_family_parameters_size_and_share() -> None:
+    runs = [
+        make_run("c1", "quick", FEASIBLE, objective=1),
+        make_run("c2", "quick", FEASIBLE, objective=1, servers=20, reclaim_servers=6),
+        make_run("c3", "quick", FEASIBLE, objective=1, family_parameters={"semantics": "rigid"}),
+        make_run("c4", "quick", FEASIBLE, objective=1, reclaim_share=0.5, reclaim_servers=5),
+        make_run("c5", "quick", FEASIBLE, objective=1),
+    ]
+    analysis = Analysis(runs, "min")
+    assert [
+        (row.group.family, row.group.servers, row.group.reclaim_percent, row.instances)
+        for row in analysis.gap_table()
+    ] == [
+        ("made", 10, 30.0, 2),
+        ("made", 10, 50.0, 1),
+        ("made", 20, 30.0, 1),
+        ("made, semantics=rigid", 10, 30.0, 1),
+    ]
+    assert [(row.group.family, row.instances) for row in analysis.overall_table()] == [
+        ("made", 4),
+        ("made, semantics=rigid", 1),
+        ("all families", 5),
+    ]
+
+
+def test_performance_profile_counts_unproved_instances() -> None:
+    data = PerformanceProfileData(
+        configurations=["a", "b"],
+        time_to_proof_ms={"a": {"c1": 1.0, "c2": 8.0}, "b": {"c1": 3.0, "c2": 2.0, "c3": 5.0}},
+        instances=4,
+    )
+    assert profiles(data) == {
+        "a": ([1.0, 4.0], [25.0, 50.0]),
+        "b": ([1.0, 1.0, 3.0], [25.0, 50.0, 75.0]),
+    }
+
+
+def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "3 of 6" in printed
+    assert "1 optimum not proved, 1 optimum 0 missed, 1 failed" in printed
+    assert "12 of 14 runs are stored: 5 optimal, 6 feasible, 1 error." in printed
+    assert "The study is not complete." in printed
+    with (folder / "gap_table.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0]["configuration"] == "quick"
+    assert rows[0]["max_excess_percent"] == "25.0"
+    assert rows[0]["infinite"] == "1"
+    markdown = (folder / "gap_table.md").read_text().splitlines()
+    assert markdown[0].startswith("| Family | Solver | Servers | Share reclaimed (%) |")
+    assert markdown[2].startswith("| made | quick | 10 | 30 | 3 | 8.3 | 25.0 | 3 of 6 | 18.8 |")
+    plots = sorted(path.name for path in (folder / "plots").iterdir())
+    assert plots == ["excess_by_family.svg", "performance_profile.svg", "solve_time.svg"]
+
+
+def test_plots_are_well_formed_and_have_ids_of_their_own(folder: Path) -> None:
+    main(["report", str(folder)])
+    ids: list[str] = []
+    for path in sorted((folder / "plots").iterdir()):
+        root = ElementTree.fromstring(path.read_text())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        ids += [found for element in root.iter() if (found := element.get("id"))]
+        for reference in re.findall(r'(?:url\(|href=")#([^)"]+)', path.read_text()):
+            assert reference in ids
+    assert len(ids) == len(set(ids))
+
+
+class _Links(HTMLParser):
+    """Collects what a page would load, and which elements it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
+                self.loaded.append(value)
+
+
+def test_page_needs_no_other_file(folder: Path) -> None:
+    main(["report", str(folder)])
+    page = (folder / "report.html").read_text()
+    links = _Links()
+    links.feed(page)
+    assert all(link.startswith("#") for link in links.loaded)
+    assert "svg" in links.tags
+    assert not {"script", "link", "img", "iframe", "object"} & links.tags
+    assert "@import" not in page
+    assert re.findall(r"url\((?!#)", page) == []
+    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
+    assert re.sub(names, "", page).count("://") == 0
+
+
+def test_page_escapes_what_rows_say(folder: Path) -> None:
+    main(["report", str(folder)])
+    page = (folder / "report.html").read_text()
+    assert "it &lt;broke&gt;" in page
+    assert "Made &lt;by&gt; hand." in page
+
+
+def test_same_store_gives_the_same_bytes(folder: Path) -> None:
+    main(["report", str(folder)])
+    written = [
+        path for path in folder.rglob("*") if path.suffix in (".csv", ".md", ".svg", ".html")
+    ]
+    first = {path: path.read_bytes() for path in written}
+    assert len(first) == 8
+    main(["report", str(folder)])
+    assert {path: path.read_bytes() for path in written} == first
+
+
+def test_contradiction_is_reported_loudly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultStore.open(folder) as store:
+        store.add(make_run("c1", "boasting", OPTIMAL, position=12, objective=9, dual_bound=9))
+    assert main(["report", str(folder)]) == 1
+    line = "c1: boasting found objective 9, but exact (optimal) has dual bound 10"
+    assert f"CONTRADICTION: {line}" in capsys.readouterr().err
+    page = (folder / "report.html").read_text()
+    assert "Results contradict one another" in page
+    assert line in page

@@ -1,0 +1,213 @@
+"""The runner: failures are rows, a kill loses nothing, a resume does nothing twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.runner import run_study
+from experiments.store import STORE_FILE, ResultStore
+from experiments.study import load_study
+from lyra_opt.errors import UserError
+from lyra_opt.loading import load_solution
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Status
+from tests.experiments.conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from experiments.store import RunRecord
+
+SMALL = (("[10, 20]", "[10]"), ("[0.1, 0.3]", "[0.3]"))
+
+
+def runs_of(folder: Path) -> list[RunRecord]:
+    with ResultStore.open(folder) as store:
+        return store.runs()
+
+
+def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> None:
+    study = load_study(write_study(*SMALL))
+    assert run_study(study, tmp_path / "out", processes=1) == 0
+    runs = runs_of(tmp_path / "out")
+    assert [(run.cell, run.configuration) for run in runs] == [
+        (f"rnd-trace servers=10 reclaim_servers=3 seed={seed}", solver)
+        for seed in (0, 1)
+        for solver in ("lyra-greedy", "scf")
+    ]
+    for run in runs:
+        assert run.status in (Status.OPTIMAL, Status.FEASIBLE)
+        assert run.objective is not None
+        assert run.dual_bound is not None
+        assert run.dual_bound <= run.objective
+        assert (run.servers, run.reclaim_servers, run.reclaim_share) == (10, 3, 0.3)
+        assert (run.family_group, run.variant, run.time_limit_s) == ("realistic", "rigid", 5.0)
+        assert len(run.content_sha256 or "") == 64
+        assert run.versions["python"] == ".".join(map(str, sys.version_info[:3]))
+        assert run.cores == os.cpu_count()
+        assert run.wall_time_s
+        assert run.certify_time_s
+        assert run.peak_memory_mib
+        assert run.started_at.endswith("+00:00")
+    assert len({run.content_sha256 for run in runs}) == 2
+    assert len({run.solver_seed for run in runs}) == 4
+
+
+def test_stored_solution_is_what_verify_reads(
+    write_study: Callable[..., Path], tmp_path: Path, write_json: Callable[..., Path]
+) -> None:
+    run_study(load_study(write_study(*SMALL)), tmp_path / "out", processes=1)
+    run = runs_of(tmp_path / "out")[0]
+    path = write_json("solution.json", run.solution)
+    solution, claims = load_solution(path, find_problem("reclaim"))
+    assert len(solution.servers) == 3
+    assert claims["objective"] == run.objective
+    assert claims["instance"] == run.instance_name
+
+
+def test_failures_are_rows_and_the_study_goes_on(
+    plugin: Path,
+    write_study: Callable[..., Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    study = load_study(
+        write_study(
+            *SMALL,
+            ('["rnd-trace"]', '["breaking"]'),
+            ('["lyra-greedy", "scf"]', '["lyra-greedy", "raising", "dying", "first-servers"]'),
+        )
+    )
+    assert run_study(study, tmp_path / "out", processes=2) == 1
+    found = {(run.instance_seed, run.solver): run for run in runs_of(tmp_path / "out")}
+    assert len(found) == 8
+    for solver in ("lyra-greedy", "first-servers"):
+        assert found[0, solver].status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert found[0, "raising"].status is Status.ERROR
+    assert "ZeroDivisionError: this solver always fails" in (found[0, "raising"].message or "")
+    assert found[0, "raising"].content_sha256
+    assert found[0, "dying"].status is Status.ERROR
+    assert "the worker process died" in (found[0, "dying"].message or "")
+    for solver in ("lyra-greedy", "raising", "dying", "first-servers"):
+        assert found[1, solver].status is Status.ERROR
+        assert "LookupError: no instance for an odd seed" in (found[1, solver].message or "")
+    assert "8 runs stored, 6 failed" in capfd.readouterr().err
+
+
+def test_resume_keeps_what_succeeded_and_tries_failures_again(
+    plugin: Path, write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = load_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
+    assert run_study(study, tmp_path / "out", processes=1) == 1
+    before = {run.position: run.started_at for run in runs_of(tmp_path / "out")}
+    assert run_study(study, tmp_path / "out", processes=1, resume=True) == 1
+    after = runs_of(tmp_path / "out")
+    assert len(after) == len(before)
+    for run in after:
+        again = run.started_at != before[run.position]
+        assert again == (run.solver == "raising")
+
+
+def test_existing_store_is_refused_without_resume(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = load_study(write_study(*SMALL))
+    run_study(study, tmp_path / "out", processes=1)
+    content = (tmp_path / "out" / STORE_FILE).read_bytes()
+    with pytest.raises(UserError, match="--resume"):
+        run_study(study, tmp_path / "out", processes=1)
+    changed = load_study(write_study(*SMALL, ("seeds = 2", "seeds = 1")))
+    with pytest.raises(UserError, match="another study"):
+        run_study(changed, tmp_path / "out", processes=1, resume=True)
+    assert (tmp_path / "out" / STORE_FILE).read_bytes() == content
+
+
+def test_contradiction_between_solvers_is_an_error(
+    plugin: Path,
+    write_study: Callable[..., Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    study = load_study(
+        write_study(("[10, 20]", "[20]"), ("[0.1, 0.3]", "[0.3]"), ('"scf"]', '"boasting"]'))
+    )
+    assert run_study(study, tmp_path / "out", processes=1) == 1
+    error = capfd.readouterr().err
+    assert (
+        "CONTRADICTION: rnd-trace servers=20 reclaim_servers=6 seed=0: lyra-greedy found" in error
+    )
+    assert "but boasting (optimal) has dual bound" in error
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # gone meanwhile
+            parent = status.read_text().rpartition(")")[2].split()[1]
+            if int(parent) == pid:
+                found.append(int(status.parent.name))
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # dead, but its new parent has not noticed
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_interrupted_study_resumes_with_every_run_exactly_once(
+    ended_by: signal.Signals, plugin: Path, write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    study = write_study(*SMALL, ("seeds = 2", "seeds = 12"), ('"scf"]', '"slow"]'))
+    folder = tmp_path / "out"
+    command = [sys.executable, "-m", "lyra_opt", "study", str(study), "--out", str(folder)]
+    environment = os.environ | {"PYTHONPATH": f"{plugin}{os.pathsep}{REPOSITORY}"}
+    with subprocess.Popen(
+        [*command, "--processes", "1"], env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not (folder / STORE_FILE).exists() or len(runs_of(folder)) < 4:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        workers = _children(process.pid)
+        assert workers
+        process.send_signal(ended_by)
+        _, error = process.communicate(timeout=60)
+    while any(_is_alive(worker) for worker in workers):
+        assert time.monotonic() < deadline, "workers outlive the study"
+        time.sleep(0.05)
+    stored = runs_of(folder)
+    assert 4 <= len(stored) < 24
+    if ended_by is not signal.SIGKILL:
+        assert process.returncode == 130
+        assert f"interrupted: {len(stored)} of 24 runs are stored" in error
+        assert "Traceback" not in error
+    resumed = subprocess.run(
+        [*command, "--processes", "2", "--resume"],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{24 - len(stored)} runs to do, {len(stored)} stored already" in resumed.stderr
+    runs = runs_of(folder)
+    assert set(Counter((run.cell, run.configuration) for run in runs).values()) == {1}
+    assert [run.position for run in runs] == list(range(24))
+    kept = {run.position: run.started_at for run in stored}
+    assert all(run.started_at == kept.get(run.position, run.started_at) for run in runs)

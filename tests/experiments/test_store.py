@@ -1,0 +1,135 @@
+"""The store: what goes in comes out, and what is no store is refused in one line."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.store import STORE_FILE, ResultStore
+from lyra_opt.__main__ import main
+from lyra_opt.errors import UserError
+from lyra_opt.result import Status
+from tests.experiments.records import make_run, make_study
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
+    run = make_run(
+        "c",
+        "s",
+        Status.FEASIBLE,
+        objective=3,
+        dual_bound=2.5,
+        counters={"nodes": 7},
+        solution={"servers": ["é"]},
+        family_parameters={"semantics": "rigid", "load_percent": 95},
+    )
+    failed = make_run("c", "t", Status.ERROR, position=1, message="no", solution=None)
+    with ResultStore.create(tmp_path / "a" / "b", make_study(2)) as store:
+        store.add(failed)
+        store.add(run)
+    with ResultStore.open(tmp_path / "a" / "b") as store:
+        assert store.study() == make_study(2)
+        assert store.runs() == [run, failed]
+        assert store.statuses() == {("c", "s"): Status.FEASIBLE, ("c", "t"): Status.ERROR}
+
+
+def test_later_run_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    failed = make_run("c", "s", Status.ERROR)
+    solved = replace(failed, status=Status.OPTIMAL, objective=1, dual_bound=1)
+    with ResultStore.create(tmp_path, make_study(1)) as store:
+        store.add(failed)
+        store.add(solved)
+        assert store.runs() == [solved]
+
+
+def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
+    with ResultStore.create(tmp_path, make_study(1)).start_writing() as writer:
+        writer.add(make_run("c", "s", Status.UNKNOWN))
+        with ResultStore.open(tmp_path) as reader:
+            assert len(reader.runs()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [STORE_FILE]
+
+
+def test_second_store_in_one_folder_is_refused(tmp_path: Path) -> None:
+    ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
+    with pytest.raises(UserError, match="exists already"):
+        ResultStore.create(tmp_path, make_study(1))
+
+
+def _without_a_store(folder: Path) -> None:
+    folder.joinpath(STORE_FILE).unlink()
+
+
+def _damaged(folder: Path) -> None:
+    folder.joinpath(STORE_FILE).write_bytes(b"no database at all" * 1000)
+
+
+def _cut_off(folder: Path) -> None:
+    path = folder / STORE_FILE
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _empty(folder: Path) -> None:
+    folder.joinpath(STORE_FILE).write_bytes(b"")
+
+
+def _somebody_elses(folder: Path) -> None:
+    _change(folder, "PRAGMA application_id = 7")
+
+
+def _of_a_later_version(folder: Path) -> None:
+    _change(folder, "PRAGMA user_version = 99")
+
+
+def _with_another_column(folder: Path) -> None:
+    _change(folder, "ALTER TABLE run ADD COLUMN colour")
+
+
+def _with_an_unknown_status(folder: Path) -> None:
+    _change(folder, "UPDATE run SET status = 'brilliant'")
+
+
+def _without_runs(folder: Path) -> None:
+    _change(folder, "DELETE FROM run")
+
+
+def _change(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / STORE_FILE)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_without_a_store, "holds no store of results"),
+        (_damaged, "is no readable store of results"),
+        (_cut_off, "malformed"),
+        (_empty, "is no store of results of this project"),
+        (_somebody_elses, "is no store of results of this project"),
+        (_of_a_later_version, "has version 99"),
+        (_with_another_column, "is damaged"),
+        (_with_an_unknown_status, "is damaged"),
+        (_without_runs, "holds no run yet"),
+    ],
+)
+def test_report_refuses_what_is_no_store(
+    spoil: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ResultStore.create(tmp_path, make_study(1)) as store:
+        store.add(make_run("c", "s", Status.UNKNOWN))
+    assert callable(spoil)
+    spoil(tmp_path)
+    assert main(["report", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("lyra-opt: error: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
