@@ -194,9 +194,13 @@ class Analysis:
             )
         )
 
+    def family_table(self) -> list[Summary]:
+        """Return a row for each family and configuration."""
+        return self._table(lambda run: Group(family=family_label(run)))
+
     def overall_table(self) -> list[Summary]:
-        """Return a row for each family and configuration, then those of `sums_table`."""
-        return self._table(lambda run: Group(family=family_label(run))) + self.sums_table()
+        """Return the rows of `family_table`, then those of `sums_table`."""
+        return self.family_table() + self.sums_table()
 
     def sums_table(self) -> list[Summary]:
         """Return a row for each group of families that the study names, and configuration."""

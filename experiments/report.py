@@ -80,8 +80,9 @@ class Report:
         return sentence
 
     def headlines(self) -> list[str]:
-        """Return what each configuration comes to, in a sentence for each group of families."""
-        return [_headline(row) for row in self.analysis.sums_table()]
+        """Return what the default solver comes to, in a sentence for each group of families."""
+        rows = self.analysis.sums_table()
+        return [_headline(row) for row in rows if row.configuration == self.default_solver]
 
     def with_status(self, status: Status) -> list[RunRecord]:
         """Return the runs that ended so."""
@@ -151,11 +152,11 @@ def page_text(report: Report) -> str:
         lstrip_blocks=True,
     )
     gaps = report.analysis.gap_table()
-    overall = report.analysis.overall_table()
     return environment.get_template("report.html.jinja").render(
         report=report,
         overall_columns=OVERALL_COLUMNS,
-        overall_rows=shown_rows(OVERALL_COLUMNS, overall),
+        sums_rows=shown_rows(OVERALL_COLUMNS, report.analysis.sums_table()),
+        family_rows=shown_rows(OVERALL_COLUMNS, report.analysis.family_table()),
         gap_columns=GAP_COLUMNS,
         gap_rows=shown_rows(GAP_COLUMNS, gaps),
         failed=report.with_status(Status.ERROR),
@@ -177,7 +178,7 @@ def _headline(row: Summary) -> str:
     return (
         f"{row.configuration}, {row.group.family}: {mean} % above the proved optimum on average "
         f"and {maximum} % at most, over {compared} of {row.instances} instances; "
-        f"optimal on {optimal} %"
+        f"optimal on {optimal} %."
     )
 
 
