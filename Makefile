@@ -5,13 +5,12 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 RESULTS ?= results
 
-.PHONY: help study test test-slow lint bench figures clean
+.PHONY: help study test lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make study    solve the reclaim gap study and draw its report into $(RESULTS)/reclaim-gap"
 	@echo "make test     run the tests (under eight minutes on two cores)"
-	@echo "make test-slow  run the slow tests too"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    measure the figures of speed and write them into $(RESULTS)/bench"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures"
@@ -27,10 +26,7 @@ study: $(READY)
 	$(RUN)/lyra-opt report $(RESULTS)/reclaim-gap
 
 test: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
-
-test-slow: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto -m slow
+	$(RUN)/python -m pytest --numprocesses=auto
 
 lint: $(READY)
 	$(RUN)/ruff check .
