@@ -8,7 +8,6 @@ integers by the caller, and its bound is weakened before it is rounded.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lyra_opt.result import SolveResult, Status, StoppedBy
 from lyra_opt.solver import Unsupported
-from lyra_opt.stopwatch import loading
+from lyra_opt.stopwatch import Stopwatch, loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +32,8 @@ LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years 
 class Countdown:
     """The time that is left of a limit, from the moment of construction.
 
+    As in `lyra_opt.stopwatch`, what a process loads once does not count.
+
     Parameters
     ----------
     time_s
@@ -41,12 +42,13 @@ class Countdown:
 
     def __init__(self, time_s: float | None) -> None:
         limited = time_s is not None and time_s < LONGEST_TIME_LIMIT_S
-        self._end_s = time.perf_counter() + time_s if limited and time_s is not None else None
+        self._time_s = time_s if limited else None
+        self._stopwatch = Stopwatch()
 
     @property
     def remaining_s(self) -> float | None:
         """Seconds left, at least 0; None without a limit."""
-        return None if self._end_s is None else max(0.0, self._end_s - time.perf_counter())
+        return None if self._time_s is None else max(0.0, self._time_s - self._stopwatch.elapsed_s)
 
     @property
     def is_over(self) -> bool:
@@ -134,6 +136,12 @@ def concluded(
     contradiction.
     """
     solution, objective = incumbent
+    message = None
+    if stopped_by is None and bound < objective:
+        message = (
+            f"the backend was done, but its bound, rounded to the safe side, is {bound}: "
+            "floating point does not prove objectives that large"
+        )
     if observer is not None:
         observer("dual_bound", bound)
     return SolveResult(
@@ -143,4 +151,5 @@ def concluded(
         objective=objective,
         dual_bound=bound,
         counters=counters or {},
+        message=message,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -48,10 +49,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    arguments = make_parser().parse_args(argv)
+    if sys.stdout is None:  # closed by whoever started us
+        print("lyra-opt: error: the standard output is closed", file=sys.stderr)
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that its encoding lacks are escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        exit_code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        try:
+            arguments = make_parser().parse_args(argv)
+            exit_code: int = arguments.run(arguments)
+        finally:
+            sys.stdout.flush()
     except UserError as error:
         print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
         return 2
@@ -59,9 +67,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("lyra-opt: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has stopped, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141
+    except OSError as error:
+        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
+        _discard_output()
+        return 2
     return exit_code
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, so that it fails no second time at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,13 @@ SHORT_TIME_S = 1e-3
 
 
 def assert_conforms(
-    solver: Solver, problem: Problem, instance: Any, *, optimum: Number | None = None, seed: int = 0
+    solver: Solver,
+    problem: Problem,
+    instance: Any,
+    *,
+    optimum: Number | None = None,
+    best_solution: Any = None,
+    seed: int = 0,
 ) -> None:
     """Assert that `solver` keeps the rules on `instance`.
 
@@ -42,6 +48,9 @@ def assert_conforms(
     ----------
     optimum
         The true optimum from an independent method, None if it is not known.
+    best_solution
+        A solution as good as any that the solver may find, to start from; None starts from the
+        solver's own answer.
     """
     assert solver.problem == problem.name, "rule 1: the problem is not the solver's"
     missing = solver.availability()
@@ -80,23 +89,29 @@ def assert_conforms(
     if optimum is not None:
         _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
     _assert_observed(seen, answer.objective, sign)
-    if answer.solution is not None and answer.objective is not None:
-        started = solver.solve(
-            instance,
-            limits=Limits(),
-            rng=generator(seed=seed + 1),
-            warm_start=answer.solution,
-        )
-        assert started.objective is not None, "rule 9: the start was lost"
-        assert sign * started.objective <= sign * answer.objective, (
-            f"rule 9: {started.objective} from a start of {answer.objective}"
-        )
+    start = answer.solution if best_solution is None else best_solution
+    if start is not None:
+        _assert_keeps_start(solver, problem, instance, start, sign, seed)
     hurried = solve_and_check(
         problem, instance, solver, seed=seed, limits=Limits(time_s=SHORT_TIME_S)
     )
     assert hurried.status is not Status.ERROR, f"rule 10: {hurried.message}"
     if optimum is not None:
         _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
+
+
+def _assert_keeps_start(
+    solver: Solver, problem: Problem, instance: Any, start: Any, sign: int, seed: int
+) -> None:
+    started = solver.solve(
+        instance, limits=Limits(), rng=generator(seed=seed + 1), warm_start=start
+    )
+    value = problem.check(instance, start).objective
+    assert value is not None, "the solution to start from is not valid"
+    assert started.objective is not None, "rule 9: the start was lost"
+    assert sign * started.objective <= sign * value, (
+        f"rule 9: {started.objective} from a start of {value}"
+    )
 
 
 def _assert_brackets(

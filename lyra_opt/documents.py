@@ -17,12 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.errors import FieldError, InputError, UserError, show_value
+from lyra_opt.errors import FieldError, InputError, MissingFieldError, UserError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-LARGEST_DOCUMENT_BYTES = 128 * 2**20
+LARGEST_DOCUMENT_BYTES = 64 * 2**20
+
+JSON_WHITE_SPACE = " \t\r\n"
+LONGEST_SHOWN_KEY = 60
 
 JsonObject = dict[str, Any]
 
@@ -42,11 +45,14 @@ def read_json_object(path: str | Path) -> JsonObject:
     Raises
     ------
     InputError
-        If the file cannot be read, is larger than 128 MiB once unpacked, is no UTF-8, is no
-        JSON, repeats a key, holds NaN or an infinity, or is no object at its top level.
+        If the file cannot be read, is larger than 64 MiB once unpacked, is no UTF-8, is no
+        JSON, repeats a key, or is no object at its top level.
     """
     source = str(path)
-    document = parse_json(read_text(path), source)
+    text = read_text(path)
+    if text.lstrip(JSON_WHITE_SPACE)[:1] == "[":  # refused before it fills the memory
+        raise InputError(source, "must be a JSON object, not a list")
+    document = parse_json(text, source)
     if not isinstance(document, dict):
         raise InputError(source, f"must be a JSON object, not {show_value(document)}")
     return document
@@ -89,7 +95,8 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
 def parse_json(text: str, source: str) -> Any:
     """Parse JSON text as `read_json_object` does; `source` names it in errors."""
     try:
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        # NaN and infinities pass here as floats; every field's own rule refuses them, by name.
+        return json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise InputError(source, f"is not valid JSON: {error.msg} at {where}") from None
@@ -97,8 +104,10 @@ def parse_json(text: str, source: str) -> Any:
         raise InputError(source, str(error)) from None
     except RecursionError:
         raise InputError(source, "is nested too deeply to be a document of this project") from None
-    except ValueError as error:  # an integer of more digits than Python converts
-        raise InputError(source, f"is not valid JSON: {error}") from None
+    except ValueError:  # more digits than Python converts
+        raise InputError(source, "holds an integer of thousands of digits") from None
+    except MemoryError:
+        raise InputError(source, "does not fit into memory") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
@@ -110,10 +119,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
                 raise _RefusedJsonError(f"the key {show_value(key)} occurs twice in one object")
             seen.add(key)
     return record
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise _RefusedJsonError(f"the value {constant} is not a finite number")
 
 
 class Record:
@@ -145,7 +150,7 @@ class Record:
     def required(self, key: str) -> Any:
         """Return the value of `key`, which must be there."""
         if key not in self._fields:
-            raise FieldError(join_path(self.path, key), None, "is missing, but required")
+            raise MissingFieldError(join_path(self.path, key))
         return self._fields[key]
 
     def items_of(self, key: str) -> Iterator[tuple[str, Any]]:
@@ -163,6 +168,8 @@ class Record:
 
 def join_path(path: str, key: str) -> str:
     """Return the path of `key` inside the object at `path`."""
+    if len(key) > LONGEST_SHOWN_KEY:
+        key = key[: LONGEST_SHOWN_KEY - 3] + "..."
     return f"{path}.{key}" if path else key
 
 
@@ -176,15 +183,18 @@ def require_format(record: Record, expected: str, version: int) -> None:
         raise FieldError("version", number, f"must be {version}")
 
 
-def format_document(document: JsonObject) -> str:
-    """Return JSON text with a key a line and, in lists of objects, an object a line."""
+def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
+    """Return JSON text with a key a line and, in lists of objects, an object a line.
+
+    With `ascii_only`, other characters are escaped, for an output whose encoding is not ours.
+    """
     lines = []
     for key, value in document.items():
         if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in value)
+            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=ascii_only) for entry in value)
             shown = f"[\n  {entries}\n ]"
         else:
-            shown = json.dumps(value, ensure_ascii=False)
+            shown = json.dumps(value, ensure_ascii=ascii_only)
         lines.append(f" {json.dumps(key)}: {shown}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -197,6 +207,9 @@ def write_text(path: str | Path, text: str) -> None:
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file whole or not at all: to a temporary name beside it, then renamed.
 
+    A symbolic link stays one, and its target is replaced. What is there and no regular file, such
+    as a device or a pipe, is written to as it is.
+
     Raises
     ------
     UserError
@@ -205,6 +218,11 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     target = Path(path)
     temporary = None
     try:
+        target = target.resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as stream:
+                stream.write(data)
+            return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -215,11 +233,12 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(target)
-    except OSError as error:
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
         if temporary is not None:
             with suppress(OSError):
                 Path(temporary).unlink(missing_ok=True)
-        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UserError(f"{path}: cannot be written: {reason or error}") from None
 
 
 def gzip_bytes(data: bytes) -> bytes:

@@ -36,6 +36,18 @@ class FieldError(UserError, ValueError):
         return FieldError(f"{prefix}{separator}{self.field}", self.value, self.rule)
 
 
+class MissingFieldError(FieldError):
+    """A field that must be there is not."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field, None, "")
+        self.args = (f"{field} is missing",)
+
+    def inside(self, prefix: str) -> MissingFieldError:
+        """Return the same error seen from the enclosing record at path `prefix`."""
+        return MissingFieldError(f"{prefix}.{self.field}")
+
+
 class InputError(UserError):
     """A file cannot be used; names the file and what is wrong with it."""
 

@@ -119,7 +119,10 @@ class Kernel:
         )
         linked.__qualname__ = function.__qualname__
         linked.__module__ = function.__module__
-        return numba.njit(cache=True)(linked)
+        try:
+            return numba.njit(cache=True)(linked)
+        except RuntimeError:  # no folder to keep the cache in: compile anew in each process
+            return numba.njit(linked)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from lyra_opt.documents import (
 )
 from lyra_opt.errors import FieldError, InputError, show_value
 from lyra_opt.problem import Problem, problem_of_format
+from lyra_opt.result import Status
+from lyra_opt.validation import require_choice, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,9 +94,22 @@ def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapp
     if answer.get("objective") is None:
         return None, {"instance": answer.get("instance")}
     claimed = ("instance", "objective", *problem.answer_keys)
-    return problem.parse_solution(
+    solution, claims = problem.parse_solution(
         {key: answer[key] for key in claimed if answer.get(key) is not None}
     )
+    return solution, {**claims, **_proof_claims(answer)}
+
+
+def _proof_claims(answer: JsonObject) -> JsonObject:
+    """Return the status and, where they are not null, bound and gap of a solver's answer."""
+    claims: JsonObject = {}
+    if "status" in answer:
+        claims["status"] = require_choice("status", answer["status"], list(map(str, Status)))
+    for key in ("dual_bound", "gap"):
+        if answer.get(key) is not None:
+            require_number(key, answer[key], minimum=-math.inf)
+            claims[key] = answer[key]
+    return claims
 
 
 def instance_text(problem: Problem, instance: Any) -> str:

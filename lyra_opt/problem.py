@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from lyra_opt.errors import FieldError
+from lyra_opt.errors import FieldError, MissingFieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ def problem_of_format(document: JsonObject) -> Problem:
     """
     known = {problem.instance_format: problem for problem in problems().values()}
     if "format" not in document:
-        raise FieldError("format", None, f"is missing; known formats: {', '.join(known)}")
+        raise MissingFieldError("format")
     given = document["format"]
     if not isinstance(given, str) or given not in known:
         raise FieldError("format", given, f"must be one of: {', '.join(known)}")

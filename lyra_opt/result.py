@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -78,11 +79,14 @@ class SolveResult(Generic[SolutionT]):
         It is kept even where no solution was found.
     counters
         Effort spent, by name (nodes, cuts, iterations).
+    message
+        What a user should know of the run beside all this, on one line; None if nothing.
 
     Raises
     ------
     ValueError
-        If status, solution, objective and bound contradict one another.
+        If status, solution, objective and bound contradict one another, or a number is no
+        Python int or finite float.
     """
 
     status: Status
@@ -91,8 +95,12 @@ class SolveResult(Generic[SolutionT]):
     objective: Number | None = None
     dual_bound: Number | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
 
     def __post_init__(self) -> None:
+        for name, value in (("objective", self.objective), ("dual bound", self.dual_bound)):
+            if value is not None and not _is_number(value):
+                raise ValueError(f"the {name} {value!r} is no Python int or finite float")
         has_solution = self.solution is not None
         if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
             raise ValueError(f"status {self.status} with{'' if has_solution else 'out'} a solution")
@@ -100,6 +108,13 @@ class SolveResult(Generic[SolutionT]):
             raise ValueError("a solution and its objective come together")
         if self.status is Status.OPTIMAL and self.dual_bound is None:
             raise ValueError("status optimal without a dual bound that proves it")
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value can be compared and written as JSON; NumPy's integers cannot."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 def same_value(first: Number, second: Number) -> bool:

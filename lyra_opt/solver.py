@@ -120,7 +120,7 @@ def find_solver(problem: str, name: str) -> Solver:
         ) from None
     try:
         loaded = entry_point.load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # somebody's own module may fail in any way
         raise UserError(f"solver {name!r}: {entry_point.value} cannot be loaded: {error}") from None
     solver: Solver = loaded() if isinstance(loaded, type) else loaded
     if (solver.problem, solver.name) != (problem, name):

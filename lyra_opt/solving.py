@@ -122,8 +122,8 @@ def solve_and_check(
 ) -> Answer:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
-    Never raises for what a solver does: a failure or a refuted claim is an answer with status
-    error and a message that names both numbers.
+    Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
+    with status error and a message that names both numbers.
 
     Parameters
     ----------
@@ -138,7 +138,10 @@ def solve_and_check(
         "solver": solver.name,
         "seed": seed,
     }
-    skip = solver.availability() or solver.supports(instance)
+    try:
+        skip = solver.availability() or solver.supports(instance)
+    except Exception as error:  # a solver may be anybody's
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
     if skip is not None:
         return Answer(**base, status=Status.UNSUPPORTED, message=skip.reason)
     rng = generator(problem=problem.name, instance=instance.name, solver=solver.name, seed=seed)
@@ -151,9 +154,9 @@ def solve_and_check(
             warm_start=warm_start,
             observer=observer,
         )
-    except Exception as error:  # a solver may be anybody's
+    except Exception as error:
         base["wall_time_s"] = stopwatch.elapsed_s
-        return Answer(**base, status=Status.ERROR, message=f"{type(error).__name__}: {error}")
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
     base["wall_time_s"] = stopwatch.elapsed_s
     base["stopped_by"] = result.stopped_by
     base["counters"] = result.counters
@@ -163,7 +166,10 @@ def solve_and_check(
             checked |= _certified(problem, instance, checked)
     except RefutedClaimError as error:
         return Answer(**base, status=Status.ERROR, message=str(error))
-    return Answer(**base, **checked)
+    except Exception as error:  # the bound failed; without it nothing that was asked for is known
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
+    proved = checked["status"] is Status.OPTIMAL
+    return Answer(**base, **checked, message=None if proved else result.message)
 
 
 def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
@@ -206,6 +212,10 @@ def _as_error(answer: Answer, message: str) -> Answer:
         counters=answer.counters,
         message=message,
     )
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:

@@ -28,7 +28,9 @@ def require_integer(field: str, value: object, *, minimum: int) -> int:
 
 def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:
     """Return `value` as a float if it is finite and at least (or `above`) `minimum`."""
-    rule = f"must be a finite number {'above' if above else 'of at least'} {minimum:g}"
+    rule = "must be a finite number"
+    if minimum > -math.inf:
+        rule += f" {'above' if above else 'of at least'} {minimum:g}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FieldError(field, value, rule)
     try:
@@ -45,7 +47,7 @@ def require_text(field: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise FieldError(field, value, "must be a string that is not empty")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise FieldError(field, ascii(value), "must be Unicode text without lone surrogates")
+        raise FieldError(field, value, "must be Unicode text without lone surrogates")
     return value
 
 

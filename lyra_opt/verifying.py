@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.errors import show_value
+from lyra_opt.result import Status, relative_gap, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,9 @@ def verify(
     Parameters
     ----------
     claims
-        ``instance`` (its name) and any of ``objective`` and the problem's measures.
+        ``instance`` (its name) and any of ``objective``, the problem's measures and, in a
+        solver's answer, ``status``, ``dual_bound`` and ``gap``. A bound itself is not proved
+        again, only held against the objective.
     """
     violations = []
     if claims.get("instance") != instance.name:
@@ -62,6 +65,7 @@ def verify(
         )
     report = problem.check(instance, solution)
     violations.extend(report.violations)
+    violations.extend(_false_proofs(problem, claims))
     if report.objective is not None:
         found = {"objective": report.objective, **report.measures()}
         violations.extend(
@@ -72,6 +76,27 @@ def verify(
     return Verification(
         violations=tuple(violations), objective=report.objective, measures=report.measures()
     )
+
+
+def _false_proofs(problem: Problem, claims: Mapping[str, Any]) -> list[str]:
+    """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
+    objective, bound = claims.get("objective"), claims.get("dual_bound")
+    false = []
+    if objective is not None and bound is not None and not same_value(objective, bound):
+        beyond = bound > objective if problem.sense == "min" else bound < objective
+        if beyond:
+            false.append(f"the dual bound {bound} lies beyond the objective {objective}")
+    if "status" in claims:
+        proved = objective is not None and bound is not None and same_value(objective, bound)
+        if (claims["status"] == Status.OPTIMAL) != proved:
+            false.append(
+                f"status is claimed to be {claims['status']}, with objective {objective} and "
+                f"dual bound {bound}"
+            )
+    gap, claimed_gap = relative_gap(objective, bound), claims.get("gap")
+    if claimed_gap is not None and (gap is None or not same_value(claimed_gap, gap)):
+        false.append(f"gap is claimed to be {claimed_gap}, but is {gap}")
+    return false
 
 
 def _show(value: Any) -> str:

@@ -14,7 +14,7 @@ from lyra_opt.solver import find_solver, solver_names
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import ReclaimInstance, ReclaimSolution
 
 RECLAIM_CASES = [
     *(
@@ -44,16 +44,23 @@ def _case_name(case: dict[str, object]) -> str:
 
 
 @pytest.fixture(scope="module", params=RECLAIM_CASES, ids=_case_name)
-def reclaim_case(request: pytest.FixtureRequest) -> tuple[ReclaimInstance, int]:
-    """A small instance and its optimum by looking at every choice."""
+def reclaim_case(request: pytest.FixtureRequest) -> tuple[ReclaimInstance, ReclaimSolution]:
+    """A small instance and an optimal solution by looking at every choice."""
     instance = generate("reclaim", seed=1, **request.param)
-    return instance, reference.optimum(instance)
+    choices = reference.all_choices(instance)
+    return instance, min(choices, key=lambda choice: reference.objective(instance, choice))
 
 
 @pytest.mark.parametrize("name", [name for _, name in solver_names("reclaim")])
-def test_reclaim_solver_conforms(name: str, reclaim_case: tuple[ReclaimInstance, int]) -> None:
+def test_reclaim_solver_conforms(
+    name: str, reclaim_case: tuple[ReclaimInstance, ReclaimSolution]
+) -> None:
     """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
-    instance, optimum = reclaim_case
+    instance, best = reclaim_case
     assert_conforms(
-        find_solver("reclaim", name), find_problem("reclaim"), instance, optimum=optimum
+        find_solver("reclaim", name),
+        find_problem("reclaim"),
+        instance,
+        optimum=reference.objective(instance, best),
+        best_solution=best,
     )

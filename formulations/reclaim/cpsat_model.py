@@ -17,8 +17,6 @@ from lyra_opt.result import StoppedBy
 if TYPE_CHECKING:
     from formulations.reclaim.model_data import ReclaimModel, Start
 
-EXACT_FLOAT_INTEGERS = 2**53
-
 
 def build(data: ReclaimModel) -> Built:
     """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
@@ -114,10 +112,10 @@ def run_cpsat(built: Built, start: Start, time_s: float | None, seed: int) -> Ba
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
-    bound = solver.best_objective_bound  # an integer, given as a float
     return BackendRun(
         values=[solver.value(x) for x in variables.x] if has_solution else None,
-        bound=int(bound) if abs(bound) < EXACT_FLOAT_INTEGERS else bound,
+        # The bound in integers; `best_objective_bound` is a double, off by one at times.
+        bound=int(solver.response_proto.inner_objective_lower_bound),
         stopped_by=None if status == cp_model.OPTIMAL else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 START_HEURISTICS = ("lyra-greedy", "peeling")
 LARGEST_SEED = 2**31 - 1  # the largest that all backends take
 LARGEST_LOSSES_IN_FLOATS = 10**5
+LARGEST_WEIGHT_IN_FLOATS = 10**13
 INT64_LIMIT = 2**62
 
 
@@ -41,7 +42,14 @@ def float_limits(instance: ReclaimInstance) -> Unsupported | None:
 
     It takes a variable within 1e-6 of an integer for that integer. In a threshold row such
     errors add up to at most 2e-6 times the job's losses, which must stay well below one worker.
+    Weights that sum to more than 10^13 have optima that differ by less than the relative
+    precision of its sums; CBC then even calls instances infeasible.
     """
+    if instance.total_weight > LARGEST_WEIGHT_IN_FLOATS:
+        return Unsupported(
+            f"the weights sum to {instance.total_weight}; floating-point arithmetic is exact "
+            f"enough up to {LARGEST_WEIGHT_IN_FLOATS}"
+        )
     if instance.semantics is Semantics.RIGID:  # all coefficients are 1
         return None
     return _losses_above(instance, LARGEST_LOSSES_IN_FLOATS, "exact in floating-point arithmetic")
@@ -81,7 +89,9 @@ class ReclaimModelSolver:
     backend comes from the generator.
 
     Of the limits only the time is kept: nodes and memory are not passed on, because the backends
-    count neither alike. Building the model counts as time but is not interrupted.
+    count neither alike. Building the model counts as time but is not interrupted, and the
+    backends look at the clock between steps of their own: HiGHS has taken 2.7 s where 0.3 s were
+    allowed, on 520 servers.
 
     Parameters
     ----------

@@ -6,6 +6,8 @@ import argparse
 import math
 from typing import TYPE_CHECKING, NoReturn
 
+from lyra_opt.errors import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,7 +17,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""
-        self.exit(2, f"lyra-opt: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -8,6 +8,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.documents import format_document
+from lyra_opt.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,10 +20,10 @@ LONGEST_LIST = 12
 def print_json(value: Any) -> None:
     """Write one JSON value to stdout: an object, or an array of objects, a key a line."""
     if isinstance(value, list):
-        value_text = ",\n".join(format_document(entry).rstrip() for entry in value)
+        value_text = ",\n".join(format_document(entry, ascii_only=True).rstrip() for entry in value)
         print(f"[\n{value_text}\n]" if value else "[]")
     else:
-        print(format_document(value), end="")
+        print(format_document(value, ascii_only=True), end="")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> None:
@@ -39,13 +40,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: in
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position >= right else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     console.print(table)
 
 
 def show_list(values: Sequence[str]) -> str:
     """Return names on one line, the first dozen and how many there are."""
-    shown = ", ".join(values[:LONGEST_LIST]) or "none"
+    shown = one_line(", ".join(values[:LONGEST_LIST])) or "none"
     if len(values) > LONGEST_LIST:
         shown += f", ... ({len(values)} in all)"
     return shown

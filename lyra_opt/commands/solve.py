@@ -139,6 +139,7 @@ def _best(answers: Sequence[tuple[str, Answer]]) -> Answer | None:
 
 def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
     from lyra_opt.commands.output import print_table, show_list, show_seconds
+    from lyra_opt.errors import one_line
 
     keys = list(dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys))
     several_files = len({file for file, _ in answers}) > 1
@@ -171,10 +172,10 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
     if several_files:
         print_table(columns, rows, right=3)
     else:
-        print(answers[0][0])
+        print(one_line(answers[0][0]))
         print_table(columns[1:], [row[1:] for row in rows], right=2)
     for line in details:
-        print(line)
+        print(one_line(line))
 
 
 def _cell(value: object) -> str:

@@ -38,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, show_list
+    from lyra_opt.errors import one_line
     from lyra_opt.loading import load_instance, load_solution
     from lyra_opt.verifying import verify
 
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("valid" if verification.valid else "invalid")
         for violation in verification.violations:
-            print(f"  {violation}")
+            print(f"  {one_line(violation)}")
         if verification.objective is not None:
             print(f"objective: {verification.objective}")
             for key, value in verification.measures.items():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.reclaim.flow_kernel import maximum_flow
 from lyra_opt.reclaim.heuristic import preempted_weight
 from lyra_opt.reclaim.instance import Semantics
@@ -80,7 +81,7 @@ class PriceCertificate:
         if self.row_multipliers.min(initial=0) < 0 or self.entry_multipliers.min(initial=0) < 0:
             raise ValueError("a multiplier of a price certificate is negative")
         losses, slack = index.losses, index.slack
-        if self._largest(index) >= 2**62:
+        if self._largest(index) >= LARGEST_COMPILED_INTEGER:
             row, entry = self.row_multipliers.astype(object), self.entry_multipliers.astype(object)
             weight = index.weight.astype(object)
         else:
@@ -209,9 +210,11 @@ def _minimum_cut(index: ReclaimIndex, *, price: int, unit: int) -> tuple[IntArra
     losses = index.losses
     job_entries = np.argsort(losses.server_jobs, kind="stable")
     servers, jobs = losses.servers, losses.jobs
+    largest = price + unit * int(index.weight.max(initial=0))
+    integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object
     flow, server_level = maximum_flow.run(
-        index.is_on_loan * price,
-        index.weight * unit,
+        index.is_on_loan.astype(integers) * price,
+        index.weight.astype(integers) * unit,
         losses.server_start,
         losses.server_jobs,
         losses.job_start,
@@ -224,10 +227,10 @@ def _minimum_cut(index: ReclaimIndex, *, price: int, unit: int) -> tuple[IntArra
         np.zeros(jobs, dtype=np.int64),
         *(np.zeros(servers, dtype=np.int64) for _ in ("queue", "path_entry", "path_back")),
         work=losses.entries + servers,
-        largest=price + unit * int(index.weight.max(initial=0)),
+        largest=largest,
     )
     in_cut = np.asarray(server_level, dtype=np.int64) >= 0
-    return np.asarray(flow, dtype=np.int64), tuple(np.flatnonzero(in_cut).tolist())
+    return np.asarray(flow, dtype=integers), tuple(np.flatnonzero(in_cut).tolist())
 
 
 MULTIPLIER_UNIT = 2**24

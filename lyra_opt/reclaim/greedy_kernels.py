@@ -32,13 +32,14 @@ def take_by_share(
     gpus_server_start: Any,
     gpus_server_jobs: Any,
     gpus_server_gpus: Any,
-    vacatable_gpus: Any,
+    all_gpus: Any,
     cost_high: Any,
     cost_low: Any,
-    collateral_gpus: Any,
-    is_dead: Any,
+    gpus_elsewhere: Any,
     state: Any,
     touched: Any,
+    is_dead: Any,
+    scaled_in_gpus: Any,
     chosen: Any,
 ) -> Any:
     """Take `picks` times the free server with the least sum of shares of its living jobs.
@@ -47,8 +48,12 @@ def take_by_share(
     `tie_sign` times the GPUs that those jobs would vacate on other servers not yet taken, then
     by position. Costs are two-limb integers (`exact_sums`); the arrays from `cost_high` on are
     scratch, all zero.
+
+    The GPUs of a tie are kept in two parts, because one taken server with a flexible worker of a
+    living job lowers them for all servers of that job: ``gpus_elsewhere`` counts living jobs in
+    full, and ``scaled_in_gpus`` of them is taken off where a tie is needed. An entry in the heap
+    may so be better than its server has become; it is corrected when it comes up.
     """
-    servers = len(is_free)
     for j in range(len(share_low)):
         for entry in range(base_job_start[j], base_job_start[j + 1]):
             s = base_job_servers[entry]
@@ -59,22 +64,27 @@ def take_by_share(
                 high += 1
             cost_low[s] = low
             cost_high[s] = high
-            collateral_gpus[s] += vacatable_gpus[j] - base_job_gpus[entry]
+            gpus_elsewhere[s] += all_gpus[j] - base_job_gpus[entry]
     heap = [
-        (cost_high[s], cost_low[s], tie_sign * collateral_gpus[s], s)
-        for s in range(servers)
+        (cost_high[s], cost_low[s], tie_sign * gpus_elsewhere[s], s)
+        for s in range(len(is_free))
         if is_free[s]
     ]
     heapq.heapify(heap)
+    any_scaled_in = False
     taken = 0
     while taken < picks:
         high, low, tie, best = heapq.heappop(heap)
-        if (
-            state[best] == 2
-            or cost_high[best] != high
-            or cost_low[best] != low
-            or tie_sign * collateral_gpus[best] != tie
-        ):
+        if state[best] == 2 or cost_high[best] != high or cost_low[best] != low:
+            continue
+        vacated = gpus_elsewhere[best]
+        if any_scaled_in:
+            for job_entry in range(base_server_start[best], base_server_start[best + 1]):
+                j = base_server_jobs[job_entry]
+                if not is_dead[j]:
+                    vacated -= scaled_in_gpus[j]
+        if tie_sign * vacated != tie:
+            heapq.heappush(heap, (high, low, tie_sign * vacated, best))
             continue
         state[best] = 2
         chosen[taken] = best
@@ -94,7 +104,7 @@ def take_by_share(
                     high -= 1
                 cost_low[s] = low
                 cost_high[s] = high
-                collateral_gpus[s] -= vacatable_gpus[j] - base_job_gpus[entry]
+                gpus_elsewhere[s] -= all_gpus[j] - base_job_gpus[entry]
                 if is_free[s] and state[s] == 0:
                     state[s] = 1
                     touched[touches] = s
@@ -104,19 +114,25 @@ def take_by_share(
             j = gpus_server_jobs[job_entry]
             if is_dead[j]:
                 continue
-            gpus = gpus_server_gpus[job_entry]
-            vacatable_gpus[j] -= gpus
-            for entry in range(base_job_start[j], base_job_start[j + 1]):
-                s = base_job_servers[entry]
-                collateral_gpus[s] -= gpus
-                if is_free[s] and state[s] == 0:
-                    state[s] = 1
-                    touched[touches] = s
-                    touches += 1
+            any_scaled_in = True
+            scaled_in_gpus[j] += gpus_server_gpus[job_entry]
+            if tie_sign > 0:  # only then do ties get better, which no entry in the heap shows
+                for entry in range(base_job_start[j], base_job_start[j + 1]):
+                    s = base_job_servers[entry]
+                    if is_free[s] and state[s] == 0:
+                        state[s] = 1
+                        touched[touches] = s
+                        touches += 1
         for position in range(touches):
             s = touched[position]
             state[s] = 0
-            heapq.heappush(heap, (cost_high[s], cost_low[s], tie_sign * collateral_gpus[s], s))
+            vacated = gpus_elsewhere[s]
+            if any_scaled_in:
+                for job_entry in range(base_server_start[s], base_server_start[s + 1]):
+                    j = base_server_jobs[job_entry]
+                    if not is_dead[j]:
+                        vacated -= scaled_in_gpus[j]
+            heapq.heappush(heap, (cost_high[s], cost_low[s], tie_sign * vacated, s))
     return chosen
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.errors import FieldError
 from lyra_opt.reclaim.incidence import ReclaimIndex
-from lyra_opt.validation import require_choice, require_flag, require_integer, require_text
+from lyra_opt.validation import (
+    LARGEST_INTEGER,
+    require_choice,
+    require_flag,
+    require_integer,
+    require_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +117,8 @@ class Job:
             seen.add(group.server)
         if self.min_workers is None:
             object.__setattr__(self, "min_workers", self.base_workers)
-        require_integer("min_workers", self.min_workers, minimum=0)
+        else:
+            require_integer("min_workers", self.min_workers, minimum=0)
         if self.min_workers > self.total_workers:
             raise FieldError(
                 "min_workers",
@@ -173,6 +180,7 @@ class ReclaimInstance:
         object.__setattr__(self, "semantics", Semantics(semantics))
         _require_unique_ids("servers", [server.id for server in self.servers])
         _require_unique_ids("jobs", [job.id for job in self.jobs])
+        self._require_sums_to_be_exact()
         self._require_placements_to_fit()
         if self.semantics is Semantics.RIGID:
             self._require_min_workers_to_be_base()
@@ -185,6 +193,18 @@ class ReclaimInstance:
                 f"must be at most the {on_loan} servers on loan",
             )
         object.__setattr__(self, "index", ReclaimIndex.of(self))
+
+    def _require_sums_to_be_exact(self) -> None:
+        """All GPUs together, and so all workers, are counted in 64 bits."""
+        gpus = 0
+        for s, server in enumerate(self.servers):
+            gpus += server.gpus
+            if gpus > LARGEST_INTEGER:
+                raise FieldError(
+                    f"servers[{s}].gpus",
+                    server.gpus,
+                    f"all servers up to this one must have at most {LARGEST_INTEGER} GPUs",
+                )
 
     def _require_placements_to_fit(self) -> None:
         free_gpus = {server.id: server.gpus for server in self.servers}
@@ -199,8 +219,8 @@ class ReclaimInstance:
                     raise FieldError(
                         path,
                         gpus,
-                        f"GPUs of job {job.id!r} must fit on server {group.server!r}, "
-                        f"which has {free} left",
+                        f"the GPUs of job {job.id!r} on server {group.server!r} must be at most "
+                        f"the {free} left there",
                     )
                 free_gpus[group.server] = free - gpus
 

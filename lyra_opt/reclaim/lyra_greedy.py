@@ -52,8 +52,10 @@ class LyraGreedy(ReclaimHeuristic):
 
     Notes
     -----
-    Source: Lyra (EuroSys 2023), section 4. Complexity O((worker groups) log(servers)), of which
-    each costs a big-integer step if the least common multiple of the spans exceeds 122 bits.
+    Source: Lyra (EuroSys 2023), section 4. Complexity O((worker groups) log(servers)) without
+    flexible workers; with them, a server whose tie got worse meanwhile is looked at again when it
+    comes up, each time in O(its jobs + log(servers)). Steps are on big integers if the least
+    common multiple of the spans exceeds 122 bits.
     Guarantee (rigid): at most sqrt(E H_k OPT) with E = sum of w_j |S_j|. It has no constant
     ratio: on the family ``decoy`` it pays 8 N_R where 1 is optimal.
     """
@@ -113,9 +115,8 @@ def take_servers_by_share(
         gpus.server_jobs,
         gpus.server_counts,
         all_gpus,
-        *(np.zeros(base.servers, dtype=np.int64) for _ in ("cost_high", "cost_low", "collateral")),
-        np.zeros(base.jobs, dtype=np.int64),
-        *(np.zeros(base.servers, dtype=np.int64) for _ in ("state", "touched")),
+        *(np.zeros(base.servers, dtype=np.int64) for _ in range(5)),  # scratch, by server
+        *(np.zeros(base.jobs, dtype=np.int64) for _ in range(2)),  # scratch, by job
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
         largest=terms.total // radix,

@@ -25,7 +25,7 @@ class Marginal(ReclaimHeuristic):
     below ``min_workers``; ties go by the least price of used slack, the sum of
     w_j * (workers lost) / (slack left + 1). File order decides what is left.
 
-    Complexity O((worker groups) log(servers)) rigid; O((sum over jobs of span squared) log
+    Complexity as `LyraGreedy` rigid; O((sum over jobs of span squared) log
     servers) interchangeable. Guarantee: none; with N_R = k it pays k on k servers with one
     private job each beside k servers that share two jobs, where 2 is optimal.
     """

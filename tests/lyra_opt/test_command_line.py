@@ -274,6 +274,30 @@ class TestVerify:
             assert exit_code == 1
             assert f"{key} is claimed to be" in out
 
+    @pytest.mark.parametrize(
+        ("lie", "violation"),
+        [
+            ({"dual_bound": 7}, "the dual bound 7 lies beyond the objective 1"),
+            ({"status": "optimal"}, "status is claimed to be optimal, with objective 1"),
+            ({"dual_bound": 1, "gap": 0.0}, "status is claimed to be feasible, with objective 1"),
+            ({"dual_bound": 0, "gap": 0.5}, "gap is claimed to be 0.5, but is 1.0"),
+            ({"gap": 0.0}, "gap is claimed to be 0.0, but is None"),
+        ],
+    )
+    def test_a_false_proof(
+        self,
+        run: Any,
+        write_json: Callable[[str, Any], Path],
+        lie: dict[str, Any],
+        violation: str,
+    ) -> None:
+        """Status, bound and gap of an answer must agree with its objective."""
+        _, out, _ = run("solve", FIGURE_5, "--json")
+        (answer,) = json.loads(out)
+        exit_code, out, _ = run("verify", FIGURE_5, write_json("lie.json", answer | lie))
+        assert exit_code == 1
+        assert violation in out
+
     def test_an_answer_without_a_solution(
         self, run: Any, write_json: Callable[[str, Any], Path]
     ) -> None:
@@ -374,6 +398,46 @@ class TestWhole:
                 [sys.executable, "-c", program, *arguments], capture_output=True, text=True
             )
             assert (done.returncode, done.stderr) == (0, "[]\n")
+
+    @pytest.mark.parametrize(
+        ("redirection", "reason"),
+        [(">&-", "the standard output is closed"), ("> /dev/full", "No space left on device")],
+    )
+    @pytest.mark.parametrize("command", ["solvers --json", f"solve {FIGURE_5}"])
+    def test_an_output_that_cannot_be_written(
+        self, command: str, redirection: str, reason: str
+    ) -> None:
+        """One line and exit code 2, as for any other file."""
+        done = subprocess.run(
+            f"{sys.executable} -m lyra_opt {command} {redirection}",
+            shell=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith("lyra-opt: error: ")
+        assert done.stderr.count("\n") == 1
+        assert reason in done.stderr
+
+    def test_json_does_not_depend_on_the_encoding_of_the_output(self, tmp_path: Path) -> None:
+        """Names beyond ASCII arrive whole, and people see them escaped."""
+        path = tmp_path / "accents.json"
+        path.write_text(FIGURE_5.read_text().replace('"s1"', '"sérvér"'))
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        command = [sys.executable, "-m", "lyra_opt", "solve", str(path)]
+        done = subprocess.run([*command, "--json"], capture_output=True, env=environment)
+        assert json.loads(done.stdout)[0]["servers"] == ["sérvér", "s2"]
+        assert subprocess.run(command, capture_output=True, env=environment).returncode == 0
+
+    def test_control_characters_in_names_do_not_reach_the_terminal(
+        self, run: Any, tmp_path: Path
+    ) -> None:
+        """A job's name cannot colour the screen or break a line."""
+        path = tmp_path / "escape.json"
+        path.write_text(FIGURE_5.read_text().replace('"a"', '"a\\u001b[31m\\nb"'))
+        _, out, _ = run("solve", path)
+        assert "\x1b" not in out
+        assert "preempted jobs a\\x1b[31m\\nb" in out
 
     def test_a_closed_pipe_is_no_traceback(self) -> None:
         """As when the reader is `head`."""

@@ -11,6 +11,7 @@ import pytest
 from lyra_opt.documents import LARGEST_DOCUMENT_BYTES
 from lyra_opt.errors import InputError
 from lyra_opt.loading import load_instance
+from tests.conftest import FIGURE_5
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +46,13 @@ WORKERS = ("jobs", 0, "workers")
 
 # Name of the defect: how to make it, and what the error must say of field, value and rule.
 DEFECTS: dict[str, tuple[Any, str]] = {
-    "format_missing": (_drop("format"), "format is null: is missing"),
+    "format_missing": (_drop("format"), "format is missing"),
     "format_of_something_else": (_put("format", value="other"), 'format is "other": must be one'),
     "format_not_text": (_put("format", value=1), "format is 1: must be one of"),
     "version_of_the_future": (_put("version", value=2), "version is 2: must be 1"),
     "version_true": (_put("version", value=True), "version is true: must be 1"),
     "version_decimal": (_put("version", value=1.0), "version is 1.0: must be 1"),
-    "name_missing": (_drop("name"), "name is null: is missing, but required"),
+    "name_missing": (_drop("name"), "name is missing"),
     "name_empty": (_put("name", value=""), 'name is "": must be a string that is not empty'),
     "name_number": (_put("name", value=5), "name is 5: must be a string"),
     "semantics_unknown": (
@@ -76,7 +77,7 @@ DEFECTS: dict[str, tuple[Any, str]] = {
     ),
     "servers_not_a_list": (_put("servers", value={}), "servers is {}: must be a list"),
     "server_not_an_object": (_put("servers", 0, value="s1"), 'servers[0] is "s1": must be an obj'),
-    "server_id_missing": (_drop("servers", 0, "id"), "servers[0].id is null: is missing"),
+    "server_id_missing": (_drop("servers", 0, "id"), "servers[0].id is missing"),
     "server_id_duplicate": (
         _put("servers", 1, "id", value="s1"),
         'servers[1].id is "s1": must be unique',
@@ -131,7 +132,7 @@ DEFECTS: dict[str, tuple[Any, str]] = {
         _put(*WORKERS, value=[]),
         "jobs[0].workers is []: must have at least one entry",
     ),
-    "job_workers_missing": (_drop(*WORKERS), "jobs[0].workers is null: is missing"),
+    "job_workers_missing": (_drop(*WORKERS), "jobs[0].workers is missing"),
     "job_key_unknown": (_put("jobs", 0, "gpu", value=1), "jobs[0].gpu is 1: unknown key"),
     "worker_on_unknown_server": (
         _put(*WORKERS, 0, "server", value="s9"),
@@ -155,17 +156,25 @@ DEFECTS: dict[str, tuple[Any, str]] = {
     ),
     "job_beyond_the_gpus_of_a_server": (
         _put(*WORKERS, 0, "base", value=9),
-        "jobs[0].workers[0] is 9: GPUs of job 'a' must fit on server 's1', which has 8 left",
+        "jobs[0].workers[0] is 9: the GPUs of job 'a' on server 's1' must be at most the 8 left",
     ),
     "jobs_together_beyond_the_gpus_of_a_server": (
         _put("jobs", 1, "workers", 0, "server", value="s1"),
-        "jobs[1].workers[0] is 8: GPUs of job 'b' must fit on server 's1', which has 2 left",
+        "jobs[1].workers[0] is 8: the GPUs of job 'b' on server 's1' must be at most the 2 left",
     ),
+    "gpus_together_beyond_exact_json": (
+        lambda document: [server.update(gpus=2**52) for server in document["servers"]],
+        "servers[1].gpus is 4503599627370496: all servers up to this one must have at most",
+    ),
+    "key_unknown_and_endless": (_put("k" * 5000, value=1), "k... is 1: unknown key"),
     "key_unknown": (_put("comment", value="x"), 'comment is "x": unknown key'),
-    "weight_nan": (_put("jobs", 0, "weight", value=float("nan")), "the value NaN is not a finite"),
+    "weight_nan": (
+        _put("jobs", 0, "weight", value=float("nan")),
+        "jobs[0].weight is NaN: must be an integer of at least 0",
+    ),
     "weight_infinite": (
         _put("jobs", 0, "weight", value=float("inf")),
-        "the value Infinity is not a finite number",
+        "jobs[0].weight is Infinity: must be an integer of at least 0",
     ),
 }
 
@@ -198,14 +207,14 @@ RAW_FILES: dict[str, tuple[str, bytes, str]] = {
     "blank": ("blank.json", b" \n", "the file is empty"),
     "half_a_document": ("half.json", b'{"format": ', "is not valid JSON: Expecting value at line"),
     "two_documents": ("two.json", b"{} {}", "is not valid JSON: Extra data"),
-    "not_an_object": ("list.json", b"[1]", "must be a JSON object, not a list of 1"),
+    "not_an_object": ("list.json", b"[1]", "must be a JSON object, not a list"),
     "duplicate_key": ("twice.json", b'{"a": 1, "a": 1}', 'the key "a" occurs twice'),
     "not_utf8": ("latin.json", b'{"name": "\xe9"}', "is not UTF-8 text (byte 10)"),
     "utf16": ("utf16.json", FIGURE_5_TEXT.encode("utf-16"), "is not UTF-8 text (byte 0)"),
     "byte_order_mark": ("bom.json", b"\xef\xbb\xbf{}", "is not valid JSON"),
-    "brackets": ("brackets.json", b"[" * 200_000, "is nested too deeply"),
+    "brackets": ("brackets.json", b"[" * 200_000, "must be a JSON object, not a list"),
     "nested_objects": ("nested.json", b'{"a":' * 200_000, "is nested too deeply"),
-    "endless_integer": ("digits.json", b'{"a": ' + b"9" * 5000 + b"}", "is not valid JSON"),
+    "endless_integer": ("digits.json", b'{"a": ' + b"9" * 5000 + b"}", "holds an integer of th"),
     "truncated_gzip": ("cut.json.gz", gzip.compress(b"{}" * 500)[:20], "truncated gzip"),
     "damaged_gzip": (
         "damaged.json.gz",
@@ -213,6 +222,13 @@ RAW_FILES: dict[str, tuple[str, bytes, str]] = {
         "is a damaged or truncated gzip file",
     ),
     "gzip_by_name_only": ("plain.json.gz", b"{}", "is named .gz but is not a gzip file"),
+    "brackets_inside": ("inside.json", b'{"a":' + b"[" * 200_000, "is nested too deeply"),
+    "number_beyond_floats": ("e400.json", b'{"format": 1e400}', "format is Infinity: must be one"),
+    "lone_surrogate": (
+        "surrogate.json",
+        FIGURE_5.read_bytes().replace(b'"lyra-figure-5"', rb'"\udfff"'),
+        'name is "\\udfff": must be Unicode text without lone surrogates',
+    ),
     "empty_gzip": ("nothing.json.gz", gzip.compress(b""), "the file is empty"),
 }
 
@@ -231,7 +247,7 @@ def test_file_beyond_the_largest_size(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as stream:
         stream.truncate(LARGEST_DOCUMENT_BYTES + 1)
-    _assert_refused(path, "is larger than 128 MiB once unpacked")
+    _assert_refused(path, "is larger than 64 MiB once unpacked")
 
 
 def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
@@ -241,7 +257,7 @@ def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
         block = b"[" * 2**20
         for _ in range(LARGEST_DOCUMENT_BYTES // 2**20 + 1):
             stream.write(block)
-    _assert_refused(path, "is larger than 128 MiB once unpacked")
+    _assert_refused(path, "is larger than 64 MiB once unpacked")
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

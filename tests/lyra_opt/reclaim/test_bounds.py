@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from lyra_opt import kernels
+from lyra_opt.problem import find_problem
 from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
 from lyra_opt.reclaim.bounds import (
     PriceCertificate,
@@ -21,6 +23,8 @@ from lyra_opt.reclaim.bounds import (
     rigid_bound,
 )
 from lyra_opt.reclaim.heuristic import preempted_weight
+from lyra_opt.reclaim.lyra_greedy import LyraGreedy
+from lyra_opt.solving import solve_and_check
 from lyra_opt.testing import reclaim_instances
 from tests.lyra_opt.reclaim import reference
 
@@ -151,12 +155,50 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance: ReclaimInstanc
 @given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
 @settings(max_examples=50)
 def test_huge_weights_do_not_overflow(instance: ReclaimInstance, factor: int) -> None:
-    """Bound and optimum scale together, far beyond 64 bits in the products."""
+    """Bound and optimum scale together."""
     scaled = _scaled(instance, factor)
     unscaled, bound = rigid_bound(instance), rigid_bound(scaled)
     value = Fraction(bound.bound, factor)
     assert unscaled.bound - 1 < value <= unscaled.bound
     assert bound.bound <= factor * reference.optimum(instance)
+
+
+def test_products_beyond_64_bits() -> None:
+    """One job of the largest weight on 1,200 servers: capacities of the cut exceed 2^62."""
+    servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
+    everywhere = tuple(WorkerGroup(server=server.id, base=1) for server in servers)
+    weight = 2**53 - 1
+    instance = ReclaimInstance(
+        name="heavy",
+        semantics="rigid",
+        reclaim_servers=600,
+        servers=servers,
+        jobs=(Job(id="j", weight=weight, workers=everywhere),),
+    )
+    assert rigid_bound(instance).bound == (weight + 1) // 2
+    assert weight - rigid_bound(replace(instance, reclaim_servers=1200)).bound == 0
+
+
+def test_weights_that_sum_beyond_64_bits() -> None:
+    """A thousand and more jobs of the largest weight."""
+    weight, jobs = 2**53 - 1, 1100
+    instance = ReclaimInstance(
+        name="heavy",
+        semantics="rigid",
+        reclaim_servers=1,
+        servers=(Server(id="s", gpus=jobs), Server(id="t", gpus=jobs)),
+        jobs=tuple(
+            Job(
+                id=f"j{n}",
+                weight=weight,
+                workers=(WorkerGroup(server="st"[n % 2], base=1),),
+            )
+            for n in range(jobs)
+        ),
+    )
+    assert rigid_bound(instance).bound == weight * jobs // 2
+    answer = solve_and_check(find_problem("reclaim"), instance, LyraGreedy(), certify=True)
+    assert (answer.status, answer.objective) == ("optimal", weight * jobs // 2)
 
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
@@ -171,23 +213,8 @@ def test_huge_weights_do_not_overflow_interchangeable(instance: ReclaimInstance)
 
 
 def _scaled(instance: ReclaimInstance, factor: int) -> ReclaimInstance:
-    jobs = tuple(
-        Job(
-            id=job.id,
-            workers=job.workers,
-            weight=factor * job.weight,
-            gpus_per_worker=job.gpus_per_worker,
-            min_workers=job.min_workers,
-        )
-        for job in instance.jobs
-    )
-    return ReclaimInstance(
-        name=instance.name,
-        semantics=instance.semantics,
-        reclaim_servers=instance.reclaim_servers,
-        servers=instance.servers,
-        jobs=jobs,
-    )
+    jobs = tuple(replace(job, weight=factor * job.weight) for job in instance.jobs)
+    return replace(instance, jobs=jobs)
 
 
 def test_lyras_costs_are_one_certificate(figure_5: ReclaimInstance) -> None:
