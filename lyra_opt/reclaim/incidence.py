@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
-
     IntArray = NDArray[np.int64]
 
 
@@ -105,7 +103,7 @@ def _starts(positions: IntArray, size: int) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class ReclaimIndex:
-    """The arrays of one instance; built by the instance itself.
+    """The arrays of one instance, which the instance builds at its construction.
 
     Parameters
     ----------
@@ -139,33 +137,3 @@ class ReclaimIndex:
     def __post_init__(self) -> None:
         for name in ("on_loan", "is_on_loan", "weight", "slack"):
             getattr(self, name).flags.writeable = False
-
-    @classmethod
-    def of(cls, instance: ReclaimInstance) -> ReclaimIndex:
-        """Build the arrays, in time O(worker groups log worker groups)."""
-        position = instance.server_position
-        is_on_loan = [int(server.on_loan) for server in instance.servers]
-        rigid = instance.semantics == "rigid"
-        losses, base, gpus = [], [], []
-        for j, job in enumerate(instance.jobs):
-            for group in job.workers:
-                server = position[group.server]
-                group_gpus = group.workers * job.gpus_per_worker
-                gpus.append((j, server, group_gpus))
-                if group.base:
-                    base.append((j, server, group_gpus))
-                if is_on_loan[server] and (group.base or not rigid):
-                    losses.append((j, server, 1 if rigid else group.workers))
-        shape = len(instance.jobs), len(instance.servers)
-        return cls(
-            on_loan=np.flatnonzero(is_on_loan).astype(np.int64),
-            is_on_loan=np.array(is_on_loan, dtype=np.int64),
-            weight=np.array([job.weight for job in instance.jobs], dtype=np.int64),
-            losses=Incidence.of_entries(*shape, losses),
-            slack=np.array(
-                [0 if rigid else job.total_workers - job.min_workers for job in instance.jobs],
-                dtype=np.int64,
-            ),
-            base=Incidence.of_entries(*shape, base),
-            gpus=Incidence.of_entries(*shape, gpus),
-        )

@@ -7,8 +7,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lyra_opt.errors import FieldError
-from lyra_opt.reclaim.incidence import ReclaimIndex
+from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 from lyra_opt.validation import (
     LARGEST_INTEGER,
     require_choice,
@@ -192,7 +194,7 @@ class ReclaimInstance:
                 self.reclaim_servers,
                 f"must be at most the {on_loan} servers on loan",
             )
-        object.__setattr__(self, "index", ReclaimIndex.of(self))
+        object.__setattr__(self, "index", self._build_index())
 
     def _require_sums_to_be_exact(self) -> None:
         """All GPUs together, and so all workers, are counted in 64 bits."""
@@ -232,6 +234,33 @@ class ReclaimInstance:
                     job.min_workers,
                     f"must equal the job's {job.base_workers} base workers in a rigid instance",
                 )
+
+    def _build_index(self) -> ReclaimIndex:
+        """Build the arrays, in time O(worker groups log worker groups)."""
+        position = self.server_position
+        is_on_loan = [int(server.on_loan) for server in self.servers]
+        rigid = self.semantics is Semantics.RIGID
+        losses, base, gpus = [], [], []
+        for j, job in enumerate(self.jobs):
+            for group in job.workers:
+                server = position[group.server]
+                group_gpus = group.workers * job.gpus_per_worker
+                gpus.append((j, server, group_gpus))
+                if group.base:
+                    base.append((j, server, group_gpus))
+                if is_on_loan[server] and (group.base or not rigid):
+                    losses.append((j, server, 1 if rigid else group.workers))
+        slack = [0 if rigid else job.total_workers - job.min_workers for job in self.jobs]
+        shape = len(self.jobs), len(self.servers)
+        return ReclaimIndex(
+            on_loan=np.flatnonzero(is_on_loan).astype(np.int64),
+            is_on_loan=np.array(is_on_loan, dtype=np.int64),
+            weight=np.array([job.weight for job in self.jobs], dtype=np.int64),
+            losses=Incidence.of_entries(*shape, losses),
+            slack=np.array(slack, dtype=np.int64),
+            base=Incidence.of_entries(*shape, base),
+            gpus=Incidence.of_entries(*shape, gpus),
+        )
 
     @cached_property
     def server_position(self) -> dict[str, int]:
