@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("--out takes the solution of one instance file, not of several")
         if not Path(arguments.out).absolute().parent.is_dir():
             raise UserError(f"--out {arguments.out}: the folder does not exist")
+        if Path(arguments.out).is_dir():
+            raise UserError(f"--out {arguments.out}: is a folder, not a file")
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
     runs = [(entry, _solvers(entry, arguments.solvers or [])) for entry in loaded]

@@ -179,6 +179,7 @@ class TestSolve:
             ([FIGURE_5, "--seed", "1.5"], ["--seed", "'1.5'"]),
             ([FIGURE_5, FIGURE_5, "--out", "x.json"], ["--out", "one instance file"]),
             ([FIGURE_5, "--out", "no-such-folder/x.json"], ["no-such-folder", "does not exist"]),
+            ([FIGURE_5, "--out", "."], ["--out .", "is a folder"]),
             ([FIGURE_5, "--fast"], ["unrecognized arguments: --fast"]),
             ([], ["FILE"]),
         ],
