@@ -1,0 +1,75 @@
+"""What the README shows is what the program does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lyra_opt.problem import find_problem
+from lyra_opt.solver import solver_names
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+TIME = re.compile(r" *(\d+\.\d+ m?s|time)$", flags=re.MULTILINE)
+
+
+def blocks(language: str) -> list[str]:
+    """Return the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[str]:
+    """Return the blocks that show a terminal."""
+    return [block for block in blocks("") if block.startswith("$ ")]
+
+
+@pytest.mark.parametrize("session", sessions())
+def test_terminal(session: str, tmp_path: Path) -> None:
+    """Every command, run in order, prints what is shown; times aside."""
+    (tmp_path / "instances").symlink_to(ROOT / "instances")
+    printed = []
+    for line in session.splitlines():
+        if line.startswith("$ "):
+            command = line.removeprefix("$ ").replace(
+                "lyra-opt", f"{shlex.quote(sys.executable)} -m lyra_opt", 1
+            )
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True
+            )
+            printed += [line, *done.stdout.splitlines()]
+    shown = [TIME.sub("", line).rstrip() for line in session.splitlines()]
+    got = [TIME.sub("", line).rstrip() for line in printed]
+    # The rule under the header is as wide as the table, which depends on the times.
+    assert [line for line in got if "──" not in line] == [
+        line for line in shown if "──" not in line
+    ]
+
+
+def test_python(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snippet prints what its last comment says."""
+    (snippet,) = blocks("python")
+    monkeypatch.chdir(ROOT)
+    exec(compile(snippet, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == snippet.strip().splitlines()[-1].removeprefix("# ")
+
+
+def test_instance() -> None:
+    """The example of the format is an instance."""
+    (text,) = blocks("json")
+    instance = find_problem("reclaim").parse_instance(json.loads(text))
+    assert instance.reclaim_servers == 1
+
+
+def test_every_solver_is_in_the_table() -> None:
+    """Named in the first column."""
+    named = set()
+    for line in README.splitlines():
+        if line.startswith("| `"):
+            named |= set(re.findall(r"`([^`]+)`", line.split("|")[1]))
+    assert {name for _, name in solver_names()} <= named
