@@ -159,21 +159,16 @@ def rigid_bound(instance: ReclaimInstance) -> RigidBound:
     """
     index = instance.index
     wanted = instance.reclaim_servers
+    cuts = _ParametricCuts(index)
     lower: tuple[int, ...] = ()
     lower_weight = 0
     upper = tuple(index.on_loan.tolist())
     upper_weight = preempted_weight(index, upper)
-    certificate = _no_prices(index)
     minimum_cuts = 0
     while len(lower) < len(upper):
         run, rise = len(upper) - len(lower), upper_weight - lower_weight
-        shares, cut = _minimum_cut(index, price=rise, unit=run)
+        cut = cuts.minimise(price=rise, unit=run)
         minimum_cuts += 1
-        certificate = PriceCertificate(
-            denominator=run,
-            row_multipliers=certificate.row_multipliers,
-            entry_multipliers=shares,
-        )
         weight = preempted_weight(index, cut)
         if run * (weight - lower_weight) == rise * (len(cut) - len(lower)):
             break  # the chord is a segment of the envelope
@@ -181,6 +176,7 @@ def rigid_bound(instance: ReclaimInstance) -> RigidBound:
             lower, lower_weight = cut, weight
         if len(cut) >= wanted:
             upper, upper_weight = cut, weight
+    certificate = cuts.certificate()
     return RigidBound(
         bound=certificate.bound(index, wanted),
         lower_servers=lower,
@@ -201,36 +197,74 @@ def _no_prices(index: ReclaimIndex) -> PriceCertificate:
     )
 
 
-def _minimum_cut(index: ReclaimIndex, *, price: int, unit: int) -> tuple[IntArray, tuple[int, ...]]:
-    """Minimise unit * f(X) - price * |X| over sets X of servers on loan.
+PASSES = 3
+"""Least number of times that a minimum cut goes over the network."""
 
-    Returns the flow of each entry, ordered by server, and the positions of the smallest
-    minimiser X.
+
+class _ParametricCuts:
+    """Minimise unit * f(X) - price * |X| over sets X of servers on loan, for a row of prices.
+
+    Jobs on one server are folded: their weight is a cost of that server, which its price must
+    exceed before it is of interest. Each flow starts from the one before, scaled to its unit.
     """
-    losses = index.losses
-    job_entries = np.argsort(losses.server_jobs, kind="stable")
-    servers, jobs = losses.servers, losses.jobs
-    largest = price + unit * int(index.weight.max(initial=0))
-    integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object
-    flow, server_level = maximum_flow.run(
-        index.is_on_loan.astype(integers) * price,
-        index.weight.astype(integers) * unit,
-        losses.server_start,
-        losses.server_jobs,
-        losses.job_start,
-        losses.job_servers,
-        job_entries,
-        np.zeros(losses.entries, dtype=np.int64),
-        np.zeros(servers, dtype=np.int64),
-        np.zeros(jobs, dtype=np.int64),
-        np.zeros(servers, dtype=np.int64),
-        np.zeros(jobs, dtype=np.int64),
-        *(np.zeros(servers, dtype=np.int64) for _ in ("queue", "path_entry", "path_back")),
-        work=losses.entries + servers,
-        largest=largest,
-    )
-    in_cut = np.asarray(server_level, dtype=np.int64) >= 0
-    return np.asarray(flow, dtype=integers), tuple(np.flatnonzero(in_cut).tolist())
+
+    def __init__(self, index: ReclaimIndex) -> None:
+        span = index.losses.span()
+        self._index = index
+        self._is_shared = span > 1
+        self._shared = index.losses.keeping(self._is_shared)
+        # In the order of jobs, which number each entry has in the order of servers.
+        self._job_entries = np.argsort(self._shared.server_jobs, kind="stable")
+        alone = np.flatnonzero(span == 1)
+        hosts = index.losses.job_servers[index.losses.job_start[alone]]
+        self._total_weight = sum(index.weight.tolist())
+        self._integers: Any = np.int64 if self._total_weight < LARGEST_COMPILED_INTEGER else object
+        self._server_cost = np.zeros(index.losses.servers, dtype=self._integers)
+        np.add.at(self._server_cost, hosts, index.weight[alone].astype(self._integers))
+        self._unit = 1
+        self._flow: NDArray[Any] = np.zeros(self._shared.entries, dtype=np.int64)
+
+    def minimise(self, *, price: int, unit: int) -> tuple[int, ...]:
+        """Return the positions of the smallest set X that is best."""
+        shared = self._shared
+        servers, jobs = shared.servers, shared.jobs
+        largest = price + unit * self._total_weight * self._unit
+        integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object
+        beyond_cost = price - unit * self._server_cost.astype(integers)
+        flow, server_level = maximum_flow.run(
+            np.where(self._index.is_on_loan, np.maximum(beyond_cost, 0), 0),
+            np.where(self._is_shared, self._index.weight, 0).astype(integers) * unit,
+            shared.server_start,
+            shared.server_jobs,
+            shared.job_start,
+            shared.job_servers,
+            self._job_entries,
+            self._flow.astype(integers) * unit // self._unit,
+            np.zeros(servers, dtype=np.int64),
+            np.zeros(jobs, dtype=np.int64),
+            np.zeros(servers, dtype=np.int64),
+            np.zeros(jobs, dtype=np.int64),
+            *(np.zeros(servers, dtype=np.int64) for _ in ("queue", "path_entry", "path_back")),
+            work=PASSES * (shared.entries + servers),
+            largest=largest,
+        )
+        self._flow = np.asarray(flow, dtype=integers)
+        self._unit = unit
+        in_cut = np.asarray(server_level, dtype=np.int64) >= 0
+        return tuple(np.flatnonzero(in_cut).tolist())
+
+    def certificate(self) -> PriceCertificate:
+        """Return what the last flow proves: each job's weight, split over its servers."""
+        by_server = self._is_shared[self._index.losses.server_jobs]
+        weight = self._index.weight[self._index.losses.server_jobs]
+        large = self._unit * self._total_weight >= LARGEST_COMPILED_INTEGER
+        multipliers = weight.astype(object if large else np.int64) * self._unit
+        multipliers[by_server] = self._flow
+        return PriceCertificate(
+            denominator=self._unit,
+            row_multipliers=np.zeros(self._index.losses.jobs, dtype=np.int64),
+            entry_multipliers=multipliers,
+        )
 
 
 MULTIPLIER_UNIT = 2**24

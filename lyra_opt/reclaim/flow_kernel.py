@@ -33,21 +33,28 @@ def maximum_flow(
     """Dinic's algorithm; return the flow of each entry and the source side of the least cut.
 
     `server_capacity` and `job_capacity` are used up: they end as what is left. Entries are
-    numbered by server; ``job_entries[e]`` is the number of the e-th entry in job order. The
-    arrays from `flow` on are scratch. In the returned `server_level`, a server that can still be
-    reached from the source (the source side of the smallest minimum cut) has a level of at
-    least 0, any other -1.
+    numbered by server; ``job_entries[e]`` is the number of the e-th entry in job order. `flow`
+    is a flow to start from, which keeps the capacities of jobs; where it exceeds that of a
+    server it is cut. The arrays after it are scratch. In the returned `server_level`, a server
+    that can still be reached from the source (the source side of the smallest minimum cut) has
+    a level of at least 0, any other -1.
 
     Complexity O((servers + jobs)^2 entries) at worst; a few passes over the entries in practice.
     """
     servers = len(server_capacity)
     jobs = len(job_capacity)
-    # Jobs with few servers first would be better still; any maximal start saves most phases.
+    for s in range(servers):
+        for entry in range(server_start[s], server_start[s + 1]):
+            kept = min(server_capacity[s], flow[entry])
+            flow[entry] = kept
+            server_capacity[s] -= kept
+            job_capacity[server_jobs[entry]] -= kept
+    # Any maximal start saves most phases.
     for s in range(servers):
         for entry in range(server_start[s], server_start[s + 1]):
             j = server_jobs[entry]
             pushed = min(server_capacity[s], job_capacity[j])
-            flow[entry] = pushed
+            flow[entry] += pushed
             server_capacity[s] -= pushed
             job_capacity[j] -= pushed
     while True:

@@ -59,6 +59,22 @@ class Incidence:
             table[by_server, 2],
         )
 
+    def keeping(self, is_kept: NDArray[np.bool_]) -> Incidence:
+        """Return the same matrix with only the rows for which `is_kept`, shape (jobs,), holds.
+
+        Jobs keep their numbers; the rows of the others become empty. Time O(entries).
+        """
+        by_job = np.repeat(is_kept, self.span())
+        by_server = is_kept[self.server_jobs]
+        return Incidence(
+            _first_of(by_job, self.job_start),
+            self.job_servers[by_job],
+            self.job_counts[by_job],
+            _first_of(by_server, self.server_start),
+            self.server_jobs[by_server],
+            self.server_counts[by_server],
+        )
+
     @property
     def jobs(self) -> int:
         """Number of rows."""
@@ -95,6 +111,11 @@ class Incidence:
                 strict=True,
             )
         )
+
+
+def _first_of(is_kept: NDArray[np.bool_], starts: IntArray) -> IntArray:
+    """Return where each group starts when only some entries are kept."""
+    return np.concatenate(([0], np.cumsum(is_kept)))[starts].astype(np.int64)
 
 
 def _starts(positions: IntArray, size: int) -> IntArray:
