@@ -33,12 +33,12 @@ def take_by_share(
     gpus_server_jobs: Any,
     gpus_server_gpus: Any,
     all_gpus: Any,
+    is_dead: Any,
     cost_high: Any,
     cost_low: Any,
     gpus_elsewhere: Any,
     state: Any,
     touched: Any,
-    is_dead: Any,
     scaled_in_gpus: Any,
     chosen: Any,
 ) -> Any:
@@ -46,8 +46,9 @@ def take_by_share(
 
     A taken server kills every living job with a base worker on it, on all servers. Ties go by
     `tie_sign` times the GPUs that those jobs would vacate on other servers not yet taken, then
-    by position. Costs are two-limb integers (`exact_sums`); the arrays from `cost_high` on are
-    scratch, all zero.
+    by position. Costs are two-limb integers (`exact_sums`). `is_dead` marks the jobs that are
+    dead from the start; it and `all_gpus` leave out what servers taken before hold. The arrays
+    from `cost_high` on are scratch, all zero.
 
     The GPUs of a tie are kept in two parts, because one taken server with a flexible worker of a
     living job lowers them for all servers of that job: ``gpus_elsewhere`` counts living jobs in
@@ -55,6 +56,8 @@ def take_by_share(
     may so be better than its server has become; it is corrected when it comes up.
     """
     for j in range(len(share_low)):
+        if is_dead[j]:
+            continue
         for entry in range(base_job_start[j], base_job_start[j + 1]):
             s = base_job_servers[entry]
             low = cost_low[s] + share_low[j]
@@ -242,6 +245,7 @@ def take_with_slack(
 @kernel
 def peel(
     returns: int,
+    by_share: int,
     weight: Any,
     excess: Any,
     is_chosen: Any,
@@ -260,8 +264,9 @@ def peel(
 
     ``excess[j]`` is how many workers job j has lost beyond its slack; it is preempted while that
     is positive. Ties go by the larger share, the sum over preempted jobs of
-    weight * min(losses, excess) / excess in multiples of 1 / SHARE_UNIT, then by position.
-    Gives back `is_chosen`.
+    weight * min(losses, excess) / excess in multiples of 1 / SHARE_UNIT, then by position. With
+    `by_share` the share decides alone, and the weight rescued does not count. Gives back
+    `is_chosen`.
     """
     for j in range(len(excess)):
         if excess[j] <= 0:
@@ -273,12 +278,19 @@ def peel(
                 share[s] += weight[j] * SHARE_UNIT
             else:
                 share[s] += weight[j] * job_losses[entry] * SHARE_UNIT // excess[j]
-    heap = [(-saving[s], -share[s], s) for s in range(len(is_chosen)) if is_chosen[s]]
+    counts_saving = 1 - by_share
+    heap = [
+        (-saving[s] * counts_saving, -share[s], s) for s in range(len(is_chosen)) if is_chosen[s]
+    ]
     heapq.heapify(heap)
     returned = 0
     while returned < returns:
         minus_saving, minus_share, best = heapq.heappop(heap)
-        if not is_chosen[best] or saving[best] != -minus_saving or share[best] != -minus_share:
+        if (
+            not is_chosen[best]
+            or saving[best] * counts_saving != -minus_saving
+            or share[best] != -minus_share
+        ):
             continue
         is_chosen[best] = 0
         returned += 1
@@ -311,5 +323,5 @@ def peel(
         for position in range(touches):
             s = touched[position]
             state[s] = 0
-            heapq.heappush(heap, (-saving[s], -share[s], s))
+            heapq.heappush(heap, (-saving[s] * counts_saving, -share[s], s))
     return is_chosen

@@ -81,11 +81,4 @@ def preempted_weight(index: ReclaimIndex, positions: Sequence[int]) -> int:
     """
     is_chosen = np.zeros(index.losses.servers, dtype=np.int64)
     is_chosen[list(positions)] = 1
-    return sum(index.weight[lost_workers(index, is_chosen) > index.slack].tolist())
-
-
-def lost_workers(index: ReclaimIndex, is_chosen: np.ndarray) -> np.ndarray:
-    """Return the workers that each job loses to the chosen servers, shape (jobs,)."""
-    losses = index.losses
-    of_entry = losses.job_counts * is_chosen[losses.job_servers]
-    return np.diff(np.concatenate(([0], np.cumsum(of_entry)))[losses.job_start])
+    return sum(index.weight[index.losses.row_sums(is_chosen) > index.slack].tolist())

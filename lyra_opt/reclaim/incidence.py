@@ -94,6 +94,11 @@ class Incidence:
         """Return the number of servers of each job, shape (jobs,)."""
         return np.diff(self.job_start)
 
+    def row_sums(self, of_servers: IntArray) -> IntArray:
+        """Return, for each job, the sum of its values times `of_servers`, shape (servers,)."""
+        values = self.job_counts * of_servers[self.job_servers]
+        return np.diff(np.concatenate(([0], np.cumsum(values)))[self.job_start])
+
     def row(self, job: int) -> list[tuple[int, int]]:
         """Return (server, value) of each entry of `job`."""
         entries = slice(self.job_start[job], self.job_start[job + 1])

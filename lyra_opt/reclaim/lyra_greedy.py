@@ -90,22 +90,44 @@ def server_preemption_costs(instance: ReclaimInstance) -> list[Fraction]:
 
 
 def take_servers_by_share(
-    instance: ReclaimInstance, denominators: IntArray, tie_rule: TieRule
+    instance: ReclaimInstance,
+    denominators: IntArray,
+    tie_rule: TieRule,
+    taken_before: Sequence[int] = (),
 ) -> list[int]:
-    """Take servers by the least sum of w_j / denominator_j over their living jobs."""
+    """Take servers by the least sum of w_j / denominator_j over their living jobs.
+
+    Parameters
+    ----------
+    denominators
+        Shape (jobs,).
+    tie_rule
+        What decides between equal sums.
+    taken_before
+        Positions of servers on loan that are chosen already, at most N_R; the others complete
+        them.
+
+    Returns
+    -------
+    list of int
+        The positions of all N_R servers, those taken before first, the others as they were
+        taken.
+    """
     index = instance.index
     base, gpus = index.base, index.gpus
     work = base.entries + base.servers
     terms = FractionTerms.of(index.weight, denominators)
     high, low, radix = terms.limbs(take_by_share, work)
-    all_gpus = np.diff(np.concatenate(([0], np.cumsum(gpus.job_counts)))[gpus.job_start])
+    is_taken = np.zeros(base.servers, dtype=np.int64)
+    is_taken[list(taken_before)] = 1
+    picks = instance.reclaim_servers - len(taken_before)
     chosen = take_by_share.run(
-        instance.reclaim_servers,
+        picks,
         radix,
         _TIE_SIGN[tie_rule],
         high,
         low,
-        index.is_on_loan,
+        index.is_on_loan - is_taken,
         base.job_start,
         base.job_servers,
         base.job_counts,
@@ -114,11 +136,12 @@ def take_servers_by_share(
         gpus.server_start,
         gpus.server_jobs,
         gpus.server_counts,
-        all_gpus,
+        gpus.row_sums(1 - is_taken),
+        (base.row_sums(is_taken) > 0).astype(np.int64),
         *(np.zeros(base.servers, dtype=np.int64) for _ in range(5)),  # scratch, by server
-        *(np.zeros(base.jobs, dtype=np.int64) for _ in range(2)),  # scratch, by job
-        np.zeros(instance.reclaim_servers, dtype=np.int64),
+        np.zeros(base.jobs, dtype=np.int64),
+        np.zeros(picks, dtype=np.int64),
         work=work,
         largest=terms.total // radix,
     )
-    return [int(position) for position in chosen]
+    return [*taken_before, *(int(position) for position in chosen)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.reclaim.greedy_kernels import SHARE_UNIT, peel
-from lyra_opt.reclaim.heuristic import ReclaimHeuristic, lost_workers
+from lyra_opt.reclaim.heuristic import ReclaimHeuristic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,20 +41,25 @@ class Peeling(ReclaimHeuristic):
         return peel_servers(instance, instance.index.is_on_loan)
 
 
-def peel_servers(instance: ReclaimInstance, is_chosen: np.ndarray) -> list[int]:
+def peel_servers(
+    instance: ReclaimInstance, is_chosen: np.ndarray, *, by_share: bool = False
+) -> list[int]:
     """Return servers from the chosen ones until N_R are left; give their positions.
 
     Parameters
     ----------
     is_chosen
         Shape (servers,): 1 for a chosen server on loan; at least N_R of them.
+    by_share
+        Whether the largest share decides alone, instead of the most weight rescued.
     """
     index = instance.index
     losses = index.losses
     left = peel.run(
         int(is_chosen.sum()) - instance.reclaim_servers,
+        int(by_share),
         index.weight,
-        lost_workers(index, is_chosen) - index.slack,
+        losses.row_sums(is_chosen) - index.slack,
         is_chosen.copy(),
         losses.job_start,
         losses.job_servers,
