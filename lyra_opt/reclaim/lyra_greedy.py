@@ -56,8 +56,11 @@ class LyraGreedy(ReclaimHeuristic):
     flexible workers; with them, a server whose tie got worse meanwhile is looked at again when it
     comes up, each time in O(its jobs + log(servers)). Steps are on big integers if the least
     common multiple of the spans exceeds 122 bits.
-    Guarantee (rigid): at most sqrt(E H_k OPT) with E = sum of w_j |S_j|. It has no constant
-    ratio: on the family ``decoy`` it pays 8 N_R where 1 is optimal.
+    Guarantee (rigid): at most sqrt(E OPT) with E = sum of w_j |S_j|, for any tie rule, and even
+    sqrt(E L) with L the value of the linear relaxation; no constant factor below 1 can be put
+    before either. There is no constant ratio: on the family ``decoy`` it pays 8 N_R where 1 is
+    optimal. Proof and examples: ``formulations/reclaim/README.md``, section 6. Interchangeable:
+    none.
     """
 
     name = "lyra-greedy"

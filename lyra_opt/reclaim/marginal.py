@@ -26,8 +26,10 @@ class Marginal(ReclaimHeuristic):
     w_j * (workers lost) / (slack left + 1). File order decides what is left.
 
     Complexity as `LyraGreedy` rigid; O((sum over jobs of span squared) log
-    servers) interchangeable. Guarantee: none; with N_R = k it pays k on k servers with one
-    private job each beside k servers that share two jobs, where 2 is optimal.
+    servers) interchangeable. Guarantee (rigid): at most N_R times the optimum, and of that
+    order: with N_R = k it pays k on k servers with one private job each beside k servers that
+    share two jobs, where 2 is optimal; ``formulations/reclaim/README.md``, section 6.2.
+    Interchangeable: none known.
     """
 
     name = "marginal"
