@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -61,9 +61,11 @@ class Summary:
         Runs that ended without a solution, in an error, or with a refusal of the instance.
     infinite
         How many of `compared` pay something where the optimum is 0. Their excess is infinite:
-        they count as not optimal, and are left out of mean and maximum.
-    mean_excess_percent, max_excess_percent
+        they count as not optimal, and are left out of the mean.
+    mean_excess_percent
         Of |objective - optimum| / |optimum|, over `compared` less `infinite`.
+    max_excess_percent
+        The same over `compared`; infinite if one of them is.
     mean_excess_at_most_percent
         As the mean, but over the best dual bound of each instance where its optimum is not
         proved, and so over `unproved` too: what the mean over both cannot exceed.
@@ -109,7 +111,9 @@ class Analysis:
     """
 
     def __init__(self, runs: Sequence[RunRecord], sense: Literal["min", "max"]) -> None:
-        self.runs = runs
+        # A run whose worker died does not say how many servers there were: its siblings do.
+        servers = {run.cell: run.servers for run in runs if run.servers is not None}
+        self.runs = [replace(run, servers=servers.get(run.cell, run.servers)) for run in runs]
         self.sense = sense
 
     @cached_property
@@ -138,14 +142,40 @@ class Analysis:
 
     @cached_property
     def optima(self) -> Mapping[str, Number]:
-        """The proved optimum by cell: the best objective, where the best bound meets it."""
+        """The proved optimum by cell: the best objective, where the best bound meets it.
+
+        Or the optimum that the family knows by construction.
+        """
         best = min if self.sense == "min" else max
         objectives = self._best(best, "objective")
-        return {
+        by_construction = {
+            run.cell: run.known_optimum for run in self.runs if run.known_optimum is not None
+        }
+        return by_construction | {
             cell: objectives[cell]
             for cell, bound in self.bounds.items()
             if cell in objectives and same_value(objectives[cell], bound)
         }
+
+    @cached_property
+    def witnesses(self) -> Mapping[str, frozenset[str]]:
+        """The methods that prove the optimum, each by itself, by cell with a proved optimum.
+
+        A reference stands for itself, all other solvers for the problem's own bound, and a
+        family that knows the optimum for its construction.
+        """
+        found: dict[str, set[str]] = {cell: set() for cell in self.optima}
+        for run in self.runs:
+            optimum = self.optima.get(run.cell)
+            if optimum is None:
+                continue
+            if run.known_optimum is not None:
+                found[run.cell].add("construction")
+            if run.status is Status.ERROR or run.dual_bound is None:
+                continue
+            if same_value(run.dual_bound, optimum):
+                found[run.cell].add(run.solver if run.reference else "the problem's own bound")
+        return {cell: frozenset(methods) for cell, methods in found.items()}
 
     @cached_property
     def bounds(self) -> Mapping[str, Number]:
@@ -249,7 +279,7 @@ class Analysis:
             unsupported=len(runs) - len(supported),
             infinite=len(excess) - len(finite),
             mean_excess_percent=_mean(finite),
-            max_excess_percent=max(finite, default=None),
+            max_excess_percent=max(excess, default=None),
             mean_excess_at_most_percent=_mean(finite + unproved),
             optimal_percent=_percent(
                 excess.count(0.0), sum(run.cell in self.optima for run in supported)

@@ -23,7 +23,7 @@ from experiments.tables import (
 )
 from lyra_opt.commands.output import print_table
 from lyra_opt.documents import write_text
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.errors import InputError, UserError, one_line
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Status
 
@@ -78,6 +78,15 @@ class Report:
         if stored < self.study.runs:
             sentence += " The study is not complete."
         return sentence
+
+    def witnesses_in_words(self) -> str:
+        """Return how many optima are proved by two methods that share no code, or by one."""
+        methods = self.analysis.witnesses.values()
+        twice = sum(len(of_cell) > 1 for of_cell in methods)
+        return (
+            f"{len(methods)} optima are proved: {twice} by two methods or more, each by itself, "
+            f"{len(methods) - twice} by one method alone."
+        )
 
     def headlines(self) -> list[str]:
         """Return what the default solver comes to, in a sentence for each group of families."""
@@ -151,6 +160,7 @@ def page_text(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["one_line"] = lambda text: one_line(text or "")
     gaps = report.analysis.gap_table()
     return environment.get_template("report.html.jinja").render(
         report=report,
@@ -198,6 +208,7 @@ def _print_report(report: Report, gaps: Sequence[Summary], overall: Sequence[Sum
     print("All solvers, by family:")
     _print_table(OVERALL_COLUMNS, overall)
     print(report.runs_in_words())
+    print(report.witnesses_in_words())
     for contradiction in report.contradictions:
         print(f"CONTRADICTION: {contradiction}", file=sys.stderr)
 

@@ -77,9 +77,9 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
             with _terminating_like_ctrl_c(), progress(study.name, len(waiting)) as advance:
                 for record in records:
                     store.add(record)
-                    stored += 1
                     advance()
         except KeyboardInterrupt:
+            stored = len(store.statuses())  # the interrupt may have come just after the last one
             _say(f"interrupted: {stored} of {len(tasks)} runs are stored; --resume goes on")
             return EXIT_INTERRUPTED
         finally:

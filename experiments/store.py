@@ -14,11 +14,12 @@ or opening it after a kill, moves them into the file.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from lyra_opt.errors import InputError, UserError
 from lyra_opt.result import Status
@@ -34,6 +35,10 @@ STORE_FILE = "results.sqlite"
 STORE_VERSION = 1
 APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
+LONGEST_WAIT_S = 60.0  # for another program that holds the file
+LARGEST_STORED_INTEGER = 2**63 - 1
+NUMBER_COLUMNS = ("known_optimum", "objective", "dual_bound")
+"""Columns with numbers of any size; beyond 64 bits they are stored as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +204,7 @@ class ResultStore:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self._lock: BinaryIO | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -212,9 +218,22 @@ class ResultStore:
         with suppress(sqlite3.Error):  # fails, harmlessly, while somebody else reads
             self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
+        if self._lock is not None:  # ends with the process too, however that ends
+            self._lock.close()
 
     def start_writing(self) -> Self:
-        """Prepare for many calls of `add`."""
+        """Prepare for many calls of `add`; refuse while another process does.
+
+        Raises
+        ------
+        UserError
+            If another process writes to the store.
+        """
+        self._lock = self.path.open("rb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{self.path}: another process writes to it") from None
         with self._reporting_errors(UNWRITABLE):
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -235,7 +254,10 @@ class ResultStore:
             raise UserError(f"{path}: exists already")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            unfinished.unlink(missing_ok=True)
+            # SQLite would replay what a store of the same name, deleted since, has left behind.
+            for name in (path.name, unfinished.name):
+                for leftover in ("", "-wal", "-shm", "-journal"):
+                    (folder / f"{name}{leftover}").unlink(missing_ok=True)
             with (
                 cls(unfinished, _connect(unfinished)) as store,
                 store._reporting_errors(UNWRITABLE),
@@ -290,8 +312,12 @@ class ResultStore:
         row = asdict(record)
         for column in JSON_COLUMNS:
             if row[column] is not None:
-                row[column] = json.dumps(row[column], ensure_ascii=False, separators=(",", ":"))
+                row[column] = json.dumps(row[column], separators=(",", ":"))
+        for column in NUMBER_COLUMNS:
+            row[column] = _storable(row[column])
         row["status"] = str(record.status)
+        if record.message is not None:  # may hold anything that a solver's error holds
+            row["message"] = record.message.encode("utf-8", "backslashreplace").decode()
         with self._reporting_errors(UNWRITABLE), self._connection:
             self._connection.execute(_insertion("run", RunRecord), row)
 
@@ -320,7 +346,7 @@ class ResultStore:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        connection = sqlite3.connect(path)
+        connection = sqlite3.connect(path, timeout=LONGEST_WAIT_S)
     except sqlite3.Error as error:
         raise InputError(str(path), f"is no readable store of results: {error}") from None
     connection.row_factory = lambda cursor, row: {
@@ -329,7 +355,17 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _storable(number: Number | None) -> Number | str | None:
+    """Return the number, as text where it is an integer of more than 64 bits."""
+    if isinstance(number, int) and not -LARGEST_STORED_INTEGER <= number <= LARGEST_STORED_INTEGER:
+        return str(number)
+    return number
+
+
 def _decoded(row: dict[str, Any]) -> RunRecord:
+    for column in NUMBER_COLUMNS:
+        if isinstance(row[column], str):
+            row[column] = int(row[column])
     for column in JSON_COLUMNS:
         if row[column] is not None:
             row[column] = json.loads(row[column])

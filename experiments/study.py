@@ -269,7 +269,7 @@ def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace 
         text=text,
         name=name,
         problem=problem,
-        description=optional(record, "description", require_text, ""),
+        description=optional(record, "description", _require_printable, ""),
         cells=_parse_instances(record, problem, len(configurations), trace),
         configurations=configurations,
         trace=trace,
@@ -398,7 +398,7 @@ def _parse_block(value: object, path: str, families: Sequence[str], study: Recor
     if "reclaim_shares" in record and "servers" not in record:
         raise FieldError(f"{path}.servers", None, "is missing, but reclaim_shares are shares of it")
     return _Block(
-        group=optional(record, "group", require_text, ""),
+        group=optional(record, "group", _require_printable, ""),
         families=required(record, "families", list_of(partial(require_choice, choices=families))),
         servers=optional(record, "servers", list_of(_require_positive), (None,)),
         reclaim_shares=optional(record, "reclaim_shares", list_of(_require_share), ()),
@@ -467,6 +467,14 @@ def _require_share(field: str, value: object) -> float:
     return share
 
 
+def _require_printable(field: str, value: object) -> str:
+    """Return text for titles and pages, which cannot show control characters."""
+    text = require_text(field, value)
+    if not text.isprintable():
+        raise FieldError(field, text, "must be printable text on one line")
+    return text
+
+
 def _require_seeds(field: str, value: object) -> Sequence[int]:
     """Return the seeds of a list, or 0, 1, 2, ... for a count."""
     if isinstance(value, list):
@@ -485,11 +493,18 @@ def _require_time_limit(field: str, value: object) -> float:
     return require_number(field, value, minimum=0, above=True)
 
 
+AXES = frozenset({"servers", "reclaim", "seed", "trace"})
+
+
 def _require_parameters(field: str, value: object) -> tuple[tuple[str, Parameter], ...]:
     """Return what the families are given besides; they judge names and values themselves."""
     if not isinstance(value, dict) or not value:
         raise FieldError(field, value, "must be a table that is not empty")
     for name, parameter in value.items():
+        if name in AXES:
+            raise FieldError(
+                join_path(field, name), parameter, "is an axis of the study, not a parameter"
+            )
         if isinstance(parameter, bool) or not isinstance(parameter, str | int):
             raise FieldError(join_path(field, name), parameter, "must be a string or an integer")
     return tuple(sorted(value.items()))

@@ -114,19 +114,23 @@ class _Generated:
 
 
 def run_task(task: Task) -> RunRecord:
-    """Run a task in this process; whatever fails in it is a row of status error."""
+    """Run a task in this process; whatever fails in it is a row of status error.
+
+    Also what is no `Exception`: a solver may call `sys.exit`, or be compiled from a language whose
+    panics are of a kind of their own. Ctrl-C does not arrive here, but in the parent process.
+    """
     started_at = datetime.now(UTC)
     try:
         generated = _generated(task.problem, task.cell, task.trace)
-    except Exception as error:  # a family may be anybody's
+    except BaseException as error:
         return task.failed(started_at, f"the generator failed: {_in_words(error)}")
     try:
         return _solved(task, generated, started_at)
-    except Exception as error:  # solve_and_check stores what solvers do; this is the rest
+    except BaseException as error:
         return task.failed(started_at, _in_words(error), **generated.columns)
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

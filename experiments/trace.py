@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from instances.traces import read_trace
 from lyra_opt.errors import InputError
 
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
@@ -39,13 +40,14 @@ def find_trace(file: str) -> Trace:
     Raises
     ------
     InputError
-        If it is in neither place or cannot be read.
+        If it is in neither place or is no job trace; names row and column.
     """
     folder = os.environ.get(TRACES_VARIABLE)
     places = [Path(file), *([Path(folder) / file] if folder else [])]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise InputError(file, f"is no file, neither as given nor in the folder {TRACES_VARIABLE}")
+    read_trace(path)  # a damaged trace is one error now, not one in every row
     try:
         with path.open("rb") as stream:
             return Trace(str(path), hashlib.file_digest(stream, "sha256").hexdigest())

@@ -124,8 +124,8 @@ def find_solver(problem: str, name: str) -> Solver:
         raise UserError(f"solver {name!r}: {entry_point.value} cannot be loaded: {error}") from None
     solver: Solver = loaded() if isinstance(loaded, type) else loaded
     if (solver.problem, solver.name) != (problem, name):
-        raise RuntimeError(
-            f"entry point {problem}.{name} leads to a solver that calls itself "
-            f"{solver.problem}.{solver.name}"
+        raise UserError(
+            f"solver {name!r}: the entry point {problem}.{name} leads to a solver that calls "
+            f"itself {solver.problem}.{solver.name}"
         )
     return solver

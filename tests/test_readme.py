@@ -7,12 +7,18 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.conformance import assert_conforms
 from lyra_opt.problem import find_problem
 from lyra_opt.solver import solver_names
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import ReclaimInstance
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -73,3 +79,12 @@ def test_every_solver_is_in_the_table() -> None:
         if line.startswith("| `"):
             named |= set(re.findall(r"`([^`]+)`", line.split("|")[1]))
     assert {name for _, name in solver_names()} <= named
+
+
+def test_the_solver_of_the_contributing_guide_conforms(figure_5: ReclaimInstance) -> None:
+    """The file that it shows is a solver, and passes the suite."""
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    (shown,) = re.findall(r"^ *```python\n(.*?)^ *```$", guide, flags=re.MULTILINE | re.DOTALL)
+    module: dict[str, Any] = {"__name__": "first_in_file"}
+    exec(compile(textwrap.dedent(shown), "CONTRIBUTING.md", "exec"), module)
+    assert_conforms(module["FirstInFile"](), find_problem("reclaim"), figure_5, optimum=1)

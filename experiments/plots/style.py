@@ -26,6 +26,7 @@ def house_style() -> AbstractContextManager[None]:
 
     return mpl.rc_context(
         {
+            "text.parse_math": False,  # a dollar sign in a name is a dollar sign
             "svg.fonttype": "none",  # text stays text: small files that can be searched
             "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
             "font.family": "sans-serif",

@@ -24,6 +24,7 @@ reclaim.first-servers = tests.experiments.plugin:FIRST_SERVERS
 reclaim.boasting = tests.experiments.plugin:BOASTING
 reclaim.raising = tests.experiments.plugin:RAISING
 reclaim.dying = tests.experiments.plugin:DYING
+reclaim.leaving = tests.experiments.plugin:LEAVING
 reclaim.slow = tests.experiments.plugin:SLOW
 
 [lyra_opt.instance_families]
@@ -60,6 +61,10 @@ def die(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
     raise AssertionError
 
 
+def leave(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+    raise SystemExit(3)
+
+
 def sleep(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
     time.sleep(0.2)
     return first_servers(instance)
@@ -90,6 +95,7 @@ FIRST_SERVERS = FakeSolver("first-servers", first_servers)
 BOASTING = FakeSolver("boasting", boast)
 RAISING = FakeSolver("raising", fail)
 DYING = FakeSolver("dying", die)
+LEAVING = FakeSolver("leaving", leave)
 SLOW = FakeSolver("slow", sleep)
 
 

@@ -85,12 +85,16 @@ def test_failures_are_rows_and_the_study_goes_on(
         write_study(
             *SMALL,
             ('["rnd-trace"]', '["breaking"]'),
-            ('["lyra-greedy", "scf"]', '["lyra-greedy", "raising", "dying", "first-servers"]'),
+            (
+                '["lyra-greedy", "scf"]',
+                '["lyra-greedy", "raising", "leaving", "dying", "first-servers"]',
+            ),
         )
     )
     assert run_study(study, tmp_path / "out", processes=2) == 1
     found = {(run.instance_seed, run.solver): run for run in runs_of(tmp_path / "out")}
-    assert len(found) == 8
+    assert len(found) == 10
+    assert (found[0, "leaving"].status, found[0, "leaving"].message) == ("error", "SystemExit: 3")
     for solver in ("lyra-greedy", "first-servers"):
         assert found[0, solver].status in (Status.OPTIMAL, Status.FEASIBLE)
     assert found[0, "raising"].status is Status.ERROR
@@ -101,7 +105,7 @@ def test_failures_are_rows_and_the_study_goes_on(
     for solver in ("lyra-greedy", "raising", "dying", "first-servers"):
         assert found[1, solver].status is Status.ERROR
         assert "LookupError: no instance for an odd seed" in (found[1, solver].message or "")
-    assert "8 runs stored, 6 failed" in capfd.readouterr().err
+    assert "10 runs stored, 8 failed" in capfd.readouterr().err
 
 
 def test_resume_keeps_what_succeeded_and_tries_failures_again(

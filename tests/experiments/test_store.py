@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,6 +40,27 @@ def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
         assert store.statuses() == {("c", "s"): Status.FEASIBLE, ("c", "t"): Status.ERROR}
 
 
+def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path: Path) -> None:
+    run = make_run("c", "s", Status.FEASIBLE, objective=2**80, dual_bound=-(10**30))
+    failed = make_run("c", "t", Status.ERROR, position=1, message="file \udcff")
+    with ResultStore.create(tmp_path, make_study(2)) as store:
+        store.add(run)
+        store.add(failed)
+        assert store.runs() == [run, replace(failed, message="file \\udcff")]
+
+
+def test_what_a_deleted_store_left_behind_is_not_taken_for_results(tmp_path: Path) -> None:
+    """SQLite would replay the log beside the file into whatever has the file's name next."""
+    killed = ResultStore.create(tmp_path / "a", make_study(1)).start_writing()
+    killed.add(make_run("old", "s", Status.UNKNOWN))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")  # as after kill -9: the log is still there
+    assert (tmp_path / "b" / f"{STORE_FILE}-wal").exists()
+    (tmp_path / "b" / STORE_FILE).unlink()
+    with ResultStore.create(tmp_path / "b", make_study(1)) as store:
+        assert store.runs() == []
+    killed.__exit__(None, None, None)
+
+
 def test_later_run_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     failed = make_run("c", "s", Status.ERROR)
     solved = replace(failed, status=Status.OPTIMAL, objective=1, dual_bound=1)
@@ -54,6 +76,15 @@ def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
         with ResultStore.open(tmp_path) as reader:
             assert len(reader.runs()) == 1
     assert [path.name for path in tmp_path.iterdir()] == [STORE_FILE]
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    """Two that resume one study would run everything twice."""
+    with ResultStore.create(tmp_path, make_study(1)).start_writing():
+        with ResultStore.open(tmp_path) as other, pytest.raises(UserError, match="another process"):
+            other.start_writing()
+    with ResultStore.open(tmp_path).start_writing() as store:
+        store.add(make_run("c", "s", Status.UNKNOWN))
 
 
 def test_second_store_in_one_folder_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,14 @@ MALFORMED = {
     "time limit of 0": (("5.0", "0.0"), "time_limit_s is 0.0"),
     "infinite time limit": (("5.0", "inf"), "time_limit_s is Infinity"),
     "certify as a number": (("certify = true", "certify = 1"), "certify is 1"),
+    "parameter that is an axis": (
+        ("servers = [10", "parameters = { reclaim = 1 }\nservers = [10"),
+        "instances[0].parameters.reclaim is 1: is an axis of the study",
+    ),
+    "group with control characters": (
+        ('group = "realistic"', 'group = "red\\u001b"'),
+        "must be printable text on one line",
+    ),
     "parameter of no family": (
         ("servers = [10", "parameters = { colour = 3 }\nservers = [10"),
         "colour is no parameter",
@@ -179,12 +187,16 @@ def test_trace_is_found_in_the_folder_of_traces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    (tmp_path / "trace.csv").write_text("job_id\n")
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_time_s,duration_s,gpus\nj,0,1,1\n")
     with pytest.raises(InputError, match="LYRA_OPT_TRACES"):
         find_trace("trace.csv")
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
     found = find_trace("trace.csv")
-    assert (found.name, found.path) == ("trace.csv", str(tmp_path / "trace.csv"))
+    assert (found.name, found.path) == ("trace.csv", str(trace))
+    trace.write_text("job_id\n")
+    with pytest.raises(InputError, match="row 1: column submit_time_s is missing"):
+        find_trace("trace.csv")
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
