@@ -15,10 +15,10 @@ from experiments.plots.figures import draw_plots
 from experiments.store import ResultStore
 from experiments.tables import (
     GAP_COLUMNS,
-    NOTHING,
     OVERALL_COLUMNS,
     csv_table,
     markdown_table,
+    percent,
     shown_rows,
 )
 from lyra_opt.commands.output import print_table
@@ -182,7 +182,7 @@ def page_text(report: Report) -> str:
 def _headline(row: Summary) -> str:
     compared = row.compared - row.infinite
     mean, maximum, optimal = (
-        NOTHING if value is None else f"{value:.1f}"
+        percent(value)
         for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
     )
     return (

@@ -26,7 +26,8 @@ class Column:
     is_number: bool = True
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """Return a percentage as tables show it."""
     if value is None:
         return NOTHING
     return "∞" if math.isinf(value) else f"{value:.1f}"
@@ -67,12 +68,12 @@ SIZE_COLUMNS = (
     Column("Servers reclaimed", lambda row: _count(row.group.reclaim_servers)),
 )
 RESULT_COLUMNS = (
-    Column("Mean excess (%)", lambda row: _percent(row.mean_excess_percent)),
-    Column("Maximum excess (%)", lambda row: _percent(row.max_excess_percent)),
+    Column("Mean excess (%)", lambda row: percent(row.mean_excess_percent)),
+    Column("Maximum excess (%)", lambda row: percent(row.max_excess_percent)),
     Column("Instances", lambda row: f"{row.compared - row.infinite} of {row.instances}"),
-    Column("Mean at most (%)", lambda row: _percent(row.mean_excess_at_most_percent)),
-    Column("Optimal (%)", lambda row: _percent(row.optimal_percent)),
-    Column("Proved (%)", lambda row: _percent(row.proved_percent)),
+    Column("Mean at most (%)", lambda row: percent(row.mean_excess_at_most_percent)),
+    Column("Optimal (%)", lambda row: percent(row.optimal_percent)),
+    Column("Proved (%)", lambda row: percent(row.proved_percent)),
     Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
     Column("Maximum time (ms)", lambda row: _milliseconds(row.max_time_ms)),
     Column("Median bound time (ms)", lambda row: _milliseconds(row.median_certify_time_ms)),

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import as_written, line_style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +58,8 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
             axes.plot(xs, values, ".", color=colour, alpha=0.35, markersize=3, zorder=2)
             means_x.append(group + offset)
             means_y.append(math.fsum(values) / len(values))
+        if not means_x:  # matplotlib would reserve room for the line that is not there
+            continue
         axes.plot(
             means_x,
             means_y,
@@ -66,7 +68,7 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
             color=colour,
             markersize=6,
             markeredgecolor="white",
-            label=configuration,
+            label=as_written(configuration),
             clip_on=False,
             zorder=3,
         )
@@ -74,7 +76,12 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
     axes.set_ylim(bottom=-0.5)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_ylabel("Excess over the proved optimum (%)")
-    axes.set_xticks(range(len(data.families)), data.families, rotation=30, ha="right")
+    axes.set_xticks(
+        range(len(data.families)),
+        [as_written(family) for family in data.families],
+        rotation=30,
+        ha="right",
+    )
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     for group in range(1, len(data.families)):

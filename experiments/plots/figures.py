@@ -11,7 +11,7 @@ from experiments.analysis import family_label, time_to_proof_ms
 from experiments.plots.excess import ExcessData, plot_excess
 from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
 from experiments.plots.solve_time import SolveTimeData, plot_solve_time
-from experiments.plots.style import add_legend, house_style, svg_text
+from experiments.plots.style import add_legend, as_written, house_style, svg_text
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
@@ -84,8 +84,15 @@ def _excess(analysis: Analysis) -> Plot | None:
     all_axes = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
     for (group, families), axes in zip(rows, all_axes, strict=True):
         plot_excess(ExcessData(families, analysis.heuristics, values), axes)
-        axes.set_title(_title(group))
-    add_legend(all_axes[0])
+        names, common = _without_common_parameters(families)
+        axes.set_xticklabels([as_written(name) for name in names])
+        axes.set_title(", ".join(filter(None, (_title(group), as_written(common)))))
+    handles = {
+        label: handle
+        for axes in all_axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper")
     caption = (
         "A faint dot is one instance whose optimum is proved, a mark with a white rim is the "
         "mean. The axis is linear up to 10 % and logarithmic beyond."
@@ -129,8 +136,17 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     )
 
 
+def _without_common_parameters(families: Sequence[str]) -> tuple[list[str], str]:
+    """Return the families' names without the parameters that all of them have, and those."""
+    split = [family.partition(", ") for family in families]
+    parameters = {found for _, _, found in split}
+    if len(parameters) > 1:
+        return list(families), ""
+    return [name for name, _, _ in split], parameters.pop()
+
+
 def _title(group: str) -> str:
-    return f"{group} families" if group else ""
+    return f"{as_written(group)} families" if group else ""
 
 
 def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]]]:

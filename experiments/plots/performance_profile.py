@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import as_written, line_style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def plot_performance_profile(data: PerformanceProfileData, axes: Axes) -> None:
                 [1.0, *factors, 1.1 * farthest],
                 [0.0, *shares, shares[-1]],
                 where="post",
-                label=configuration,
+                label=as_written(configuration),
                 linewidth=1.4,
                 **style,
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import as_written, line_style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,9 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
         longest = [max(times) for _, times in by_servers]
         axes.vlines(xs, shortest, longest, color=style["color"], alpha=0.5, linewidth=1.0)
         medians = [median(times) for _, times in by_servers]
-        axes.plot(xs, medians, label=configuration, markersize=4, linewidth=1.2, **style)
+        axes.plot(
+            xs, medians, label=as_written(configuration), markersize=4, linewidth=1.2, **style
+        )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, made to be told apart by colour-blind readers; yellow, too pale for
 # lines on white, is left out.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
 DASHES = ("-", "--", ":")
 
 
@@ -26,7 +26,6 @@ def house_style() -> AbstractContextManager[None]:
 
     return mpl.rc_context(
         {
-            "text.parse_math": False,  # a dollar sign in a name is a dollar sign
             "svg.fonttype": "none",  # text stays text: small files that can be searched
             "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
             "font.family": "sans-serif",
@@ -40,6 +39,11 @@ def house_style() -> AbstractContextManager[None]:
             "legend.frameon": False,
         }
     )
+
+
+def as_written(text: str) -> str:
+    """Return text so that a dollar sign in it stays one, and starts no formula."""
+    return text.replace("$", r"\$")
 
 
 def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:

@@ -80,9 +80,12 @@ def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
     """Two that resume one study would run everything twice."""
-    with ResultStore.create(tmp_path, make_study(1)).start_writing():
-        with ResultStore.open(tmp_path) as other, pytest.raises(UserError, match="another process"):
-            other.start_writing()
+    with (
+        ResultStore.create(tmp_path, make_study(1)).start_writing(),
+        ResultStore.open(tmp_path) as other,
+        pytest.raises(UserError, match="another process"),
+    ):
+        other.start_writing()
     with ResultStore.open(tmp_path).start_writing() as store:
         store.add(make_run("c", "s", Status.UNKNOWN))
 

@@ -21,6 +21,7 @@ from lyra_opt.reclaim.marginal import Marginal
 from lyra_opt.reclaim.peeling import Peeling
 from lyra_opt.reclaim.random_choice import RandomChoice
 from lyra_opt.reclaim.smallest_count_first import SmallestCountFirst
+from lyra_opt.reclaim.tabu import Tabu
 from lyra_opt.result import Limits
 from lyra_opt.solving import solve_and_check
 from lyra_opt.testing import reclaim_instances
@@ -36,6 +37,7 @@ HEURISTICS = [
     LyraGreedyElastic(),
     Marginal(),
     Peeling(),
+    Tabu(moves_per_start=50),
 ]
 PROBLEM = find_problem("reclaim")
 
