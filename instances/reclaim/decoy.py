@@ -12,7 +12,7 @@ they are: the greedy takes the k decoys and preempts 8k jobs, for any tie rule. 
 1, and every server hosts a job, so that the optimum is 1. The ratio 8k is 2.65 sqrt(n).
 
 Source: the prototype study of this project, section 2, where the greedy is shown to pay at most
-sqrt(E H_k OPT), with E the number of (job, server) incidences.
+sqrt(E OPT), with E the number of (job, server) incidences.
 """
 
 from __future__ import annotations
