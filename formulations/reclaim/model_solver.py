@@ -159,8 +159,8 @@ class ReclaimModelSolver:
         built = None if countdown.is_over else self.build(model)
         if countdown.is_over:
             return concluded(start, 0, stopped_by=StoppedBy.TIME, observer=observer)
-        positions = (instance.server_position[server] for server in start[0].servers)
-        run = self.run(built, model.start(positions), countdown.remaining_s, seed)
+        start_values = model.start(start[0].positions(instance))
+        run = self.run(built, start_values, countdown.remaining_s, seed)
         incumbent = better(start, _found(instance, model, run))
         if observer is not None and incumbent is not start:
             observer("objective", incumbent[1])
@@ -223,5 +223,4 @@ def _found(
 
 
 def _cost(instance: ReclaimInstance, solution: ReclaimSolution) -> int:
-    position = instance.server_position
-    return preempted_weight(instance.index, [position[server] for server in solution.servers])
+    return preempted_weight(instance.index, solution.positions(instance))

@@ -118,8 +118,7 @@ class _Incumbent:
         self.objective: int | None = None
         self.offers = 0
         if warm_start is not None:
-            position = instance.server_position
-            self._keep_if_better([position[server] for server in warm_start.servers])
+            self._keep_if_better(warm_start.positions(instance))
 
     def offer(self, positions: Sequence[int]) -> None:
         """Take a heuristic's choice if it is better than the best so far."""

@@ -63,10 +63,7 @@ class ReclaimHeuristic(ABC):
         objective = preempted_weight(instance.index, positions)
         solution = ReclaimSolution.of_positions(instance, positions)
         if warm_start is not None:
-            position = instance.server_position
-            start = preempted_weight(
-                instance.index, [position[server] for server in warm_start.servers]
-            )
+            start = preempted_weight(instance.index, warm_start.positions(instance))
             if start < objective:
                 solution, objective = warm_start, start
         if observer is not None:

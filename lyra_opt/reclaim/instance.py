@@ -295,3 +295,7 @@ class ReclaimSolution:
     def of_positions(cls, instance: ReclaimInstance, positions: Iterable[int]) -> ReclaimSolution:
         """Return the solution that chooses the servers at `positions`, in file order."""
         return cls(tuple(instance.servers[position].id for position in sorted(positions)))
+
+    def positions(self, instance: ReclaimInstance) -> list[int]:
+        """Return the file positions of the chosen servers; KeyError for one not in `instance`."""
+        return [instance.server_position[server] for server in self.servers]

@@ -74,8 +74,7 @@ class Tabu(ReclaimHeuristic):
         """Return the best choice, in file order."""
         solution = self.solve(instance, limits=Limits(), rng=rng).solution
         assert solution is not None
-        position = instance.server_position
-        return [position[server] for server in solution.servers]
+        return solution.positions(instance)
 
     def solve(
         self,
@@ -115,8 +114,7 @@ def _starts(
     """Yield the choices to start from, as places in the reduced instance."""
     place = {int(server): place for place, server in enumerate(reduced.servers)}
     if warm_start is not None:
-        position = instance.server_position
-        yield [place[position[server]] for server in warm_start.servers]
+        yield [place[server] for server in warm_start.positions(instance)]
     rigid = instance.semantics is Semantics.RIGID
     for rule in (Peeling(), LyraGreedy() if rigid else LyraGreedyElastic(), Marginal()):
         yield [place[server] for server in rule.choose(instance, rng)]
