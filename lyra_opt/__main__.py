@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import experiments.command
 import instances.command
 from lyra_opt import __version__
-from lyra_opt.commands import solve, solvers, verify
+from lyra_opt.commands import counterexample, solve, solvers, verify
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser
 from lyra_opt.errors import UserError, one_line
 
@@ -28,7 +28,7 @@ examples:
   lyra-opt study experiments/studies/reclaim-gap.toml --out results/reclaim-gap
 
 "lyra-opt COMMAND --help" explains a command.
-Exit code: 0; 1 if a check or a solver failed; 2 for bad input or usage.
+Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for bad input or usage.
 """
 
 
@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)
+    counterexample.add_parser(subparsers)
     instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lyra_opt.__main__ import main
 from lyra_opt.loading import load_instance
 
 if TYPE_CHECKING:
@@ -49,3 +50,30 @@ def write_json(tmp_path: Path) -> Callable[[str, Any], Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs the command line: exit code, stdout, stderr."""
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        try:
+            exit_code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:  # argparse
+            exit_code = int(stop.code or 0)
+        output = capfd.readouterr()
+        return exit_code, output.out, output.err
+
+    return run_command
+
+
+def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
+    """Assert exit code 2, nothing on stdout and one line on stderr that holds `parts`."""
+    exit_code, out, err = result
+    assert exit_code == 2, err
+    assert out == ""
+    assert err.startswith("lyra-opt: error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for part in parts:
+        assert part in err

@@ -10,6 +10,7 @@ from lyra_opt.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -24,13 +25,19 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keep the line breaks of descriptions and examples."""
 
 
-def integer_from(minimum: int) -> Callable[[str], int]:
+def integer_from(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     """Return an argument type: an integer of at least `minimum`, in plain digits."""
+    rule = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
 
     def parse(text: str) -> int:
         plain = text.isascii() and text.removeprefix("-").isdigit()
-        if not plain or len(text) > 20 or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"{text!r}: must be an integer of at least {minimum}")
+        if (
+            not plain
+            or len(text) > 20
+            or int(text) < minimum
+            or (maximum is not None and int(text) > maximum)
+        ):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be an integer {rule}")
         return int(text)
 
     return parse
@@ -52,3 +59,16 @@ def plain_text(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
     return text
+
+
+def ratio(text: str) -> Fraction:
+    """Argument type: a finite number of at least 1, kept exactly as written."""
+    from fractions import Fraction
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 1):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of at least 1")
+    return Fraction(text.strip())

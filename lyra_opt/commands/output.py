@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.documents import format_document
-from lyra_opt.errors import one_line
+from lyra_opt.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 WIDTH_WITHOUT_TERMINAL = 200
 LONGEST_LIST = 12
+
+
+def require_file_path(option: str, path: str) -> None:
+    """Raise `UserError` if no file can be written to `path`, which `option` gave."""
+    if not Path(path).absolute().parent.is_dir():
+        raise UserError(f"{option} {path}: the folder does not exist")
+    if Path(path).is_dir():
+        raise UserError(f"{option} {path}: is a folder, not a file")
 
 
 def print_json(value: Any) -> None:

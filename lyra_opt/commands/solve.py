@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text, seconds
@@ -81,7 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.errors import UserError
     from lyra_opt.loading import load_instance, save_solution
     from lyra_opt.result import Limits, Status
@@ -90,10 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         if len(arguments.files) > 1:
             raise UserError("--out takes the solution of one instance file, not of several")
-        if not Path(arguments.out).absolute().parent.is_dir():
-            raise UserError(f"--out {arguments.out}: the folder does not exist")
-        if Path(arguments.out).is_dir():
-            raise UserError(f"--out {arguments.out}: is a folder, not a file")
+        require_file_path("--out", arguments.out)
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
     runs = [(entry, _solvers(entry, arguments.solvers or [])) for entry in loaded]

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt import __version__
-from lyra_opt.__main__ import main
 from lyra_opt.solver import solver_names
 from lyra_opt.solving import COMMON_ANSWER_KEYS
-from tests.conftest import FIGURE_5
+from tests.conftest import FIGURE_5, assert_one_line_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,32 +22,6 @@ if TYPE_CHECKING:
 
 Run = "Callable[..., tuple[int, str, str]]"
 RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs the command line: exit code, stdout, stderr."""
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        try:
-            exit_code = main([str(argument) for argument in arguments])
-        except SystemExit as stop:  # argparse
-            exit_code = int(stop.code or 0)
-        output = capfd.readouterr()
-        return exit_code, output.out, output.err
-
-    return run_command
-
-
-def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
-    exit_code, out, err = result
-    assert exit_code == 2, err
-    assert out == ""
-    assert err.startswith("lyra-opt: error: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    for part in parts:
-        assert part in err
 
 
 class TestSolve:
@@ -377,7 +350,16 @@ class TestWhole:
     def test_version_and_help(self, run: Any) -> None:
         """Every command explains itself, with examples."""
         assert run("--version")[1] == f"lyra-opt {__version__}\n"
-        for command in ("", "solve", "verify", "generate reclaim", "solvers", "study", "report"):
+        for command in (
+            "",
+            "solve",
+            "verify",
+            "counterexample",
+            "generate reclaim",
+            "solvers",
+            "study",
+            "report",
+        ):
             exit_code, out, _ = run(*command.split(), "--help")
             assert exit_code == 0
             assert "\nexample" in out

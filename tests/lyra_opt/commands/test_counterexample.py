@@ -1,0 +1,211 @@
+"""``lyra-opt counterexample``: what it writes stands, and bad input gets one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.loading import load_instance, load_solution
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("--max-servers", 3, "--max-jobs", 2)
+GREEDY = ("counterexample", "--heuristic", "lyra-greedy", "--against", "optimum", *SMALL)
+KEYS = [
+    *("found", "problem", "variant", "heuristic", "against", "min_ratio", "seed"),
+    *("file", "solution_files", "instance", "objective", "against_objective", "optimum"),
+    *("proved_by", "ratio", "size", "no_plain_of_smaller_size", "plain", "tried", "tried_plain"),
+    *("skipped", "skip_reason", "stopped_by", "wall_time_s"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files have default names."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (
+            ["--heuristic", "lyra-greedy", "--against", "optimum", "--out", "worst.json"],
+            ["worst.json", "worst.lyra-greedy.solution.json", "worst.optimum.solution.json"],
+        ),
+        (
+            ["--heuristic", "peeling", "--against", "lyra-greedy", "--out", "w.json.gz"],
+            ["w.json.gz", "w.lyra-greedy.solution.json", "w.peeling.solution.json"],
+        ),
+        (
+            ["--heuristic", "random", "--against", "cpsat", "--seed", 2],
+            [
+                "random-against-cpsat.cpsat.solution.json",
+                "random-against-cpsat.json",
+                "random-against-cpsat.random.solution.json",
+            ],
+        ),
+        (
+            ["--heuristic", "lyra-greedy-elastic", "--against", "optimum", "--out", "e"],
+            ["e", "e.lyra-greedy-elastic.solution.json", "e.optimum.solution.json"],
+        ),
+    ],
+)
+def test_the_files_hold_what_is_claimed(
+    run: Any, tmp_path: Path, arguments: list[object], files: list[str]
+) -> None:
+    """Read back: each solution verifies, and each solver gives its value on the written file."""
+    exit_code, out, err = run("counterexample", *arguments, *SMALL, "--json")
+    record = json.loads(out)
+    assert (exit_code, err) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert sorted([record["file"], *record["solution_files"]]) == files
+
+    loaded = load_instance(record["file"])
+    assert loaded.instance.name == record["instance"]
+    values = record["objective"], record["against_objective"]
+    assert values[0] > values[1] >= record["optimum"]
+    for path, value in zip(record["solution_files"], values, strict=True):
+        _, claims = load_solution(path, loaded.problem)
+        assert claims["objective"] == value
+        assert run("verify", record["file"], path)[0] == 0
+    named = record["heuristic"], record["against"]
+    for name, value in zip(named, values, strict=True):
+        solver = find_solver("reclaim", "brute-force" if name == "optimum" else name)
+        answer = solve_and_check(loaded.problem, loaded.instance, solver, seed=record["seed"])
+        assert answer.objective == value
+
+
+def test_json_has_every_key_found_or_not(run: Any) -> None:
+    """In the documented order; exit code 1 and no file where nothing was found."""
+    exit_code, out, _ = run(*GREEDY, "--json")
+    record = json.loads(out)
+    assert exit_code == 0
+    assert list(record) == KEYS
+    assert record["found"]
+    assert record["ratio"] == record["objective"] / record["against_objective"]
+    assert record["size"]["servers"] == len(load_instance(record["file"]).instance.servers)
+    exit_code, out, _ = run(*GREEDY, "--max-servers", 2, "--json")
+    record = json.loads(out)
+    assert exit_code == 1
+    assert list(record) == KEYS
+    assert not record["found"]
+    assert record["file"] is record["objective"] is record["ratio"] is None
+
+
+def test_an_infinite_ratio_is_null(run: Any) -> None:
+    """JSON has no infinity."""
+    _, out, _ = run(
+        "counterexample", "--heuristic", "random", "--against", "optimum", *SMALL, "--json"
+    )
+    record = json.loads(out)
+    assert (record["against_objective"], record["ratio"]) == (0, None)
+
+
+def test_for_people(run: Any) -> None:
+    """Both values, the proof, what smallest means and the files; the same but for times again."""
+    exit_code, out, _ = run(*GREEDY)
+    assert exit_code == 0
+    lines = out.splitlines()
+    assert lines[0] == "lyra-greedy is worse than optimum: 2 against 1, ratio 2"
+    assert lines[1].startswith("optimum: 1, proved by ")
+    assert lines[2].startswith("smallest found, most important first: servers 3, jobs 2, ")
+    assert lines[3].startswith("proved: no plain instance with fewer servers, ")
+    assert "lyra-greedy-against-optimum.optimum.solution.json" in lines[5]
+    assert run(*GREEDY)[1].splitlines()[:-1] == lines[:-1]
+
+
+def test_none_found(run: Any, tmp_path: Path) -> None:
+    """One line on stdout, exit code 1, nothing written."""
+    exit_code, out, err = run(*GREEDY, "--max-servers", 2, "--min-ratio", 50)
+    assert (exit_code, err) == (1, "")
+    assert out.count("\n") == 1
+    assert out.startswith("none found: no rigid instance of up to 2 servers and 2 jobs ")
+    assert "by a factor of 50" in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_none_found_in_time(run: Any) -> None:
+    """The line says that the limit ended it."""
+    exit_code, out, _ = run(*GREEDY, "--time-limit", 1e-9)
+    assert exit_code == 1
+    assert "ended by the time limit" in out
+
+
+def test_a_failing_solver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One line on stderr, exit code 1, nothing written."""
+    monkeypatch.setattr(
+        "lyra_opt.reclaim.peeling.Peeling.choose",
+        lambda *_: (_ for _ in ()).throw(RuntimeError("broken\nbadly")),
+    )
+    exit_code, out, err = run(
+        "counterexample", "--heuristic", "peeling", "--against", "optimum", *SMALL
+    )
+    assert (exit_code, out) == (1, "")
+    assert err == ("lyra-opt: error: peeling failed in the search: RuntimeError: broken\\nbadly\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_semantics(run: Any) -> None:
+    """Rigid by default, the one that both take otherwise, or the one asked for."""
+
+    def variant(*arguments: object) -> str:
+        _, out, _ = run("counterexample", *arguments, *SMALL, "--json")
+        return json.loads(out)["variant"]
+
+    assert variant("--heuristic", "random", "--against", "peeling") == "rigid"
+    assert variant("--heuristic", "random", "--against", "lyra-greedy-elastic") == "interchangeable"
+    asked = ("--semantics", "interchangeable")
+    assert variant("--heuristic", "random", "--against", "optimum", *asked) == "interchangeable"
+
+
+@pytest.mark.parametrize(
+    ("changed", "parts"),
+    [
+        ({"--heuristic": "gurobi"}, ["solver 'gurobi': no such solver", "lyra-greedy"]),
+        ({"--heuristic": "cpsat"}, ['"cpsat"', "proves optimality"]),
+        ({"--heuristic": "optimum"}, ["solver 'optimum': no such solver"]),
+        ({"--heuristic": ""}, ["--heuristic", "must not be empty"]),
+        ({"--heuristic": None}, ["--heuristic"]),
+        ({"--against": "optimal"}, ["--against 'optimal'", '"optimum"', "lyra-greedy"]),
+        ({"--against": "peeling"}, ['against is "peeling"', "another solver"]),
+        ({"--against": None}, ["--against"]),
+        ({"--min-ratio": "0.99"}, ["--min-ratio", "'0.99'", "at least 1"]),
+        ({"--min-ratio": "inf"}, ["--min-ratio", "'inf'", "finite"]),
+        ({"--min-ratio": "nan"}, ["--min-ratio", "'nan'"]),
+        ({"--min-ratio": "two"}, ["--min-ratio", "'two'"]),
+        ({"--min-ratio": "1e999999999"}, ["--min-ratio", "finite"]),
+        ({"--max-servers": "0"}, ["--max-servers", "'0'", "from 1 to 16"]),
+        ({"--max-servers": "17"}, ["--max-servers", "'17'", "from 1 to 16"]),
+        ({"--max-servers": "3.5"}, ["--max-servers", "'3.5'"]),
+        ({"--max-jobs": "-1"}, ["--max-jobs", "'-1'"]),
+        ({"--max-weight": "0"}, ["--max-weight", "'0'"]),
+        ({"--seed": "-1"}, ["--seed", "'-1'", "at least 0"]),
+        ({"--time-limit": "0"}, ["--time-limit", "above 0"]),
+        ({"--semantics": "soft"}, ["--semantics", "soft", "rigid"]),
+        (
+            {"--semantics": "rigid", "--against": "lyra-greedy-elastic"},
+            ['against is "lyra-greedy-elastic"', "not rigid"],
+        ),
+        ({"--out": "no-such-folder/x.json"}, ["no-such-folder", "does not exist"]),
+        ({"--out": "."}, ["--out .", "is a folder"]),
+        ({"--out": os.devnull}, ["--out", "no regular file"]),
+        ({"--out": ""}, ["--out", "must not be empty"]),
+    ],
+)
+def test_bad_usage(
+    run: Any, tmp_path: Path, changed: dict[str, str | None], parts: list[str]
+) -> None:
+    """One line, exit code 2, nothing on stdout, nothing written, and at once."""
+    options = {"--heuristic": "peeling", "--against": "optimum"} | changed
+    words = [
+        word for option, value in options.items() if value is not None for word in (option, value)
+    ]
+    assert_one_line_error(run("counterexample", *words), *parts)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,131 @@
+"""The search says what is wrong with a solver, and believes none unchecked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.counterexamples import SolverFailedError, find_counterexample
+from lyra_opt.errors import FieldError
+from lyra_opt.reclaim.counterexamples import ReclaimSpace
+from lyra_opt.reclaim.heuristic import ReclaimHeuristic
+from lyra_opt.result import StoppedBy
+from lyra_opt.solver import Unsupported, find_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.solver import Solver
+
+SPACE = ReclaimSpace(max_servers=2, max_jobs=1)
+
+
+class Own(ReclaimHeuristic):
+    """A solver that nobody registered and that chooses as the test says."""
+
+    name = "own"
+
+    def __init__(self, choose: Callable[[ReclaimInstance], list[int]]) -> None:
+        self._choose = choose
+
+    def choose(self, instance: ReclaimInstance, rng: Any) -> list[int]:
+        return self._choose(instance)
+
+
+class Picky(Own):
+    """Takes no instance whose last server is empty."""
+
+    def supports(self, instance: ReclaimInstance) -> Unsupported | None:
+        hosts = {group.server for job in instance.jobs for group in job.workers}
+        return None if instance.servers[-1].id in hosts else Unsupported("an empty server")
+
+
+def first(instance: ReclaimInstance) -> list[int]:
+    return list(range(instance.reclaim_servers))
+
+
+def test_a_solver_of_ones_own() -> None:
+    """It need not be registered; the first of two servers is the wrong one if it is not empty."""
+    counterexample = find_counterexample(SPACE, Own(first)).counterexample
+    assert counterexample is not None
+    assert (counterexample.heuristic.objective, counterexample.optimum.objective) == (1, 0)
+    assert counterexample.ratio == float("inf")
+
+
+def test_a_solver_that_fails_ends_the_search() -> None:
+    """With its message: a crash is no counterexample."""
+    with pytest.raises(SolverFailedError, match=r"own failed in the search: ZeroDivisionError"):
+        find_counterexample(SPACE, Own(lambda _: [1 // 0]))
+
+
+def test_an_invalid_choice_ends_the_search() -> None:
+    """The checker refuses it, and nothing is claimed."""
+    with pytest.raises(SolverFailedError, match="the solution is not valid"):
+        find_counterexample(SPACE, Own(lambda _: []))
+
+
+def test_an_answer_that_does_not_come_again() -> None:
+    """A solver that keeps state is found out when it is run again at the end."""
+    choices = iter([[1], [1], [0], [0]])  # the second instance has its job on the second server
+    with pytest.raises(SolverFailedError, match="answers differently"):
+        find_counterexample(SPACE, Own(lambda _: next(choices)))
+
+
+def test_what_a_solver_does_not_take_is_counted() -> None:
+    """And then nothing is claimed of all plain instances."""
+    search = find_counterexample(SPACE, Picky(lambda instance: [0]))
+    assert search.skipped > 0
+    assert search.skip_reason == "own: an empty server"
+    assert not search.no_plain_of_smaller_size
+
+
+def test_the_time_limit_ends_the_search() -> None:
+    """Nothing is claimed of what was not tried."""
+    search = find_counterexample(
+        ReclaimSpace(), find_solver("reclaim", "peeling"), time_limit_s=1e-9
+    )
+    assert search.counterexample is None
+    assert search.stopped_by is StoppedBy.TIME
+    assert not search.no_plain_of_smaller_size
+
+
+def test_progress_names_every_size() -> None:
+    """In ascending order, before it is searched."""
+    sizes: list[tuple[int, ...]] = []
+    find_counterexample(
+        ReclaimSpace(max_servers=3, max_jobs=2),
+        find_solver("reclaim", "lyra-greedy"),
+        progress=sizes.append,
+    )
+    assert sizes == [(2, 1), (2, 2), (3, 1), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("heuristic", "against", "ratio", "part"),
+    [
+        ("cpsat", None, 1, 'heuristic is "cpsat": proves optimality'),
+        ("peeling", "peeling", 1, 'against is "peeling": must be another solver'),
+        ("lyra-greedy-elastic", None, 1, "takes interchangeable instances, not rigid ones"),
+        ("peeling", None, 0.5, "min_ratio is 0.5"),
+        ("peeling", None, float("inf"), "min_ratio is Infinity"),
+        ("peeling", None, float("nan"), "min_ratio is NaN"),
+        ("peeling", None, True, "min_ratio is true"),
+        ("peeling", None, "2", 'min_ratio is "2"'),
+    ],
+)
+def test_bad_arguments(heuristic: str, against: str | None, ratio: Any, part: str) -> None:
+    """Named with value and rule."""
+
+    def solver(name: str) -> Solver:
+        return find_solver("reclaim", name)
+
+    with pytest.raises(FieldError) as raised:
+        find_counterexample(
+            ReclaimSpace(),
+            solver(heuristic),
+            None if against is None else solver(against),
+            min_ratio=ratio,
+        )
+    assert part in str(raised.value)
