@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     Limb = list[int] | IntArray
 
 LIMB_BITS = 61  # two limbs can be added in 64 bits before the carry is taken
+
+
+def exact_sum(values: NDArray[Any]) -> int:
+    """Return the sum of integers of at least 0, 64-bit or Python's, however large it is."""
+    if values.dtype == object or int(values.max(initial=0)) * len(values) >= 2**63:
+        return sum(values.tolist())
+    return int(values.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +56,10 @@ class FractionTerms:
 
         A denominator of 0 marks a term that is left out, and gives 0. Time O(terms log terms).
         """
-        distinct_weights, weight_rank = np.unique(weights, return_inverse=True)
+        distinct_weights, weight_rank, _ = _distinct(weights)
         base = int(denominators.max(initial=0)) + 1
         # One integer for each pair: ranks, unlike weights, are small enough to be multiplied.
-        pairs, position, counts = np.unique(
-            weight_rank * base + denominators, return_inverse=True, return_counts=True
-        )
+        pairs, position, counts = _distinct(weight_rank * base + denominators)
         denominator_of = (pairs % base).tolist()
         weight_of = distinct_weights[pairs // base].tolist()
         common = math.lcm(*(denominator for denominator in denominator_of if denominator))
@@ -78,3 +83,14 @@ class FractionTerms:
         high_of_distinct = np.array([term >> LIMB_BITS for term in self.distinct], dtype=np.int64)
         low_of_distinct = np.array([term & mask for term in self.distinct], dtype=np.int64)
         return high_of_distinct[self.position], low_of_distinct[self.position], 2**LIMB_BITS
+
+
+def _distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the different values, which of them each value is, and how often each occurs."""
+    if int(values.max(initial=0)) <= len(values):  # then counting is faster than sorting
+        counts = np.bincount(values)
+        distinct = np.flatnonzero(counts)
+        rank = np.zeros(len(counts), dtype=np.int64)
+        rank[distinct] = np.arange(len(distinct))
+        return distinct, rank[values], counts[distinct]
+    return np.unique(values, return_inverse=True, return_counts=True)

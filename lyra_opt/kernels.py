@@ -19,6 +19,8 @@ from lyra_opt.stopwatch import loading
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
 COMPILE_FROM_WORK = 1_000
 """Elementary steps from which a kernel runs compiled.
 
@@ -128,3 +130,14 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Turn an inner loop into a `Kernel`."""
     return Kernel(function)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to.
+
+    To numba that is another type of array: a kernel is compiled once only if an argument is
+    always of the same.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.exact_sums import exact_sum
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.result import SolveResult, Status
 from lyra_opt.solver import Unsupported
@@ -78,4 +79,4 @@ def preempted_weight(index: ReclaimIndex, positions: Sequence[int]) -> int:
     """
     is_chosen = np.zeros(index.losses.servers, dtype=np.int64)
     is_chosen[list(positions)] = 1
-    return sum(index.weight[index.losses.row_sums(is_chosen) > index.slack].tolist())
+    return exact_sum(index.weight[index.losses.row_sums(is_chosen) > index.slack])

@@ -116,35 +116,54 @@ def take_servers_by_share(
         The positions of all N_R servers, those taken before first, the others as they were
         taken.
     """
-    index = instance.index
-    base, gpus = index.base, index.gpus
-    work = base.entries + base.servers
-    terms = FractionTerms.of(index.weight, denominators)
-    high, low, radix = terms.limbs(take_by_share, work)
-    is_taken = np.zeros(base.servers, dtype=np.int64)
-    is_taken[list(taken_before)] = 1
-    picks = instance.reclaim_servers - len(taken_before)
-    chosen = take_by_share.run(
-        picks,
-        radix,
-        _TIE_SIGN[tie_rule],
-        high,
-        low,
-        index.is_on_loan - is_taken,
-        base.job_start,
-        base.job_servers,
-        base.job_counts,
-        base.server_start,
-        base.server_jobs,
-        gpus.server_start,
-        gpus.server_jobs,
-        gpus.server_counts,
-        gpus.row_sums(1 - is_taken),
-        (base.row_sums(is_taken) > 0).astype(np.int64),
-        *(np.zeros(base.servers, dtype=np.int64) for _ in range(5)),  # scratch, by server
-        np.zeros(base.jobs, dtype=np.int64),
-        np.zeros(picks, dtype=np.int64),
-        work=work,
-        largest=terms.total // radix,
-    )
-    return [*taken_before, *(int(position) for position in chosen)]
+    return ShareRule(instance, denominators, tie_rule).take(taken_before)
+
+
+class ShareRule:
+    """Take servers by the least sum of w_j / denominator_j, from several starts.
+
+    The exact terms are the same for all starts: they are computed once. Parameters as for
+    `take_servers_by_share`.
+    """
+
+    def __init__(
+        self, instance: ReclaimInstance, denominators: IntArray, tie_rule: TieRule
+    ) -> None:
+        base = instance.index.base
+        self._instance = instance
+        self._tie_sign = _TIE_SIGN[tie_rule]
+        self._work = base.entries + base.servers
+        terms = FractionTerms.of(instance.index.weight, denominators)
+        self._high, self._low, self._radix = terms.limbs(take_by_share, self._work)
+        self._largest = terms.total // self._radix
+
+    def take(self, taken_before: Sequence[int] = ()) -> list[int]:
+        """Return the positions of all N_R servers, those taken before first."""
+        index = self._instance.index
+        base, gpus = index.base, index.gpus
+        is_taken = np.zeros(base.servers, dtype=np.int64)
+        is_taken[list(taken_before)] = 1
+        picks = self._instance.reclaim_servers - len(taken_before)
+        chosen = take_by_share.run(
+            picks,
+            self._radix,
+            self._tie_sign,
+            self._high,
+            self._low,
+            index.is_on_loan - is_taken,
+            base.job_start,
+            base.job_servers,
+            base.job_counts,
+            base.server_start,
+            base.server_jobs,
+            gpus.server_start,
+            gpus.server_jobs,
+            gpus.server_counts,
+            gpus.row_sums(1 - is_taken),
+            (base.row_sums(is_taken) > 0).astype(np.int64),
+            *(np.zeros(base.servers, dtype=np.int64) for _ in range(6)),  # scratch, by server
+            *(np.zeros(size, dtype=np.int64) for size in (2 * base.servers, base.jobs, picks)),
+            work=self._work,
+            largest=self._largest,
+        )
+        return [*taken_before, *np.asarray(chosen, dtype=np.int64).tolist()]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.exact_sums import exact_sum
+from lyra_opt.kernels import LARGEST_COMPILED_INTEGER, read_only
+from lyra_opt.reclaim.bounds import PASSES as BOUND_PASSES
 from lyra_opt.reclaim.greedy_kernels import SHARE_UNIT, peel
 from lyra_opt.reclaim.heuristic import ReclaimHeuristic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.reclaim.incidence import Incidence, IntArray
     from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
 class Peeling(ReclaimHeuristic):
@@ -43,7 +48,7 @@ class Peeling(ReclaimHeuristic):
 
 
 def peel_servers(
-    instance: ReclaimInstance, is_chosen: np.ndarray, *, by_share: bool = False
+    instance: ReclaimInstance, is_chosen: IntArray, *, by_share: bool = False
 ) -> list[int]:
     """Return servers from the chosen ones until N_R are left; give their positions.
 
@@ -55,21 +60,69 @@ def peel_servers(
         Whether the largest share decides alone, instead of the most weight rescued.
     """
     index = instance.index
-    losses = index.losses
+    no_cost = np.zeros(index.losses.servers, dtype=np.int64)
+    returns = int(is_chosen.sum()) - instance.reclaim_servers
+    work = index.losses.entries + index.losses.servers
+    return _peel(
+        returns, is_chosen, index.losses, index.slack, index.weight, no_cost, by_share, work
+    )
+
+
+def peel_places(
+    reduced: ReducedReclaim, is_chosen: IntArray, *, by_share: bool = False
+) -> list[int]:
+    """Do as `peel_servers` in a reduced instance, with places instead of positions.
+
+    In a rigid instance only shares can differ, and only by rounding: merged jobs have one. (The
+    capped counts of an interchangeable one are other shares.) It is peeled compiled wherever the
+    bound, which comes first, is: machine code is loaded then.
+    """
+    losses = reduced.losses
+    returns = int(is_chosen.sum()) - reduced.reclaim_servers
+    return _peel(
+        returns,
+        is_chosen,
+        losses,
+        reduced.slack,
+        reduced.weight,
+        reduced.server_cost,
+        by_share,
+        BOUND_PASSES * (losses.entries + losses.servers),
+    )
+
+
+def _peel(
+    returns: int,
+    is_chosen: IntArray,
+    losses: Incidence,
+    slack: IntArray,
+    weight: IntArray,
+    server_cost: IntArray,
+    by_share: bool,
+    work: int,
+) -> list[int]:
+    """Run the kernel; `server_cost` is what each server rescues beside the jobs."""
+    total = exact_sum(weight) + exact_sum(server_cost)
+    largest = total * SHARE_UNIT * int(losses.job_counts.max(initial=1))
+    integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object
+    minus_saving = -server_cost.astype(integers)
     left = peel.run(
-        int(is_chosen.sum()) - instance.reclaim_servers,
+        returns,
         int(by_share),
-        index.weight,
-        losses.row_sums(is_chosen) - index.slack,
+        read_only(weight),
+        losses.row_sums(is_chosen) - slack,
         is_chosen.copy(),
+        minus_saving,
+        minus_saving * SHARE_UNIT,
         losses.job_start,
         losses.job_servers,
         losses.job_counts,
         losses.server_start,
         losses.server_jobs,
         losses.server_counts,
-        *(np.zeros(losses.servers, dtype=np.int64) for _ in range(4)),  # scratch
-        work=losses.entries + losses.servers,
-        largest=instance.total_weight * SHARE_UNIT * int(losses.job_counts.max(initial=1)),
+        np.zeros(2 * losses.servers, dtype=np.int64),
+        work=work,
+        largest=largest,
     )
-    return [int(position) for position in np.flatnonzero(left)]
+    positions: list[int] = np.flatnonzero(left).tolist()
+    return positions

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.reclaim.incidence import Incidence
+from lyra_opt.exact_sums import exact_sum
+from lyra_opt.reclaim.incidence import Incidence, partial_sums, sums_of_runs
 from lyra_opt.reclaim.instance import ReclaimSolution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import ReclaimInstance
@@ -95,64 +98,97 @@ def reduce_instance(instance: ReclaimInstance) -> ReducedReclaim:
         the same choices: one stands for all, with the sum of their weights. (Equal spans are
         enough in the rigid case only.)
 
-    Time O(entries log entries).
+    Time O(entries + jobs log jobs).
+    """
+    return reduce_with_rows(instance)[0]
+
+
+def reduce_with_rows(instance: ReclaimInstance) -> tuple[ReducedReclaim, IntArray]:
+    """Return the reduced instance, and which of its jobs stands for each job of `instance`.
+
+    The latter has shape (jobs,), and -1 for a job that was folded or dropped.
     """
     index = instance.index
-    losses, slack = index.losses, index.slack
+    losses, slack, weight = index.losses, index.slack, index.weight
+    servers = len(index.on_loan)
     span = losses.span()
-    place = np.searchsorted(index.on_loan, losses.job_servers)
+    place = (np.cumsum(index.is_on_loan) - 1)[losses.job_servers]
     capped = np.minimum(losses.job_counts, np.repeat(slack, span) + 1)
-    all_losses = np.diff(np.concatenate(([0], np.cumsum(capped)))[losses.job_start])
-    endangered = (index.weight > 0) & (all_losses > slack)
+    all_losses = sums_of_runs(capped, losses.job_start)
+    endangered = (weight > 0) & (all_losses > slack)
+    dtype = np.int64 if exact_sum(weight) < LARGEST_INT64_WEIGHT else object
 
-    dtype = np.int64 if instance.total_weight < LARGEST_INT64_WEIGHT else object
-    server_cost = np.zeros(len(index.on_loan), dtype=dtype)
+    server_cost = np.zeros(servers, dtype=dtype)
     folded = np.flatnonzero(endangered & (span == 1))
-    np.add.at(server_cost, place[losses.job_start[folded]], index.weight[folded].astype(dtype))
+    np.add.at(server_cost, place[losses.job_start[folded]], weight[folded].astype(dtype))
 
     shared = np.flatnonzero(endangered & (span > 1))
-    kept, weight = _merge_equal_jobs(instance, shared, np.column_stack((place, capped)))
-    in_kept = np.repeat(np.isin(np.arange(losses.jobs), kept), span)
-    rows = np.repeat(np.arange(len(kept)), span[kept])
-    return ReducedReclaim(
+    first = _first_equal_job(shared, slack, losses.job_start, place, capped, servers)
+    is_kept = np.zeros(losses.jobs, dtype=np.bool_)
+    is_kept[first] = True
+    kept = np.flatnonzero(is_kept)
+    row = np.full(losses.jobs, -1)
+    row[shared] = (np.cumsum(is_kept) - 1)[first]
+    merged_weight = np.zeros(len(kept), dtype=dtype)
+    np.add.at(merged_weight, row[shared], weight[shared].astype(dtype))
+
+    in_kept = np.repeat(is_kept, span)
+    reduced = ReducedReclaim(
         servers=index.on_loan,
         reclaim_servers=instance.reclaim_servers,
         server_cost=server_cost,
-        losses=Incidence.of_entries(
-            len(kept),
-            len(index.on_loan),
-            zip(rows.tolist(), place[in_kept].tolist(), capped[in_kept].tolist(), strict=True),
+        losses=Incidence.of_rows(
+            partial_sums(span[kept]), place[in_kept], capped[in_kept], servers
         ),
         slack=slack[kept],
-        weight=np.array(weight, dtype=dtype),
+        weight=merged_weight,
     )
+    return reduced, row
 
 
-def _merge_equal_jobs(
-    instance: ReclaimInstance, jobs: IntArray, entries: IntArray
-) -> tuple[IntArray, list[int]]:
-    """Return the first job of each class of equal ones, in file order, and the class's weight.
+def _first_equal_job(
+    jobs: IntArray,
+    slack: IntArray,
+    job_start: IntArray,
+    place: IntArray,
+    capped: IntArray,
+    servers: int,
+) -> IntArray:
+    """Return for each of `jobs` the first of them that is equal to it, often itself.
 
     Parameters
     ----------
-    entries
-        Shape (entries of the instance, 2): place of the server and capped count, by job.
+    place, capped
+        Shape (entries of the instance,): place of the server and capped count, by job.
     """
-    index = instance.index
-    entry_bytes = entries.tobytes()
-    starts = (index.losses.job_start * (entries.itemsize * 2)).tolist()
-    slack, weight = index.slack.tolist(), index.weight.tolist()
-    class_of: dict[tuple[int, bytes], int] = {}
-    first: list[int] = []
-    class_weight: list[int] = []
-    for job in jobs.tolist():
-        key = slack[job], entry_bytes[starts[job] : starts[job + 1]]
-        known = class_of.setdefault(key, len(first))
-        if known == len(first):
-            first.append(job)
-            class_weight.append(0)
-        class_weight[known] += weight[job]
-    return np.array(first, dtype=np.int64), class_weight
+    sums = partial_sums(_mix(np.arange(servers))[place] * capped.view(np.uint64))
+    fingerprint = sums[job_start[jobs + 1]] - sums[job_start[jobs]]
+    first = jobs.copy()
+    order = np.argsort(fingerprint)
+    ordered = fingerprint[order]
+    is_as_before = ordered[1:] == ordered[:-1]
+    if not is_as_before.any():
+        return first
+    is_repeated = np.zeros(len(jobs), dtype=np.bool_)
+    is_repeated[order[1:][is_as_before]] = True
+    is_repeated[order[:-1][is_as_before]] = True
+    # Equal jobs have equal fingerprints. The reverse is likely, but not sure: compare in full.
+    entries = np.column_stack((place, capped)).tobytes()
+    entry_bytes = place.itemsize + capped.itemsize
+    known: dict[tuple[int, bytes], int] = {}
+    for position in np.flatnonzero(is_repeated).tolist():
+        job = int(jobs[position])
+        row = entries[job_start[job] * entry_bytes : job_start[job + 1] * entry_bytes]
+        first[position] = known.setdefault((int(slack[job]), row), job)
+    return first
+
+
+def _mix(values: IntArray) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each value (the finalizer of SplitMix64, Steele et al. 2014)."""
+    mixed = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:

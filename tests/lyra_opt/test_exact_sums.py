@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt import kernels
-from lyra_opt.exact_sums import FractionTerms
+from lyra_opt.exact_sums import FractionTerms, exact_sum
 from lyra_opt.kernels import kernel
 
 
@@ -24,7 +24,9 @@ def test_limbs_are_the_fractions(compiled: bool, monkeypatch: pytest.MonkeyPatch
     """High * radix + low over the common denominator, in both forms."""
     monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
-    @given(st.lists(st.tuples(st.integers(0, 2**53 - 1), st.integers(0, 90)), max_size=8))
+    weights = st.integers(0, 5) | st.integers(0, 2**53 - 1)  # few different ones, and many
+
+    @given(st.lists(st.tuples(weights, st.integers(0, 90)), max_size=8))
     def equal(pairs: list[tuple[int, int]]) -> None:
         weights = np.array([weight for weight, _ in pairs], dtype=np.int64)
         denominators = np.array([denominator for _, denominator in pairs], dtype=np.int64)
@@ -43,6 +45,13 @@ def test_limbs_are_the_fractions(compiled: bool, monkeypatch: pytest.MonkeyPatch
         assert [value == 0 for value in values] == [fraction == 0 for fraction in exact]
 
     equal()
+
+
+@given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 9), max_size=6))
+def test_sum_beyond_64_bits(values: list[int]) -> None:
+    """As Python adds them up, in both forms of array."""
+    for dtype in (np.int64, object):
+        assert exact_sum(np.array(values, dtype=dtype)) == sum(values)
 
 
 def test_kernels_run_interpreted_where_integers_could_overflow() -> None:

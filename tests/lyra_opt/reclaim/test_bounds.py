@@ -13,9 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from instances.family import generate
 from lyra_opt import kernels
 from lyra_opt.problem import find_problem
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup, bounds
 from lyra_opt.reclaim.bounds import (
     PriceCertificate,
     interchangeable_bound,
@@ -89,6 +90,65 @@ def test_rigid_bound_equals_the_linear_relaxation(
         assert abs(float(on_segment) - value) <= TOLERANCE * max(1, value)
 
     agree()
+
+
+@pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])
+@pytest.mark.parametrize("reclaim_servers", [2, 6, 18, 30])
+def test_rigid_bound_equals_the_linear_relaxation_on_fleets(
+    family: str, reclaim_servers: int
+) -> None:
+    """Where it takes several cuts, each of which goes on from the flow of the one before."""
+    instance = generate(
+        "reclaim", family, servers=60, reclaim=reclaim_servers, seed=3, off_loan_percent=10
+    )
+    value = relaxation_value(instance)
+    assert math.ceil(value - 1e-4) <= rigid_bound(instance).bound <= math.ceil(value + 1e-4)
+
+
+@given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))
+def test_the_segment_does_not_rest_on_the_guess(instance: ReclaimInstance) -> None:
+    """Without a pass that brings prices closer, and with many, the cuts end at the same value."""
+    found = []
+    for passes in (0, 1, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bounds, "BALANCING_PASSES", passes)
+            bound = rigid_bound(instance)
+        run = len(bound.upper_servers) - len(bound.lower_servers)
+        rise = bound.upper_weight - bound.lower_weight
+        past = instance.reclaim_servers - len(bound.lower_servers)
+        found.append((bound.bound, bound.lower_weight + (Fraction(rise * past, run) if run else 0)))
+    assert found[0] == found[1] == found[2]
+
+
+@given(
+    reclaim_instances(semantics="rigid", min_servers=1, max_servers=7, max_jobs=6),
+    st.lists(st.integers(1, 3), min_size=6, max_size=6),
+)
+def test_merged_jobs_charge_their_own_weight_each(
+    instance: ReclaimInstance, copies: list[int]
+) -> None:
+    """The flow of a row is split: no job of it charges more than it weighs, together all."""
+    jobs = [
+        replace(job, id=f"{job.id}-{number}", weight=job.weight * number)
+        for job, several in zip(instance.jobs, copies, strict=False)
+        for number in range(1, several + 1)
+    ]
+    servers = tuple(replace(server, gpus=1000) for server in instance.servers)
+    # Every other one of the copies comes last, so that equal jobs are not next to one another.
+    instance = replace(instance, servers=servers, jobs=(*jobs[::2], *jobs[1::2]))
+    segment = rigid_bound(instance)
+    index, certificate = instance.index, segment.certificate
+    charged = [0] * len(instance.jobs)
+    for job, price in zip(
+        index.losses.server_jobs.tolist(), certificate.entry_multipliers.tolist(), strict=True
+    ):
+        assert price >= 0
+        charged[job] += price
+    for job, paid in zip(instance.jobs, charged, strict=True):
+        assert paid <= job.weight * certificate.denominator
+    assert segment.bound <= reference.optimum(instance)
+    value = relaxation_value(instance)
+    assert math.ceil(value - TOLERANCE) <= segment.bound <= math.ceil(value + TOLERANCE)
 
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))

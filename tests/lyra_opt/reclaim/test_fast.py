@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from instances.family import generate
@@ -15,7 +15,9 @@ from lyra_opt import kernels
 from lyra_opt.problem import find_problem
 from lyra_opt.reclaim.bounds import rigid_bound
 from lyra_opt.reclaim.heuristic import preempted_weight
-from lyra_opt.reclaim.lyra_greedy import LyraGreedy, TieRule, take_servers_by_share
+from lyra_opt.reclaim.lyra_greedy import LyraGreedy, ShareRule, TieRule
+from lyra_opt.reclaim.peeling import peel_places, peel_servers
+from lyra_opt.reclaim.reduction import reduce_with_rows
 from lyra_opt.result import Limits
 from lyra_opt.seeding import generator
 from lyra_opt.solver import find_solver
@@ -67,7 +69,25 @@ def test_completion_is_the_rule_from_where_it_stands(
         whole = LyraGreedy().choose(instance, np.random.default_rng(0))
         first = whole[: data.draw(st.integers(0, len(whole)))]
         span = instance.index.base.span()
-        assert take_servers_by_share(instance, span, TieRule.MOST_VACATED, first) == list(whole)
+        rule = ShareRule(instance, span, TieRule.MOST_VACATED)
+        assert rule.take(first) == list(whole)
+        assert rule.take() == list(whole)  # what it computed once is left as it was
+
+    same()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_peeling_the_reduced_instance(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folded jobs count as their server's cost: the servers left are those of the instance."""
+    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
+
+    @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
+    def same(instance: ReclaimInstance, by_share: bool) -> None:
+        reduced, row = reduce_with_rows(instance)
+        assume(len(reduced.weight) == np.count_nonzero(row >= 0))  # merged ones round otherwise
+        left = peel_places(reduced, np.ones_like(reduced.servers), by_share=by_share)
+        expected = peel_servers(instance, instance.index.is_on_loan, by_share=by_share)
+        assert reduced.servers[left].tolist() == expected
 
     same()
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup, reduction
 from lyra_opt.reclaim.reduction import (
     ReducedReclaim,
     dominance_pairs,
     reduce_instance,
+    reduce_with_rows,
     respect_dominance,
 )
 from lyra_opt.testing import reclaim_instances
@@ -340,3 +341,32 @@ def test_choice_moved_to_respect_dominance_costs_no_more(instance, data):
     assert all(t not in moved or s in moved for s, t in pairs)
     assert cost(reduced, moved) <= cost(reduced, chosen)
     assert respect_dominance(pairs, moved) == moved
+
+
+# Merging
+
+
+@given(reclaim_instances())
+def test_row_that_stands_for_a_job(instance: ReclaimInstance) -> None:
+    """Each row weighs what its jobs do together, and every other job is folded or costs nothing."""
+    reduced, row = reduce_with_rows(instance)
+    weight = [0] * len(reduced.weight)
+    folded = 0
+    for job, number in zip(instance.jobs, row.tolist(), strict=True):
+        if number >= 0:
+            weight[number] += job.weight
+        else:
+            folded += job.weight
+    assert weight == reduced.weight.tolist()
+    assert sum(reduced.server_cost.tolist()) <= folded
+
+
+@given(reclaim_instances())
+def test_merging_does_not_rest_on_the_hash(instance: ReclaimInstance) -> None:
+    """Jobs with equal fingerprints are compared in full: here all have the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reduction, "_mix", lambda values: np.zeros(len(values), dtype=np.uint64))
+        reduced, row = reduce_with_rows(instance)
+    expected, expected_row = reduce_with_rows(instance)
+    assert rows_of(reduced) == rows_of(expected)
+    assert row.tolist() == expected_row.tolist()
