@@ -5,14 +5,15 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 RESULTS ?= results
 
-.PHONY: help study test lint bench figures clean
+.PHONY: help study test test-slow lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make study    solve the reclaim gap study and draw its report into $(RESULTS)/reclaim-gap"
 	@echo "make test     run the tests (under eight minutes on two cores)"
+	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
-	@echo "make bench    measure the figures of speed and write them into $(RESULTS)/bench"
+	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about 15 minutes, on a quiet machine)"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 
@@ -27,7 +28,10 @@ study: $(READY)
 	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/reclaim-gap && exit $$status
 
 test: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto
+	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
+
+test-slow: $(READY)
+	$(RUN)/python -m pytest --numprocesses=auto -m slow
 
 lint: $(READY)
 	$(RUN)/ruff check .

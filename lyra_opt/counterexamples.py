@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lyra_opt.result import Number
     from lyra_opt.solver import Solver
 
-PROVER = "brute-force"
+PROVER = "exact"
 """The solver whose proof is believed; each problem that is searched has one of this name."""
 
 OPTIMUM = "optimum"

@@ -9,6 +9,7 @@ never pays for compiling, nor even for importing the compiler.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +108,7 @@ class Kernel:
         import numba
 
         function = self._function
-        called = {
-            name: value._dispatcher()  # noqa: SLF001  (the same class)
-            for name in function.__code__.co_names
-            if isinstance(value := function.__globals__.get(name), Kernel)
-        }
+        called = {name: value._dispatcher() for name, value in self._called().items()}  # noqa: SLF001
         # numba resolves globals when it compiles: give it the compiled callees.
         linked = FunctionType(
             function.__code__,
@@ -119,12 +116,28 @@ class Kernel:
             function.__name__,
             function.__defaults__,
         )
-        linked.__qualname__ = function.__qualname__
+        # The cache compares the age of this function's file alone: name all that is compiled.
+        linked.__qualname__ = f"{function.__qualname__}_{self._digest()}"
         linked.__module__ = function.__module__
         try:
             return numba.njit(cache=True)(linked)
         except RuntimeError:  # no folder to keep the cache in: compile anew in each process
             return numba.njit(linked)
+
+    def _called(self) -> dict[str, Kernel]:
+        """Return the kernels that the function calls, by the name that it knows them by."""
+        names = self._function.__code__.co_names
+        values = {name: self._function.__globals__.get(name) for name in names}
+        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+
+    def _digest(self) -> str:
+        """Return a name for the code of the function and of all kernels that it calls."""
+        code = self._function.__code__
+        values = {name: self._function.__globals__.get(name) for name in code.co_names}
+        numbers = {name: value for name, value in values.items() if type(value) is int}
+        parts = [code.co_code, code.co_consts, numbers]
+        parts += [value._digest() for value in self._called().values()]  # noqa: SLF001
+        return sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -70,6 +70,13 @@ class ReducedReclaim:
     slack: IntArray
     weight: IntArray
 
+    def objective(self, places: Iterable[int]) -> int:
+        """Return the weight of the jobs preempted when the servers at `places` are chosen."""
+        is_chosen = np.zeros(len(self.servers), dtype=np.int64)
+        is_chosen[list(places)] = 1
+        is_preempted = self.losses.row_sums(is_chosen) > self.slack
+        return exact_sum(self.server_cost[is_chosen == 1]) + exact_sum(self.weight[is_preempted])
+
     def solution(self, instance: ReclaimInstance, chosen: Iterable[int]) -> ReclaimSolution:
         """Return the solution of `instance` that chooses the servers at the places `chosen`."""
         return ReclaimSolution.of_positions(
