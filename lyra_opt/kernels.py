@@ -10,7 +10,7 @@ never pays for compiling, nor even for importing the compiler.
 from __future__ import annotations
 
 from hashlib import sha256
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,9 +135,17 @@ class Kernel:
         code = self._function.__code__
         values = {name: self._function.__globals__.get(name) for name in code.co_names}
         numbers = {name: value for name, value in values.items() if type(value) is int}
-        parts = [code.co_code, code.co_consts, numbers]
+        parts = [_code_parts(code), numbers]
         parts += [value._digest() for value in self._called().values()]  # noqa: SLF001
         return sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _code_parts(code: CodeType) -> list[Any]:
+    """Return what a function does, without the addresses and line numbers of its code."""
+    constants = [
+        _code_parts(value) if isinstance(value, CodeType) else value for value in code.co_consts
+    ]
+    return [code.co_code, code.co_names, constants]
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -29,6 +29,8 @@ FIRST_NODES = 16
 SLICE_S = 0.05
 """Seconds between two looks at the clock, about."""
 FIRST_SLOTS = 256
+PATIENCE = 8
+"""How many times the usual work a tree may do before compiled code is loaded for it."""
 BYTES_PER_MIB = 2**20
 
 
@@ -195,7 +197,8 @@ class _Tree:
             *(np.zeros(jobs, dtype=dtype) for _ in range(2)),
             *(np.zeros(entries, dtype=np.int64) for _ in range(2)),
             *(np.zeros(entries, dtype=dtype) for _ in range(2)),
-            work=budget * (entries + servers + jobs),
+            # Of all nodes so far: a tree that stays small never waits for the compiler.
+            work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
             largest=4 * self._forbidden_price,
         )
         made, self._objective, self._open_nodes, self._free_slots = (int(n) for n in after[:4])

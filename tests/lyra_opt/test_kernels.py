@@ -1,0 +1,76 @@
+"""Kernels: two ways to run one function, and under which name its machine code is kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lyra_opt.kernels import Kernel, kernel
+
+OFFSET = 1
+
+
+@kernel
+def shifted(value):
+    """Return the value a little further on."""
+    return value + OFFSET
+
+
+@kernel
+def shifted_sum(values):
+    """Return the sum of shifted values; calls another kernel."""
+    total = 0
+    for value in values:
+        total += shifted(value)
+    return total
+
+
+def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():
+    values = np.arange(5)
+    assert shifted_sum.run(values, work=1, largest=10) == 15
+    assert shifted_sum.run(values, work=10**6, largest=10) == 15
+    assert shifted_sum.run(values * 2**61, work=10**6, largest=2**65) == 10 * 2**61 + 5
+
+
+def test_cached_code_is_named_after_all_that_it_was_linked_with(monkeypatch):
+    """Numba compares the age of one file only: a change elsewhere must give another name."""
+    before = shifted_sum._digest()
+    monkeypatch.setitem(shifted._function.__globals__, "OFFSET", 2)
+    assert shifted_sum._digest() != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "greedy_kernels:take_with_slack",
+        "tree_kernel:explore",
+        "flow_kernel:envelope_segment",
+        "threshold_simplex_kernel:climb",
+    ],
+)
+def test_every_process_finds_what_another_has_cached(name):
+    """Names must not hold addresses, nor depend on how strings are hashed."""
+    module, function = name.split(":")
+    program = f"from lyra_opt.reclaim.{module} import {function} as k; print(k._digest())"
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(names) == 1
+
+
+def test_a_kernel_keeps_name_and_docstring():
+    assert isinstance(shifted, Kernel)
+    assert (shifted.__name__, shifted.__doc__) == (
+        "shifted",
+        "Return the value a little further on.",
+    )
