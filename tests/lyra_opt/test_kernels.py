@@ -32,7 +32,8 @@ def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():
     values = np.arange(5)
     assert shifted_sum.run(values, work=1, largest=10) == 15
     assert shifted_sum.run(values, work=10**6, largest=10) == 15
-    assert shifted_sum.run(values * 2**61, work=10**6, largest=2**65) == 10 * 2**61 + 5
+    large = values.astype(object) * 2**61
+    assert shifted_sum.run(large, work=10**6, largest=2**65) == 10 * 2**61 + 5
 
 
 def test_cached_code_is_named_after_all_that_it_was_linked_with(monkeypatch):
