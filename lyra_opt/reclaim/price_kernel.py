@@ -159,6 +159,7 @@ def smallest_prices(
 def price_bound(
     rounds: int,
     picks: int,
+    guess: int,
     target: int,
     servers: int,
     jobs: int,
@@ -171,26 +172,29 @@ def price_bound(
     without: Any,
     scratch: Any,
 ) -> Any:
-    """Return the best sum of smallest prices of up to `rounds` rounds, and the last of these.
+    """Return the sum of the smallest prices after up to `rounds` rounds, and the last of these.
 
     It stops early above `target`, and when the last round gained so little that `target` is out
-    of reach. `forbidden_price` means that no `picks` servers can be chosen.
+    of reach. Until then the sum is not computed but bounded from below, by
+    picks * c - sum of max(0, c - price) with c the `guess` of the last of them: the two are equal
+    where the guess is right, and this takes a tenth of the time. Both returned are
+    `forbidden_price` if no `picks` servers can be chosen.
     """
-    best = 0
     before = 0
-    dearest = 0
     for done in range(rounds):
         split_weights(jobs, forbidden_price, weight, job_start, job_servers, share, price, without)
-        total, dearest = smallest_prices(servers, picks, forbidden_price, price, scratch)
-        best = max(best, total)
-        if best > target:
-            break
+        saved = 0
+        for s in range(servers):
+            saved += max(guess - price[s], 0)
+        about = picks * guess - saved
         # Gains shrink geometrically, slowly at worst.
-        if done > 0 and (total - before) * HOPE * (rounds - done) < target - best:
+        if about > target or (
+            done > 0 and (about - before) * HOPE * (rounds - done) < target - about
+        ):
             break
-        before = total
-    return best, dearest
+        before = about
+    return smallest_prices(servers, picks, forbidden_price, price, scratch)
 
 
-HOPE = 1
+HOPE = 2
 """How much more than in the last round a later one may be expected to gain."""

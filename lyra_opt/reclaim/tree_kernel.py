@@ -133,6 +133,13 @@ def explore(
     servers = len(cost)
     jobs = len(weight)
     nodes = 0
+    dearest = 0
+    dues_at_most = 0
+    for s in range(servers):
+        due = cost[s]
+        for entry in range(server_start[s], server_start[s + 1]):
+            due += weight[server_jobs[entry]]
+        dues_at_most = max(dues_at_most, due)
     while nodes < node_budget and open_nodes > 0 and free_slots >= 1:
         bound = bounds[0]
         target = objective - unit  # a bound above it leaves nothing better
@@ -163,12 +170,13 @@ def explore(
             number[s] = -1
             if is_banned[s]:
                 continue
-            due = paid + cost[s]
-            for entry in range(server_start[s], server_start[s + 1]):
-                if decision[server_jobs[entry]] == OPEN:
-                    due += weight[server_jobs[entry]]
-            if due > target:
-                continue  # with this server alone nothing better is left
+            if paid + dues_at_most > target:
+                due = paid + cost[s]
+                for entry in range(server_start[s], server_start[s + 1]):
+                    if decision[server_jobs[entry]] == OPEN:
+                        due += weight[server_jobs[entry]]
+                if due > target:
+                    continue  # with this server alone nothing better is left
             number[s] = allowed
             server[allowed] = s
             price[allowed] = cost[s]
@@ -205,6 +213,7 @@ def explore(
         total, dearest = price_bound(
             ROUNDS_AT_NODE,
             picks,
+            dearest,
             target - paid,
             allowed,
             shared,
@@ -290,6 +299,7 @@ def explore(
             child_total, _ = price_bound(
                 ROUNDS_AT_CHILD,
                 picks,
+                dearest,
                 target - child_paid,
                 allowed,
                 shared,
