@@ -234,11 +234,15 @@ class Analysis:
 
     def sums_table(self) -> list[Summary]:
         """Return a row for each group of families that the study names, and configuration."""
-        return self._table(
-            lambda run: Group(family=f"all {run.family_group}".rstrip() + " families")
-        )
+        return self._table(lambda run: Group(family=group_label(run)))
 
     def _table(self, group_of: Callable[[RunRecord], Group]) -> list[Summary]:
+        return [self._summary(*row) for row in self.grouped(group_of)]
+
+    def grouped(
+        self, group_of: Callable[[RunRecord], Group]
+    ) -> list[tuple[Group, str, list[RunRecord]]]:
+        """Return the runs of each group and configuration: the rows of a table, in its order."""
         grouped: dict[tuple[Group, str], list[RunRecord]] = defaultdict(list)
         families: dict[str, int] = {}
         for run in self.runs:
@@ -251,7 +255,7 @@ class Analysis:
             size = (group.servers or 0, group.reclaim_servers or 0)
             return families[group.family], *size, self.configurations.index(label)
 
-        return [self._summary(*key, grouped[key]) for key in sorted(grouped, key=place)]
+        return [(*key, grouped[key]) for key in sorted(grouped, key=place)]
 
     def _summary(self, group: Group, configuration: str, runs: list[RunRecord]) -> Summary:
         answered = [run for run in runs if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
@@ -297,6 +301,11 @@ def family_label(run: RunRecord) -> str:
     """Return a run's family with its parameters, such as ``messy-dist, semantics=rigid``."""
     parameters = (f"{name}={value}" for name, value in sorted(run.family_parameters.items()))
     return ", ".join([run.family, *parameters])
+
+
+def group_label(run: RunRecord) -> str:
+    """Return the name of all families that a study sums up with this run's."""
+    return f"all {run.family_group}".rstrip() + " families"
 
 
 def time_to_proof_ms(run: RunRecord) -> float | None:

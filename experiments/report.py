@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from experiments.analysis import Analysis
 from experiments.contradictions import find_contradictions
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from experiments.plots.figures import Plot
     from experiments.store import RunRecord, StudyRecord
     from experiments.tables import Column
+
+RowT = TypeVar("RowT")
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
@@ -118,6 +120,14 @@ def write_report(folder: Path) -> int:
         written.
     """
     report = make_report(folder)
+    write_files(report, folder)
+    _print_report(report)
+    print(f"{folder / PAGE}: the whole report")
+    return 1 if report.contradictions else 0
+
+
+def write_files(report: Report, folder: Path) -> None:
+    """Write tables, plots and page; `UserError` if a file cannot be written."""
     gaps = report.analysis.gap_table()
     overall = report.analysis.overall_table()
     plots_folder = folder / PLOTS_FOLDER
@@ -132,9 +142,6 @@ def write_report(folder: Path) -> int:
     for plot in report.plots:
         write_text(plots_folder / f"{plot.name}.svg", plot.svg)
     write_text(folder / PAGE, page_text(report))
-    _print_report(report, gaps, overall)
-    print(f"{folder / PAGE}: the whole report")
-    return 1 if report.contradictions else 0
 
 
 def make_report(folder: Path) -> Report:
@@ -199,21 +206,23 @@ def _environment_in_words(run: RunRecord) -> str:
     return f"{run.cpu}, {run.cores} processors, {run.platform}; {versions}"
 
 
-def _print_report(report: Report, gaps: Sequence[Summary], overall: Sequence[Summary]) -> None:
+def _print_report(report: Report) -> None:
     """Print both tables, the detailed one for the problem's default solver only."""
+    gaps = report.analysis.gap_table()
     detailed = [row for row in gaps if row.configuration == report.default_solver]
     if detailed:
         print(f"{report.default_solver}, by family, size and share:")
-        _print_table(GAP_COLUMNS, detailed)
+        print_rows(GAP_COLUMNS, detailed)
     print("All solvers, by family:")
-    _print_table(OVERALL_COLUMNS, overall)
+    print_rows(OVERALL_COLUMNS, report.analysis.overall_table())
     print(report.runs_in_words())
     print(report.witnesses_in_words())
     for contradiction in report.contradictions:
         print(f"CONTRADICTION: {contradiction}", file=sys.stderr)
 
 
-def _print_table(columns: Sequence[Column], rows: Sequence[Summary]) -> None:
+def print_rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> None:
+    """Print a table."""
     first_number = next(place for place, column in enumerate(columns) if column.is_number)
     headers = ["\n".join(wrap(column.header, WIDEST_HEADER)) for column in columns]
     print_table(headers, shown_rows(columns, rows), first_number)

@@ -19,7 +19,7 @@ from lyra_opt.problem import find_problem
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from experiments.store import RunRecord
@@ -69,7 +69,11 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
     ]
     with _open_store(study, folder, runs=len(tasks), resume=resume) as store:
         statuses = store.statuses()
-        waiting = [task for task in tasks if statuses.get(task.key) in (None, Status.ERROR)]
+        waiting = [
+            task
+            for task in _taking_turns(tasks, len(study.configurations))
+            if statuses.get(task.key) in (None, Status.ERROR)
+        ]
         stored = len(tasks) - len(waiting)
         _say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
         records = run_tasks(waiting, processes)
@@ -85,6 +89,17 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
         finally:
             records.close()
         return _verdict(study, store.runs())
+
+
+def _taking_turns(tasks: Sequence[Task], solvers: int) -> Iterator[Task]:
+    """Yield the tasks instance by instance, each time with the next solver first.
+
+    So that no solver always finds the caches as the same other one has left them.
+    """
+    for number, start in enumerate(range(0, len(tasks), solvers)):
+        of_instance, first = tasks[start : start + solvers], number % solvers
+        yield from of_instance[first:]
+        yield from of_instance[:first]
 
 
 @contextmanager

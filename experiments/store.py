@@ -50,7 +50,7 @@ class StudyRecord:
     name, problem, description
         As in the study file.
     text
-        The study file, word for word.
+        The study file, word for word, below a comment for each key that was changed.
     meaning_hash
         SHA-256 of what the file means, its trace included; comments and layout do not count.
     runs

@@ -67,7 +67,7 @@ from lyra_opt.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from experiments.trace import Trace
@@ -178,7 +178,7 @@ class Study:
     source
         The file, as given.
     text
-        Its content, word for word.
+        Its content, word for word, below a comment for each key that was changed.
     name, problem, description
         As in the file.
     cells
@@ -211,8 +211,21 @@ class Study:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_study(path: str | Path, trace: Trace | None = None) -> Study:
-    """Read and validate a study file; `trace` is for the families that read one.
+def load_study(
+    path: str | Path,
+    trace: Trace | None = None,
+    *,
+    changes: Mapping[str, int | float] | None = None,
+) -> Study:
+    """Read and validate a study file.
+
+    Parameters
+    ----------
+    trace
+        For the families that read one.
+    changes
+        What to put in place of the file's own keys ``seeds`` or ``time_limit_s``, or to add;
+        blocks that have keys of their own keep them.
 
     Raises
     ------
@@ -229,6 +242,9 @@ def load_study(path: str | Path, trace: Trace | None = None) -> Study:
         raise InputError(source, "is nested too deeply to be a study") from None
     except ValueError as error:  # no TOML, or an integer of more digits than Python converts
         raise InputError(source, f"is not valid TOML: {error}") from None
+    for key, value in (changes or {}).items():
+        document[key] = value
+        text = f"# run with {key} = {value!r} in place of the file's\n{text}"
     try:
         study = _parse_study(document, source, text, trace)
     except FieldError as error:

@@ -7,51 +7,215 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments import speed
 from experiments.bench import reclaim
+from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
+from experiments.bench.timing import FIGURE_COLUMNS
 from experiments.environment import current_environment
+from experiments.report import PLOTS_FOLDER, make_report, print_rows, write_files
+from experiments.runner import EXIT_INTERRUPTED, run_study
+from experiments.store import STORE_FILE, ResultStore
+from experiments.study import load_study
+from experiments.tables import csv_table, markdown_table, shown_rows, speed_columns
+from lyra_opt.commands.arguments import HelpFormatter, integer_from, seconds
 from lyra_opt.documents import write_text
+from lyra_opt.errors import UserError, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from experiments.bench.timing import Figure
+    from experiments.speed import Speed
+    from experiments.store import RunRecord
+
+COMPARISON = Path(__file__).parent / "reclaim-speed.toml"
+EXACT = Path(__file__).parent / "reclaim-exact.toml"
+DEFAULT_SEEDS = 5
+PAGE = "bench.md"
+
+DESCRIPTION = """\
+Measure the figures of speed, part by part, and write into DIR, after each figure anew, bench.md
+(all tables) and figures.csv. The parts:
+
+  greedy      lyra-greedy and the bounds, in this process
+  fast        time and certified gap of fast, in this process
+  processes   the command line as a process, and compiling
+  exact       experiments/bench/reclaim-exact.toml, and exact within a second
+  comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
+              turn on the same instances in one process
+
+The last two are studies in DIR/exact and DIR/comparison: each run is stored as it completes, and
+--resume goes on after an interruption. Their folders hold the report of the study, and that of
+the comparison speed_by_*.csv, the ratios to the times of exact, too.
+
+Exit code: 0; 1 if a target was missed, a run failed or results contradict one another; 2 for bad
+usage; 130 after Ctrl-C.
+"""
+
+EXAMPLES = """\
+examples:
+  python -m experiments.bench --only comparison --seeds 5 --time-limit 60 --out results/long
+  python -m experiments.bench --only fast --only exact
+"""
 
 
-def main() -> int:
-    """Measure, print each figure as it comes, write ``bench.md``; 1 if a target was missed."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/bench"), metavar="DIR")
-    folder: Path = parser.parse_args().out
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = []
-    for figure in reclaim.figures():
-        figures.append(figure)
-        print(_row(figure), flush=True)
-    write_text(folder / "bench.md", _page(figures))
-    return 1 if any(figure.verdict == "MISSED" for figure in figures) else 0
-
-
-def _page(figures: Sequence[Figure]) -> str:
-    machine = current_environment()
-    lines = [
-        "# Figures of speed",
-        "",
-        f"Measured on {machine.cpu}, {machine.cores} cores, Python {machine.versions['python']}. "
-        "Times compare only within this page.",
-        "",
-        "| what | runs | median, ms | maximum, ms | target, ms | | remark |",
-        "| --- | ---: | ---: | ---: | ---: | --- | --- |",
-        *map(_row, figures),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _row(figure: Figure) -> str:
-    target = "" if figure.target_s is None else f"{1000 * figure.target_s:g}"
-    return (
-        f"| {figure.what} | {figure.runs} | {1000 * figure.median_s:.2f} "
-        f"| {1000 * figure.maximum_s:.2f} | {target} | {figure.verdict} | {figure.remark} |"
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print each figure as it comes, write the page; 1 if something is not as meant."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.bench",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=HelpFormatter,
     )
+    parser.add_argument("--out", type=Path, default=Path("results/bench"), metavar="DIR")
+    parser.add_argument(
+        "--only", action="append", choices=list(PARTS), help="a part; may be given more than once"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=integer_from(1),
+        metavar="N",
+        help=f"seeds of each kind of instance (default: {DEFAULT_SEEDS}, comparison: 1)",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        metavar="S",
+        help="seconds for each run of the comparison (default: 10)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the runs that DIR/exact and DIR/comparison hold; without it they are replaced",
+    )
+    options = parser.parse_args(arguments)
+    bench = Bench(options)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        for name in options.only or PARTS:
+            for figure in PARTS[name](bench):
+                bench.add(figure)
+            bench.write_page()
+    except UserError as error:
+        parser.exit(2, f"{parser.prog}: error: {one_line(str(error))}\n")
+    except KeyboardInterrupt:
+        bench.write_page()
+        print(f"{options.out / PAGE}: what was measured so far", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    print(f"{options.out / PAGE}: all tables")
+    return bench.exit_code()
+
+
+class Bench:
+    """What was asked for, and what has been measured so far.
+
+    Parameters
+    ----------
+    options
+        The parsed command line.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.folder: Path = options.out
+        self.seeds: int = options.seeds or DEFAULT_SEEDS
+        self._comparison_changes: dict[str, int | float] = {
+            key: value
+            for key, value in (("seeds", options.seeds), ("time_limit_s", options.time_limit))
+            if value is not None
+        }
+        self._resume: bool = options.resume
+        self._figures: list[Figure] = []
+        self._sections: list[str] = []
+        self._study_failed = False
+
+    def add(self, figure: Figure) -> None:
+        """Print a figure, and write the page and the table with it."""
+        self._figures.append(figure)
+        print(" | ".join(shown_rows(FIGURE_COLUMNS, [figure])[0]), flush=True)
+        write_text(self.folder / "figures.csv", csv_table(self._figures))
+        self.write_page()
+
+    def exit_code(self) -> int:
+        """Return 1 if a target was missed or a study had failures, else 0."""
+        missed = any(figure.verdict == "MISSED" for figure in self._figures)
+        return 1 if missed or self._study_failed else 0
+
+    def exact(self) -> Iterator[Figure]:
+        """Run the study of `exact`, then measure what it certifies within a second."""
+        yield from exact_figures(self._run(EXACT, "exact", {"seeds": self.seeds}))
+        yield from reclaim.limited_figures(self.seeds)
+
+    def comparison(self) -> Iterator[Figure]:
+        """Run the comparison, and write its tables of ratios."""
+        runs = self._run(COMPARISON, "comparison", self._comparison_changes)
+        folder = self.folder / "comparison"
+        analysis = make_report(folder).analysis
+        columns = speed_columns(YARDSTICK)
+        tables: dict[str, list[Speed]] = {}
+        for group_of in (speed.by_group, speed.by_size, speed.by_family_and_size):
+            rows = tables[group_of.__name__] = speed.speed_table(analysis, YARDSTICK, group_of)
+            write_text(folder / f"speed_{group_of.__name__}.csv", csv_table(rows))
+        print_rows(columns, tables["by_size"])
+        self._sections.append(_comparison_in_words(runs))
+        for name, rows in tables.items():
+            title = name.replace("_", " ").capitalize()
+            self._sections.append(f"### {title}\n\n{markdown_table(columns, rows)}")
+        yield from comparison_figures(runs)
+
+    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> list[RunRecord]:
+        """Run a study in one process, write its report, and return its runs."""
+        folder = self.folder / name
+        study = load_study(path, changes=changes)
+        if not self._resume:
+            (folder / STORE_FILE).unlink(missing_ok=True)
+        status = run_study(study, folder, processes=1, resume=True)
+        if status == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt
+        report = make_report(folder)
+        write_files(report, folder)
+        if status:
+            self._study_failed = True
+            self._sections.append(
+                f"**{name}: {len(report.contradictions)} contradictions between results, and "
+                "failed runs if any: see its report. Do not rely on its numbers.**\n"
+            )
+        with ResultStore.open(folder) as store:
+            return store.runs()
+
+    def write_page(self) -> None:
+        """Write all that has been measured so far."""
+        machine = current_environment()
+        head = (
+            "# Figures of speed\n\n"
+            f"Measured on {machine.cpu}, {machine.cores} cores, "
+            f"Python {machine.versions['python']}. Times compare only within this page.\n"
+        )
+        table = markdown_table(FIGURE_COLUMNS, self._figures)
+        write_text(self.folder / PAGE, "\n".join([head, table, *self._sections]))
+
+
+def _comparison_in_words(runs: Sequence[RunRecord]) -> str:
+    limits = sorted({run.time_limit_s for run in runs if run.time_limit_s is not None})
+    shown = ", ".join(f"{limit:g}" for limit in limits)
+    instances = len({run.cell for run in runs})
+    return (
+        "## Comparison\n\n"
+        f"{instances} instances, each solved by all solvers in turn, in one process on one thread, "
+        f"at most {shown} s each. Ratios are geometric means of the time over that of "
+        f"`{YARDSTICK}` on the same instance; in those of times to proof a run without a proof "
+        "counts as the limit. A proof of a heuristic is the problem's own bound, whose time is "
+        "included there.\n\n"
+        f"![Instances proved over time](comparison/{PLOTS_FOLDER}/cactus.svg)\n"
+    )
+
+
+PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
+    "greedy": lambda _: reclaim.greedy_figures(),
+    "fast": lambda bench: reclaim.fast_figures(bench.seeds),
+    "processes": lambda _: reclaim.process_figures(),
+    "exact": Bench.exact,
+    "comparison": Bench.comparison,
+}
 
 
 if __name__ == "__main__":

@@ -1,31 +1,45 @@
-"""The figures of reclaiming: greedy, bound, and the command line as a process."""
+"""The figures of reclaiming: greedy and bound, `fast`, `exact` at its limit, and processes."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from importlib.resources import as_file
-from itertools import pairwise
+from itertools import pairwise, product
 from math import log
 from pathlib import Path
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.bench.timing import Figure, time_function, time_process
+from experiments.bench.timing import (
+    Figure,
+    percentile,
+    time_function,
+    time_process,
+    timed_figure,
+    times_of,
+)
+from experiments.progress import progress
+from experiments.study import servers_of_share
 from instances.family import generate
 from instances.library import library_instances
 from lyra_opt.loading import instance_text
 from lyra_opt.problem import find_problem
 from lyra_opt.reclaim.bounds import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.lyra_greedy import LyraGreedy
-from lyra_opt.result import Limits
+from lyra_opt.result import Limits, Status, relative_gap
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.solving import Answer
 
 REALISTIC_FAMILIES = (
     "bf-trace",
@@ -35,21 +49,140 @@ REALISTIC_FAMILIES = (
     "messy-trace",
     "messy-dist",
 )
+LOOSE_BOUND_FAMILY = "messy-dist"
+"""Many wide jobs, scattered: the bound is far below the optimum."""
+
 FLEET = 520  # servers of the inference cluster of Lyra (EuroSys 2023), at 8 GPUs each
 RECLAIM = 156
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
+LARGE_FLEET = 10_000
+LARGE_FLEET_SHARES = (0.1, 0.3, 0.5)
 GROWTH = (1_250, 2_500, 5_000, 10_000, 20_000)
 
 GREEDY_TARGET_S = 2e-3
 BOUND_TARGET_S = 20e-3
 PROCESS_TARGET_S = 1.0
+EXACT_PROCESS_TARGET_S = 2.0
 HELP_TARGET_S = 0.5
+FAST_TARGET_S = 5e-3
+FAST_GAP_TARGET_PERCENT = 2.0
+LARGE_FLEET_TARGET_S = 0.5
+LARGE_FLEET_GAP_TARGET_PERCENT = 3.0
+EXACT_LIMIT_S = 1.0
+EXACT_GAP_TARGET_PERCENT = 10.0
+
+FAST_RUNS = 5
 
 
-def figures() -> Iterator[Figure]:
-    """Measure, one figure at a time."""
+def greedy_figures() -> Iterator[Figure]:
+    """Measure `lyra-greedy` and the bounds, one figure at a time."""
     yield from _in_process()
     yield from _growth()
-    yield from _processes()
+
+
+def fast_figures(seeds: int) -> Iterator[Figure]:
+    """Measure time and certified gap of `fast`."""
+    gaps: dict[str, list[float]] = {family: [] for family in REALISTIC_FAMILIES}
+    medians, single = [], []
+    cases = list(product(REALISTIC_FAMILIES, SHARES, range(seeds)))
+    with progress("fast", len(cases)) as advance:
+        for family, share, seed in cases:
+            reclaim = servers_of_share(share, FLEET)
+            instance = generate("reclaim", family, servers=FLEET, reclaim=reclaim, seed=seed)
+            answers = _answers("fast", instance, runs=FAST_RUNS)
+            times_s = _times_s(answers)
+            gaps[family].append(_gap_percent(answers[0]))
+            medians.append(median(times_s))
+            single += times_s
+            advance()
+    yield replace(
+        timed_figure(f"fast, realistic families, {FLEET} servers, time", single),
+        statistic="95th percentile",
+        measured=1000 * percentile(medians, 95),
+        target=1000 * FAST_TARGET_S,
+        unit="ms",
+        remark=f"over {len(medians)} instances, of each the median of {FAST_RUNS} runs; over all "
+        f"runs {1000 * percentile(single, 95):.2f} ms",
+    )
+    tight = [gap for family in gaps if family != LOOSE_BOUND_FAMILY for gap in gaps[family]]
+    yield Figure(
+        what=f"fast, realistic families but {LOOSE_BOUND_FAMILY}, {FLEET} servers, gap",
+        runs=len(tight),
+        statistic="mean certified gap",
+        measured=fmean(tight),
+        target=FAST_GAP_TARGET_PERCENT,
+        unit="%",
+        remark="mean by family, %: "
+        + ", ".join(f"{family} {fmean(of_family):.2f}" for family, of_family in gaps.items()),
+    )
+    for share in LARGE_FLEET_SHARES:
+        reclaim = servers_of_share(share, LARGE_FLEET)
+        instance = generate("reclaim", "messy-trace", servers=LARGE_FLEET, reclaim=reclaim, seed=1)
+        answers = _answers("fast", instance, runs=FAST_RUNS)
+        what = f"fast, messy-trace, {LARGE_FLEET} servers, N_R {reclaim}"
+        yield timed_figure(
+            f"{what}, time", _times_s(answers), LARGE_FLEET_TARGET_S, _size(instance)
+        )
+        yield Figure(
+            what=f"{what}, gap",
+            runs=1,
+            statistic="certified gap",
+            measured=_gap_percent(answers[0]),
+            target=LARGE_FLEET_GAP_TARGET_PERCENT,
+            unit="%",
+        )
+
+
+def limited_figures(seeds: int) -> Iterator[Figure]:
+    """Measure what `exact` certifies within a time limit, where the bound is weakest."""
+    reclaim = servers_of_share(0.1, FLEET)
+    limits = Limits(time_s=EXACT_LIMIT_S)
+    answers: list[Answer] = []
+    for seed in range(seeds):
+        instance = generate(
+            "reclaim", LOOSE_BOUND_FAMILY, servers=FLEET, reclaim=reclaim, seed=seed
+        )
+        answers += _answers("exact", instance, runs=1, limits=limits)
+    yield replace(
+        timed_figure(
+            f"exact within {EXACT_LIMIT_S:g} s, {LOOSE_BOUND_FAMILY}, {FLEET} servers, "
+            f"N_R {reclaim}",
+            _times_s(answers),
+        ),
+        statistic="largest certified gap",
+        measured=max(map(_gap_percent, answers)),
+        target=EXACT_GAP_TARGET_PERCENT,
+        unit="%",
+        remark="objective and bound by seed: "
+        + ", ".join(f"{answer.objective} and {answer.dual_bound}" for answer in answers),
+    )
+
+
+def _answers(
+    name: str, instance: ReclaimInstance, *, runs: int, limits: Limits | None = None
+) -> list[Answer]:
+    """Return checked answers, after one that is not counted.
+
+    Raises
+    ------
+    RuntimeError
+        If one of them is an error, such as a claim that the checker refutes.
+    """
+    problem, solver = find_problem("reclaim"), find_solver("reclaim", name)
+    answers = [solve_and_check(problem, instance, solver, limits=limits) for _ in range(1 + runs)]
+    for answer in answers:
+        if answer.status is Status.ERROR:
+            raise RuntimeError(f"{name} on {instance.name}: {answer.message}")
+    return answers[1:]
+
+
+def _times_s(answers: list[Answer]) -> list[float]:
+    return [answer.wall_time_s or 0.0 for answer in answers]
+
+
+def _gap_percent(answer: Answer) -> float:
+    gap = relative_gap(answer.objective, answer.dual_bound)
+    return 100.0 if gap is None else 100 * gap
 
 
 def _greedy(instance: ReclaimInstance) -> None:
@@ -97,14 +230,11 @@ def _growth() -> Iterator[Figure]:
             "reclaim", "messy-trace", servers=servers, reclaim=3 * servers // 10, seed=1
         )
         entries = instance.index.gpus.entries
-        figure = time_function(
-            f"lyra-greedy, messy-trace, {servers} servers",
-            lambda instance=instance: _greedy(instance),  # type: ignore[misc]
-            runs=11,
-            remark=_size(instance),
+        times_s = times_of(lambda instance=instance: _greedy(instance), runs=11)  # type: ignore[misc]
+        measured.append((entries, median(times_s)))
+        yield timed_figure(
+            f"lyra-greedy, messy-trace, {servers} servers", times_s, remark=_size(instance)
         )
-        measured.append((entries, figure.median_s))
-        yield figure
     exponents = [
         log(later_s / earlier_s) / log(later / earlier)
         for (earlier, earlier_s), (later, later_s) in pairwise(measured)
@@ -128,7 +258,8 @@ def _size(instance: ReclaimInstance) -> str:
     )
 
 
-def _processes() -> Iterator[Figure]:
+def process_figures() -> Iterator[Figure]:
+    """Measure the command line as a process."""
     command = [sys.executable, "-m", "lyra_opt"]
     with as_file(library_instances()["lyra-figure-5"]) as example:
         yield time_process(
@@ -144,15 +275,43 @@ def _processes() -> Iterator[Figure]:
             target_s=PROCESS_TARGET_S,
             remark="6 servers, 4 jobs",
         )
+        yield time_process(
+            "process: lyra-opt solve, exact, the same instance",
+            [*command, "solve", str(example), "--solver", "exact"],
+            runs=9,
+            target_s=EXACT_PROCESS_TARGET_S,
+            remark="6 servers, 4 jobs",
+        )
     with tempfile.TemporaryDirectory() as folder:
-        instance = generate("reclaim", "messy-trace", servers=FLEET, reclaim=RECLAIM, seed=1)
-        path = Path(folder) / "fleet.json"
+        path = Path(folder) / "small.json"
+        small = generate("reclaim", LOOSE_BOUND_FAMILY, servers=50, reclaim=15, seed=1)
+        path.write_text(instance_text(find_problem("reclaim"), small))
+        yield time_process(
+            f"process: lyra-opt solve, exact, {LOOSE_BOUND_FAMILY}",
+            [*command, "solve", str(path), "--solver", "exact"],
+            runs=5,
+            target_s=EXACT_PROCESS_TARGET_S,
+            remark=f"{_size(small)}; the search is needed",
+        )
+    fleet = generate("reclaim", "messy-trace", servers=FLEET, reclaim=RECLAIM, seed=1)
+    searched = generate("reclaim", LOOSE_BOUND_FAMILY, servers=200, reclaim=60, seed=1)
+    yield from _compiling("solve --certify", fleet, ["--certify"])
+    yield from _compiling("solve --solver exact", searched, ["--solver", "exact"])
+
+
+def _compiling(what: str, instance: ReclaimInstance, options: list[str]) -> Iterator[Figure]:
+    """Time a process without and with compiled kernels in the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "instance.json"
         path.write_text(instance_text(find_problem("reclaim"), instance))
-        solve = [*command, "solve", str(path), "--certify"]
+        solve = [sys.executable, "-m", "lyra_opt", "solve", str(path), *options]
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / "cache")}
-        for what, warm_up in (("compiling the kernels", False), ("kernels from the cache", True)):
+        for kernels, warm_up in (
+            ("compiling the kernels", False),
+            ("kernels from the cache", True),
+        ):
             yield time_process(
-                f"process: lyra-opt solve --certify, {FLEET} servers, {what}",
+                f"process: lyra-opt {what}, {len(instance.servers)} servers, {kernels}",
                 solve,
                 runs=3 if warm_up else 1,
                 remark=_size(instance),

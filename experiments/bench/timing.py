@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from experiments.tables import NOTHING, Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,26 +25,80 @@ class Figure:
     runs
         How many runs the figures are over.
     median_s, maximum_s
-        Seconds.
-    target_s
-        The median is meant to stay within this; None where there is no target.
+        Seconds; None where the figure is no time.
+    statistic
+        What is held to the target, such as "median" or "mean certified gap".
+    measured, target
+        Its value, and the value that it is meant to stay within; None where there is no target.
+    unit
+        Of both; empty for counts and ratios.
+    at_least
+        Whether the target is the least that is meant to be reached, not the most.
     remark
         What else a reader should know, such as the size of the instance.
     """
 
     what: str
     runs: int
-    median_s: float
-    maximum_s: float
-    target_s: float | None = None
+    median_s: float | None = None
+    maximum_s: float | None = None
+    statistic: str = ""
+    measured: float | None = None
+    target: float | None = None
+    unit: str = ""
+    at_least: bool = False
     remark: str = ""
 
     @property
     def verdict(self) -> str:
         """Whether the target was reached."""
-        if self.target_s is None:
+        if self.target is None or self.measured is None:
             return ""
-        return "reached" if self.median_s <= self.target_s else "MISSED"
+        reached = self.measured >= self.target if self.at_least else self.measured <= self.target
+        return "reached" if reached else "MISSED"
+
+    def measured_in_words(self) -> str:
+        """Return what was measured."""
+        if self.measured is None:
+            return ""
+        return f"{self.statistic} {_rounded(self.measured)} {self.unit}".rstrip()
+
+    def target_in_words(self) -> str:
+        """Return what was meant to be reached."""
+        if self.target is None:
+            return ""
+        return f"at {'least' if self.at_least else 'most'} {self.target:g} {self.unit}".rstrip()
+
+
+FIGURE_COLUMNS: tuple[Column[Figure], ...] = (
+    Column("What", lambda figure: figure.what, is_number=False),
+    Column("Runs", lambda figure: str(figure.runs)),
+    Column("Median (ms)", lambda figure: _milliseconds(figure.median_s)),
+    Column("Maximum (ms)", lambda figure: _milliseconds(figure.maximum_s)),
+    Column("Measured", lambda figure: figure.measured_in_words(), is_number=False),
+    Column("Target", lambda figure: figure.target_in_words(), is_number=False),
+    Column("Verdict", lambda figure: figure.verdict, is_number=False),
+    Column("Remark", lambda figure: figure.remark, is_number=False),
+)
+
+
+def timed_figure(
+    what: str, times_s: Sequence[float], target_s: float | None = None, remark: str = ""
+) -> Figure:
+    """Return the figure of some times, whose median is held to the target if there is one."""
+    figure = Figure(
+        what=what,
+        runs=len(times_s),
+        median_s=statistics.median(times_s),
+        maximum_s=max(times_s),
+        remark=remark,
+    )
+    if target_s is None:
+        return figure
+    measured_ms = 1000 * statistics.median(times_s)
+    return replace(
+        figure, statistic="median", measured=measured_ms, target=1000 * target_s, unit="ms"
+    )
 
 
 def time_function(
@@ -53,6 +109,11 @@ def time_function(
     target_s: float | None = None,
     remark: str = "",
 ) -> Figure:
+    """Return the figure of `times_of`; the median is held to the target."""
+    return timed_figure(what, times_of(function, runs), target_s, remark)
+
+
+def times_of(function: Callable[[], object], runs: int) -> list[float]:
     """Call `function` once untimed, then `runs` times; it may compile in the first call."""
     function()
     times_s = []
@@ -60,7 +121,7 @@ def time_function(
         started = time.perf_counter()
         function()
         times_s.append(time.perf_counter() - started)
-    return _figure(what, times_s, target_s, remark)
+    return times_s
 
 
 def time_process(
@@ -86,15 +147,21 @@ def time_process(
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
         if run >= warm_up:
             times_s.append(time.perf_counter() - started)
-    return _figure(what, times_s, target_s, remark)
+    return timed_figure(what, times_s, target_s, remark)
 
 
-def _figure(what: str, times_s: Sequence[float], target_s: float | None, remark: str) -> Figure:
-    return Figure(
-        what=what,
-        runs=len(times_s),
-        median_s=statistics.median(times_s),
-        maximum_s=max(times_s),
-        target_s=target_s,
-        remark=remark,
-    )
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return the smallest of the values that so many percent of them do not exceed.
+
+    >>> percentile([4.0, 1.0, 3.0, 2.0], 50), percentile([4.0, 1.0, 3.0, 2.0], 51)
+    (2.0, 3.0)
+    """
+    return sorted(values)[max(0, -(-percent * len(values) // 100) - 1)]
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def _milliseconds(time_s: float | None) -> str:
+    return NOTHING if time_s is None else f"{1000 * time_s:.2f}"

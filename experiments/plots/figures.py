@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.analysis import family_label, time_to_proof_ms
+from experiments.plots.cactus import CactusData, plot_cactus
 from experiments.plots.excess import ExcessData, plot_excess
 from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
 from experiments.plots.solve_time import SolveTimeData, plot_solve_time
@@ -53,7 +54,12 @@ class Plot:
 def draw_plots(analysis: Analysis) -> list[Plot]:
     """Return every plot for which there is data."""
     with house_style():
-        drawn = [_excess(analysis), _solve_time(analysis), _performance_profile(analysis)]
+        drawn = [
+            _excess(analysis),
+            _solve_time(analysis),
+            _performance_profile(analysis),
+            _cactus(analysis),
+        ]
     return [plot for plot in drawn if plot is not None]
 
 
@@ -167,14 +173,10 @@ def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]
 def _performance_profile(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
-    times: dict[str, dict[str, float]] = defaultdict(dict)
-    for run in analysis.runs:
-        time_ms = time_to_proof_ms(run)
-        if time_ms is not None:
-            times[run.configuration][run.cell] = time_ms
+    times = _times_to_proof_ms(analysis)
     if not times:
         return None
-    instances = len({run.cell for run in analysis.runs})
+    instances = _instances(analysis)
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     axes = figure.subplots()
     data = PerformanceProfileData(analysis.configurations, times, instances)
@@ -188,3 +190,41 @@ def _performance_profile(analysis: Analysis) -> Plot | None:
         "the problem's own bound, whose time is included.",
         svg_text(figure, "profile"),
     )
+
+
+def _cactus(analysis: Analysis) -> Plot | None:
+    from matplotlib.figure import Figure
+
+    times_s = {
+        configuration: {cell: time_ms / 1e3 for cell, time_ms in times.items()}
+        for configuration, times in _times_to_proof_ms(analysis).items()
+    }
+    if not times_s:
+        return None
+    instances = _instances(analysis)
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    axes = figure.subplots()
+    plot_cactus(CactusData(analysis.configurations, times_s, instances), axes)
+    add_legend(axes)
+    return Plot(
+        "cactus",
+        "Instances proved over time",
+        f"How many of all {instances} instances, the dotted line, a solver proves optimal when it "
+        "may take so long for each of them. For a heuristic the proof is the problem's own bound, "
+        "whose time is included.",
+        svg_text(figure, "cactus"),
+    )
+
+
+def _instances(analysis: Analysis) -> int:
+    return len({run.cell for run in analysis.runs})
+
+
+def _times_to_proof_ms(analysis: Analysis) -> dict[str, dict[str, float]]:
+    """Return times to proof by configuration and instance; where there is no proof, none."""
+    times: dict[str, dict[str, float]] = defaultdict(dict)
+    for run in analysis.runs:
+        time_ms = time_to_proof_ms(run)
+        if time_ms is not None:
+            times[run.configuration][run.cell] = time_ms
+    return times

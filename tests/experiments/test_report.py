@@ -201,7 +201,12 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert markdown[0].startswith("| Family | Solver | Servers | Share reclaimed (%) |")
     assert markdown[2].startswith("| made | quick | 10 | 30 | 3 | 8.3 | ∞ | 3 of 6 | 18.8 |")
     plots = sorted(path.name for path in (folder / "plots").iterdir())
-    assert plots == ["excess_by_family.svg", "performance_profile.svg", "solve_time.svg"]
+    assert plots == [
+        "cactus.svg",
+        "excess_by_family.svg",
+        "performance_profile.svg",
+        "solve_time.svg",
+    ]
 
 
 def test_plots_are_well_formed_and_have_ids_of_their_own(folder: Path) -> None:
@@ -258,7 +263,7 @@ def test_same_store_gives_the_same_bytes(folder: Path) -> None:
         path for path in folder.rglob("*") if path.suffix in (".csv", ".md", ".svg", ".html")
     ]
     first = {path: path.read_bytes() for path in written}
-    assert len(first) == 8
+    assert len(first) == 9
     main(["report", str(folder)])
     assert {path: path.read_bytes() for path in written} == first
 
