@@ -29,6 +29,9 @@ Interpreted, that many steps take about a millisecond for a greedy and five for 
 compiled, a tenth of that, after about a second of loading numba and its cache, once a process.
 """
 
+LOADED_EARLIER = 16
+"""How many times earlier than that a kernel runs compiled when it is loaded already."""
+
 LARGEST_COMPILED_INTEGER = 2**62
 
 
@@ -66,8 +69,12 @@ class Kernel:
         return self.interpreted(*arguments)
 
     def compiles(self, work: int, *, largest: int) -> bool:
-        """Whether a run of that size is compiled; arguments as for `run`."""
-        return work >= COMPILE_FROM_WORK and largest < LARGEST_COMPILED_INTEGER
+        """Whether a run of that size is compiled; arguments as for `run`.
+
+        Once it is loaded, machine code pays for much smaller runs too.
+        """
+        least = COMPILE_FROM_WORK if self._compiled is None else COMPILE_FROM_WORK // LOADED_EARLIER
+        return work >= least and largest < LARGEST_COMPILED_INTEGER
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run the function as written, on lists."""
