@@ -59,6 +59,11 @@ def exact_figures(runs: Sequence[RunRecord]) -> Iterator[Figure]:
             [run for run in runs if run.family_group == "net"],
             ADVERSARIAL_TARGET_S,
         ),
+        (
+            f"exact, interchangeable {LOOSE_BOUND_FAMILY}, 300 servers, half of them to return",
+            [run for run in runs if run.family_group == "interchangeable"],
+            LOOSE_BOUND_TARGET_S,
+        ),
     )
     if fleet:
         yield timed_figure(
