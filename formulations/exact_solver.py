@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
@@ -99,7 +100,7 @@ def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:
     """Return an integer lower bound on an objective that takes multiples of `step` >= 1 only.
 
     The smallest multiple of `step` that is at least 0 and at least the bound; of a float,
-    max(1e-6, 1e-9 * bound) is taken off first. A float may exceed the optimum by the backend's
+    max(1e-6, 1e-9 * bound) and one unit in the last place are taken off first. A float may exceed the optimum by the backend's
     tolerances, and just then rounding up would carry it a whole step beyond. Where the margin is
     above a step, from bounds of 10^9 steps on, proofs get lost but none gets wrong.
 
@@ -111,7 +112,9 @@ def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:
     if bound is None or not math.isfinite(bound) or bound <= 0:
         return 0
     if isinstance(bound, float):
-        bound = math.ceil(bound - max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * bound))
+        exact = Fraction(bound)  # from 2^53 on, sums of floats are rounded themselves
+        margin = max(Fraction(ABSOLUTE_TOLERANCE), exact * Fraction(RELATIVE_TOLERANCE))
+        bound = math.ceil(exact - margin - Fraction(math.ulp(bound)))
     return max(0, -(-bound // step) * step)
 
 

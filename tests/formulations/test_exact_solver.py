@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formulations.exact_solver import Countdown, concluded, missing_module, safe_lower_bound
@@ -39,6 +39,7 @@ def test_bound_is_rounded_up_but_never_over_a_tolerance(bound, expected):
     st.integers(1, 10**6),
     st.floats(-1, 1),
 )
+@example(multiple=562949953421189, step=121, error=1.0)  # near 7e16 floats are 8 apart
 def test_rounded_bound_never_exceeds_an_optimum_within_the_tolerances(multiple, step, error):
     """Whatever a backend is off by, up to its tolerances, the optimum stays at or above."""
     optimum = multiple * step
