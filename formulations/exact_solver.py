@@ -100,9 +100,10 @@ def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:
     """Return an integer lower bound on an objective that takes multiples of `step` >= 1 only.
 
     The smallest multiple of `step` that is at least 0 and at least the bound; of a float,
-    max(1e-6, 1e-9 * bound) and one unit in the last place are taken off first. A float may exceed the optimum by the backend's
-    tolerances, and just then rounding up would carry it a whole step beyond. Where the margin is
-    above a step, from bounds of 10^9 steps on, proofs get lost but none gets wrong.
+    max(1e-6, 1e-9 * bound) and one unit in the last place are taken off first. A float may exceed
+    the optimum by the backend's tolerances, and just then rounding up would carry it a whole step
+    beyond. Where the margin is above a step, from bounds of 10^9 steps on, proofs get lost but
+    none gets wrong.
 
     >>> safe_lower_bound(6.86), safe_lower_bound(7.0000001), safe_lower_bound(-math.inf)
     (7, 7, 0)
