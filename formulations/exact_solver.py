@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lyra_opt.result import SolveResult, Status, StoppedBy
+from lyra_opt.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.solver import Unsupported
 from lyra_opt.stopwatch import Stopwatch, loading
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from lyra_opt.result import Number
 
 SolutionT = TypeVar("SolutionT")
+NumberT = TypeVar("NumberT", int, float)
 
 ABSOLUTE_TOLERANCE = 1e-6  # the backends' own feasibility and integrality tolerances
 RELATIVE_TOLERANCE = 1e-9
+LARGEST_SEED = 2**31 - 1  # the largest that all backends take
 LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
 
 
@@ -57,6 +59,30 @@ class Countdown:
         return self.remaining_s == 0.0
 
 
+class BuiltModel(Protocol):
+    """A backend's model with its variables, as ``formulations.backends`` runs it."""
+
+    @property
+    def model(self) -> Any:
+        """The model, in the backend's own type."""
+
+    @property
+    def hinted(self) -> Sequence[Any]:
+        """All variables, in the order of the values of a `StartValues`."""
+
+    @property
+    def decisions(self) -> Sequence[Any]:
+        """The variables whose values make a solution."""
+
+
+class StartValues(Protocol):
+    """The solution that a backend starts from."""
+
+    @property
+    def values(self) -> Sequence[int]:
+        """The value of each of the `BuiltModel.hinted` variables."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRun:
     """What a backend says of one run of a minimisation, not believed yet.
@@ -64,7 +90,7 @@ class BackendRun:
     Parameters
     ----------
     values
-        The values of the model's decision variables, not rounded; None without a solution.
+        The values of `BuiltModel.decisions`, not rounded; None without a solution.
     bound
         Its lower bound on the optimum: an int if it was computed in exact arithmetic, else a
         float; None, infinite or NaN if it has none.
@@ -127,29 +153,30 @@ def better(
 
 
 def concluded(
-    incumbent: tuple[SolutionT, int],
-    bound: int,
+    incumbent: tuple[SolutionT, NumberT],
+    bound: NumberT,
     *,
     stopped_by: StoppedBy | None = None,
     counters: Mapping[str, int] | None = None,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SolveResult[SolutionT]:
-    """Return what is known of a minimisation: optimal only where the bound meets the objective.
+    """Return what is known: optimal only where the bound meets the objective.
 
-    A bound above the objective is passed on as it is; whoever checks the result reports it as a
-    contradiction.
+    Integers meet where they are equal, floats within 1e-9 relative. A bound beyond the objective
+    is passed on as it is; whoever checks the result reports it as a contradiction.
     """
     solution, objective = incumbent
     message = None
-    if stopped_by is None and bound < objective:
+    is_proved = same_value(bound, objective)
+    if stopped_by is None and not is_proved:
         message = (
             f"the backend was done, but its bound, rounded to the safe side, is {bound}: "
-            "floating point does not prove objectives that large"
+            "floating point does not prove this objective"
         )
     if observer is not None:
         observer("dual_bound", bound)
     return SolveResult(
-        status=Status.OPTIMAL if bound == objective else Status.FEASIBLE,
+        status=Status.OPTIMAL if is_proved else Status.FEASIBLE,
         stopped_by=stopped_by,
         solution=solution,
         objective=objective,

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instances.allocation import parameters as allocation
 from instances.parameters import SEED, IntegerParameter, option
-from instances.reclaim.parameters import PARAMETERS
+from instances.reclaim import parameters as reclaim
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
 from lyra_opt.errors import UserError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from instances.family import Family
     from instances.parameters import Parameter
@@ -30,20 +32,81 @@ COUNT = IntegerParameter(
 LARGEST_PENDING_BYTES = 256 * 2**20
 """How much is kept in memory before the first file is written."""
 
-DESCRIPTION = """\
+RECLAIM_DESCRIPTION = """\
 Write reclaim instances of a family, one file NAME.json each, and print their paths.
 
 The same parameters and seed give the same bytes, on any machine. Instances that differ in
 --reclaim, --semantics or --off-loan-percent alone are the same fleet with the same jobs.
 Where the optimum is known by construction it is written to solutions/NAME.solution.json."""
 
-EXAMPLES = """\
+RECLAIM_EXAMPLES = """\
 examples:
   lyra-opt generate reclaim --family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets
   lyra-opt generate reclaim --family net --reclaim 6 --out fleets
   lyra-opt generate reclaim --family snapshot --trace TRACE.csv.gz --servers 520 --reclaim 156 \\
       --placement messy --count 10 --gzip --out fleets
 """
+
+ALLOCATION_DESCRIPTION = """\
+Write allocation instances of a family, one file NAME.json each, and print their paths.
+
+The same parameters and seed give the same bytes, on any machine. Instances of family load that
+differ in load, objective, scaling loss, releases or GPUs a worker alone are otherwise the same
+jobs."""
+
+ALLOCATION_EXAMPLES = """\
+examples:
+  lyra-opt generate allocation --family light --jobs 50 --count 10 --out queues
+  lyra-opt generate allocation --family load --jobs 8 --load-percent 400 --release-percent 100 \\
+      --scaling-loss-percent 20 --out queues
+  lyra-opt generate allocation --family load --jobs 300 --objective jct_reduction --gpus 4000 \\
+      --gpus-per-worker mixed --extra-workers 8 --out queues
+  lyra-opt generate allocation --family worst-case --jobs 61 --out queues
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProblemCommand:
+    """What ``generate PROBLEM`` says and takes.
+
+    Parameters
+    ----------
+    problem
+        Its name.
+    help, description, examples
+        For ``--help``.
+    parameters
+        Those of its families.
+    required
+        The one that every family takes.
+    """
+
+    problem: str
+    help: str
+    description: str
+    examples: str
+    parameters: Mapping[str, Parameter]
+    required: str
+
+
+COMMANDS = (
+    _ProblemCommand(
+        problem="allocation",
+        help="how many workers each elastic job gets",
+        description=ALLOCATION_DESCRIPTION,
+        examples=ALLOCATION_EXAMPLES,
+        parameters=allocation.PARAMETERS,
+        required="jobs",
+    ),
+    _ProblemCommand(
+        problem="reclaim",
+        help="which servers on loan to give back",
+        description=RECLAIM_DESCRIPTION,
+        examples=RECLAIM_EXAMPLES,
+        parameters=reclaim.PARAMETERS,
+        required="reclaim",
+    ),
+)
 
 
 class _FamilyListingParser(OneLineParser):
@@ -53,11 +116,11 @@ class _FamilyListingParser(OneLineParser):
         """Return the help with a line for each family."""
         from instances.family import family_names, find_family
 
+        problem: str = self.get_default("problem")
         lines = [
-            f"  {name:<12} {find_family('reclaim', name).summary}"
-            for name in family_names("reclaim")
+            f"  {name:<12} {find_family(problem, name).summary}" for name in family_names(problem)
         ]
-        self.epilog = "\n".join(["families:", *lines, "", EXAMPLES])
+        self.epilog = "\n".join(["families:", *lines, "", self.get_default("examples")])
         return super().format_help()
 
 
@@ -67,25 +130,31 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "generate",
         help="write instances of a family, synthetic or cut from a trace",
         description="Write instances of a family, synthetic or cut from a job trace.",
-        epilog='"lyra-opt generate reclaim --help" lists the families.',
+        epilog='"lyra-opt generate PROBLEM --help" lists the families of a problem.',
         formatter_class=HelpFormatter,
     )
     problems = generate.add_subparsers(
         metavar="PROBLEM", required=True, parser_class=_FamilyListingParser
     )
+    for command in COMMANDS:
+        _add_problem(problems, command)
+
+
+def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCommand) -> None:
     parser = problems.add_parser(
-        "reclaim",
-        help="which servers on loan to give back",
-        description=DESCRIPTION,
+        command.problem,
+        help=command.help,
+        description=command.description,
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "--family", metavar="F", required=True, type=plain_text, help="one of those listed below"
     )
-    for name, parameter in PARAMETERS.items():
-        _add_option(parser, name, parameter, required=name == "reclaim")
-    _add_option(parser, "seed", SEED)
-    _add_option(parser, "count", COUNT)
+    for name, parameter in command.parameters.items():
+        # The family knows its own defaults, and refuses what it does not take.
+        _add_option(parser, name, parameter, default=None, required=name == command.required)
+    _add_option(parser, "seed", SEED, default=SEED.default)
+    _add_option(parser, "count", COUNT, default=COUNT.default)
     parser.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
     parser.add_argument(
         "--out",
@@ -94,11 +163,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=plain_text,
         help="folder to write to, made if it is missing; files of the same name are replaced",
     )
-    parser.set_defaults(run=run, problem="reclaim", parameters=tuple(PARAMETERS))
+    parser.set_defaults(
+        run=run,
+        problem=command.problem,
+        examples=command.examples,
+        parameters=tuple(command.parameters),
+    )
 
 
 def _add_option(
-    parser: argparse.ArgumentParser, name: str, parameter: Parameter, *, required: bool = False
+    parser: argparse.ArgumentParser,
+    name: str,
+    parameter: Parameter,
+    *,
+    default: int | None,
+    required: bool = False,
 ) -> None:
     parser.add_argument(
         option(name),
@@ -106,8 +185,7 @@ def _add_option(
         metavar=parameter.metavar,
         required=required,
         type=_argument_type(parameter),
-        # The family knows its own defaults, and refuses what it does not take.
-        default=None if name in PARAMETERS else parameter.default,
+        default=default,
         help=parameter.help.replace("%", "%%"),
     )
 

@@ -4,7 +4,7 @@ Each decision problem is a sub-package with the same file names (``instance``, `
 ``bounds``, one file a heuristic). Exact solvers live outside and are found by name:
 
 >>> from lyra_opt.problem import find_problem
->>> find_problem("reclaim").default_solver
+>>> find_problem("reclaim").default_solver_of("rigid")
 'lyra-greedy'
 """
 

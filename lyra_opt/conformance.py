@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.result import Limits, Number, Status
+from lyra_opt.result import Limits, Number, Status, same_value
 from lyra_opt.seeding import generator
 from lyra_opt.solving import solve_and_check
 
@@ -43,6 +43,8 @@ def assert_conforms(
     9. It is never worse than the solution that it was given to start from.
     10. A time limit never makes it claim what it did not prove, or fail.
     11. The observer sees objectives that improve, and ends with the answer's.
+
+    Objectives that are floats count as equal within 1e-9 relative (`lyra_opt.result.same_value`).
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def assert_conforms(
         )
     if not solver.gives_bound:
         assert answer.dual_bound is None, "rule 7: a bound from a solver that gives none"
-    sign = 1 if problem.sense == "min" else -1
+    sign = 1 if problem.sense_of(problem.variant(instance)) == "min" else -1
     if optimum is not None:
         _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
     _assert_observed(seen, answer.objective, sign)
@@ -109,7 +111,7 @@ def _assert_keeps_start(
     value = problem.check(instance, start).objective
     assert value is not None, "the solution to start from is not valid"
     assert started.objective is not None, "rule 9: the start was lost"
-    assert sign * started.objective <= sign * value, (
+    assert not _is_beyond(value, started.objective, sign), (
         f"rule 9: {started.objective} from a start of {value}"
     )
 
@@ -118,9 +120,11 @@ def _assert_brackets(
     bound: Number | None, optimum: Number, objective: Number | None, sign: int
 ) -> None:
     if bound is not None:
-        assert sign * bound <= sign * optimum, f"rule 8: bound {bound} beyond optimum {optimum}"
+        assert not _is_beyond(optimum, bound, sign), (
+            f"rule 8: bound {bound} beyond optimum {optimum}"
+        )
     if objective is not None:
-        assert sign * optimum <= sign * objective, (
+        assert not _is_beyond(objective, optimum, sign), (
             f"rule 8: objective {objective} beyond optimum {optimum}"
         )
 
@@ -129,4 +133,12 @@ def _assert_observed(seen: list[Number], objective: Number | None, sign: int) ->
     improvements = all(sign * later < sign * earlier for earlier, later in pairwise(seen))
     assert improvements, f"rule 11: observed objectives {seen} do not improve"
     if seen:
-        assert seen[-1] == objective, f"rule 11: observed {seen[-1]} last, answered {objective}"
+        assert objective is not None, f"rule 11: observed {seen[-1]} last, answered nothing"
+        assert same_value(seen[-1], objective), (
+            f"rule 11: observed {seen[-1]} last, answered {objective}"
+        )
+
+
+def _is_beyond(better: Number, worse: Number, sign: int) -> bool:
+    """Whether the first is better than the second by more than the rounding of floats."""
+    return sign * better < sign * worse and not same_value(better, worse)

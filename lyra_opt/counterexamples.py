@@ -279,7 +279,7 @@ def _value(answer: Answer) -> Number:
 def _ratio(heuristic: Answer, against: Answer) -> Fraction | float:
     """Return how many times as bad `heuristic` is, exactly; 1 if it is not worse."""
     worse, better = _value(heuristic), _value(against)
-    if heuristic.problem.sense == "max":
+    if heuristic.sense == "max":
         worse, better = better, worse
     if worse <= better or same_value(worse, better):
         return Fraction(1)

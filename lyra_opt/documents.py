@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.errors import FieldError, InputError, MissingFieldError, UserError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
@@ -164,6 +164,19 @@ class Record:
     def chosen(self, *keys: str) -> JsonObject:
         """Return those of `keys` that are present, as keyword arguments."""
         return {key: self._fields[key] for key in keys if key in self._fields}
+
+
+def located(
+    parse: Callable[[object, str], Any], entries: Iterable[tuple[str, Any]]
+) -> Iterator[Any]:
+    """Yield `parse` of each entry (path, value); an error names the path of the entry too."""
+    for path, value in entries:
+        try:
+            yield parse(value, path)
+        except FieldError as error:
+            if error.field.startswith(path):
+                raise
+            raise error.inside(path) from None
 
 
 def join_path(path: str, key: str) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from lyra_opt.errors import FieldError, MissingFieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.figure import Figure
 
     from lyra_opt.documents import JsonObject
     from lyra_opt.result import Number
@@ -41,15 +43,15 @@ class Problem(Protocol):
 
     @property
     def sense(self) -> Literal["min", "max"]:
-        """Whether the objective is minimised or maximised."""
+        """Of its most common variant; for `experiments`, until it asks by variant."""
+
+    @property
+    def default_solver(self) -> str:
+        """Of its most common variant; for `experiments`, until it asks by variant."""
 
     @property
     def instance_format(self) -> str:
         """The ``format`` key of its instance files."""
-
-    @property
-    def default_solver(self) -> str:
-        """The solver used where none is named."""
 
     @property
     def answer_keys(self) -> Sequence[str]:
@@ -59,6 +61,12 @@ class Problem(Protocol):
     def measure_keys(self) -> Sequence[str]:
         """Those of `answer_keys` that the checker computes beside the objective."""
 
+    def sense_of(self, variant: str) -> Literal["min", "max"]:
+        """Return whether the objective of that variant is minimised or maximised."""
+
+    def default_solver_of(self, variant: str) -> str:
+        """Return the solver used where none is named."""
+
     def parse_instance(self, document: JsonObject) -> Any:
         """Return the validated instance; raise `FieldError` where a rule is broken."""
 
@@ -66,7 +74,7 @@ class Problem(Protocol):
         """Return the instance as the JSON object that `parse_instance` reads."""
 
     def variant(self, instance: Any) -> str:
-        """Return which variant of the problem the instance is."""
+        """Return which variant of the problem the instance is, such as ``rigid``."""
 
     def parse_solution(self, document: JsonObject) -> tuple[Any, Mapping[str, Any]]:
         """Return the solution and the claims made of it, from a solution file or an answer."""
@@ -82,6 +90,9 @@ class Problem(Protocol):
 
     def bound(self, instance: Any) -> Number:
         """Return a proved dual bound on the optimum, for ``--certify``."""
+
+    def drawing_of(self, variant: str) -> Callable[[Any, Mapping[str, Any]], Figure] | None:
+        """Return what draws an instance and its solutions by solver, for ``--plot``, or None."""
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.result import Limits, Number, SolveResult, Status, StoppedBy, relative_gap, same_value
 from lyra_opt.seeding import generator
@@ -76,6 +76,11 @@ class Answer:
     measures: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     message: str | None = None
+
+    @property
+    def sense(self) -> Literal["min", "max"]:
+        """Whether the objective is minimised or maximised."""
+        return self.problem.sense_of(self.problem.variant(self.instance))
 
     @property
     def gap(self) -> float | None:
@@ -181,7 +186,7 @@ def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
     solved = [answer for answer in answers if answer.objective is not None]
     if not solved:
         return list(answers)
-    minimise = answers[0].problem.sense == "min"
+    minimise = answers[0].sense == "min"
     best = (min if minimise else max)(solved, key=lambda answer: answer.objective or 0)
     checked = []
     for answer in answers:
@@ -221,6 +226,7 @@ def _in_words(error: Exception) -> str:
 def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:
     """Return the fields of an answer that survive the checker."""
     checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
+    sense = problem.sense_of(problem.variant(instance))
     if result.solution is None or result.objective is None:
         return checked
     report = problem.check(instance, result.solution)
@@ -235,7 +241,7 @@ def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> 
         "objective": report.objective,
         "measures": report.measures(),
     }
-    proved = _is_proved(problem, report.objective, result.dual_bound)
+    proved = _is_proved(sense, report.objective, result.dual_bound)
     if result.status is Status.OPTIMAL and not proved:
         raise RefutedClaimError(
             f"the solver claims that {report.objective} is optimal, "
@@ -249,23 +255,24 @@ def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict
     stopwatch = Stopwatch()
     bound = problem.bound(instance)
     elapsed_s = stopwatch.elapsed_s
+    sense = problem.sense_of(problem.variant(instance))
     if checked["dual_bound"] is not None:
-        tighter = max if problem.sense == "min" else min
+        tighter = max if sense == "min" else min
         bound = tighter(bound, checked["dual_bound"])
     certified: dict[str, Any] = {"dual_bound": bound, "certify_time_s": elapsed_s}
     if checked.get("objective") is not None:
-        proved = _is_proved(problem, checked["objective"], bound)
+        proved = _is_proved(sense, checked["objective"], bound)
         certified["status"] = Status.OPTIMAL if proved else Status.FEASIBLE
     return certified
 
 
-def _is_proved(problem: Problem, objective: Number, bound: Number | None) -> bool:
+def _is_proved(sense: Literal["min", "max"], objective: Number, bound: Number | None) -> bool:
     """Whether the bound meets the objective; an error if it lies beyond it."""
     if bound is None:
         return False
     if same_value(objective, bound):
         return True
-    if (bound > objective) == (problem.sense == "min"):
+    if (bound > objective) == (sense == "min"):
         raise RefutedClaimError(
             f"the dual bound {bound} contradicts a valid solution of objective {objective}"
         )

@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from lyra_opt.allocation.instance import (
+    AllocationInstance,
+    ElasticJob,
+    Objective,
+    WorkerAllocation,
+)
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
@@ -25,7 +31,12 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["reclaim_instances", "reclaim_servers_of"]
+__all__ = [
+    "allocation_instances",
+    "reclaim_instances",
+    "reclaim_servers_of",
+    "worker_allocations_of",
+]
 
 
 @st.composite
@@ -136,4 +147,111 @@ def reclaim_servers_of(instance: ReclaimInstance) -> SearchStrategy[tuple[int, .
     on_loan = [position for position, server in enumerate(instance.servers) if server.on_loan]
     return st.permutations(on_loan).map(
         lambda order: tuple(sorted(order[: instance.reclaim_servers]))
+    )
+
+
+SCALING_LOSSES = (0.0, 0.2, 0.5, 1.0)
+
+
+@st.composite
+def allocation_instances(
+    draw: DrawFn,
+    *,
+    objective: Objective | str | None = None,
+    min_jobs: int = 1,
+    max_jobs: int = 4,
+    max_min_workers: int = 3,
+    max_extra_workers: int = 3,
+    max_gpus_per_worker: int = 2,
+    max_gpus: int = 12,
+    max_work: int = 40,
+    max_release: int = 12,
+    with_fractions: bool = True,
+    with_releases: bool = True,
+    with_running: bool = True,
+    with_scaling_loss: bool = True,
+    name: str = "drawn",
+) -> AllocationInstance:
+    """Draw a valid allocation instance.
+
+    Among what can be drawn: jobs with w_min = w_max, no GPUs at all (reduction and two phases),
+    jobs that fit only in part or, where that is allowed, not at all, several GPUs per worker,
+    equal jobs, jobs of whom some are running, equal releases, and workers that add nothing
+    (scaling loss 1).
+
+    Parameters
+    ----------
+    objective
+        What is optimised; None draws one of the four.
+    min_jobs, max_jobs
+        How many jobs.
+    max_min_workers
+        Largest base demand, in workers.
+    max_extra_workers
+        Most workers beyond it.
+    max_gpus_per_worker
+        Most GPUs that one worker holds.
+    max_gpus
+        Most GPUs, unless base demands that must fit need more.
+    max_work
+        Most work in worker-seconds.
+    max_release
+        Latest release in seconds.
+    with_fractions
+        Whether work and releases may be multiples of 1/8; whole numbers otherwise.
+    with_releases, with_running
+        Whether jobs may be released after 0, and may be running; both may be drawn for every
+        objective, whatever part they play in it.
+    with_scaling_loss
+        Whether jobs may lose some of the speed of extra workers.
+    name
+        The name of the instance.
+    """
+    drawn_objective = Objective(objective or draw(st.sampled_from(Objective)))
+    parts = 8 if with_fractions else 1
+    works = st.integers(1, max_work * parts).map(lambda eighths: eighths / parts)
+    releases = st.integers(0, max_release * parts).map(lambda eighths: eighths / parts)
+    # One loss for all jobs, half of the time: values that tie are worth drawing.
+    losses = st.sampled_from(SCALING_LOSSES) if with_scaling_loss else st.just(0.0)
+    common_loss = draw(st.none() | losses)
+    jobs = []
+    for number in range(draw(st.integers(min_jobs, max_jobs))):
+        min_workers = draw(st.integers(1, max_min_workers))
+        running = with_running and draw(st.sampled_from((False, False, True)))
+        jobs.append(
+            ElasticJob(
+                id=f"j{number}",
+                min_workers=min_workers,
+                max_workers=min_workers + draw(st.integers(0, max_extra_workers)),
+                work_worker_s=draw(works),
+                gpus_per_worker=draw(st.integers(1, max_gpus_per_worker)),
+                release_s=draw(releases) if with_releases and not running else 0.0,
+                running=running,
+                scaling_loss=draw(losses) if common_loss is None else common_loss,
+            )
+        )
+    # The cluster is as large as what must fit demands, so that no draw is thrown away.
+    least_gpus = 0
+    if drawn_objective is not Objective.JCT_REDUCTION:
+        least_gpus = sum(job.min_gpus for job in jobs if job.running)
+    if drawn_objective is Objective.MEAN_JCT:
+        least_gpus = max(least_gpus, *(job.min_gpus for job in jobs))
+    if drawn_objective is Objective.JOINT:
+        least_gpus = max(least_gpus, 1)
+    return AllocationInstance(
+        name=name,
+        objective=drawn_objective,
+        gpus=draw(st.integers(least_gpus, max(least_gpus, max_gpus))),
+        jobs=tuple(jobs),
+    )
+
+
+@st.composite
+def worker_allocations_of(draw: DrawFn, instance: AllocationInstance) -> WorkerAllocation:
+    """Draw workers for each job, in its range or 0; not all of these allocations are valid."""
+    return WorkerAllocation(
+        tuple(
+            draw(st.just(0) | st.integers(job.min_workers, job.max_workers))
+            for job in instance.jobs
+        )
     )

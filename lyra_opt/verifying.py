@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.errors import show_value
 from lyra_opt.result import Status, relative_gap, same_value
@@ -65,7 +65,7 @@ def verify(
         )
     report = problem.check(instance, solution)
     violations.extend(report.violations)
-    violations.extend(_false_proofs(problem, claims))
+    violations.extend(_false_proofs(problem.sense_of(problem.variant(instance)), claims))
     if report.objective is not None:
         found = {"objective": report.objective, **report.measures()}
         violations.extend(
@@ -78,12 +78,12 @@ def verify(
     )
 
 
-def _false_proofs(problem: Problem, claims: Mapping[str, Any]) -> list[str]:
+def _false_proofs(sense: Literal["min", "max"], claims: Mapping[str, Any]) -> list[str]:
     """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
     objective, bound = claims.get("objective"), claims.get("dual_bound")
     false = []
     if objective is not None and bound is not None and not same_value(objective, bound):
-        beyond = bound > objective if problem.sense == "min" else bound < objective
+        beyond = bound > objective if sense == "min" else bound < objective
         if beyond:
             false.append(f"the dual bound {bound} lies beyond the objective {objective}")
     if "status" in claims:
@@ -107,6 +107,8 @@ def _show(value: Any) -> str:
 
 def _agree(claimed: Any, found: Any) -> bool:
     """Whether a claim is right; the order of names in a list is nothing that is claimed."""
+    if isinstance(found, float) and isinstance(claimed, int | float):
+        return same_value(claimed, found)
     if isinstance(claimed, list) and isinstance(found, list):
         return sorted(map(str, claimed)) == sorted(map(str, found))
     return bool(claimed == found)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from lyra_opt.documents import write_text
-from paper_figures.lyra import figure_5, table_1
+from paper_figures.lyra import figure_5, figure_6, table_1
 
-COMPARISONS = (table_1.compare, figure_5.compare)
+COMPARISONS = (table_1.compare, figure_5.compare, figure_6.compare)
 
 
 def main() -> int:

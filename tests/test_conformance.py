@@ -11,9 +11,11 @@ from instances.family import generate
 from lyra_opt.conformance import assert_conforms
 from lyra_opt.problem import find_problem
 from lyra_opt.solver import find_solver, solver_names
+from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
+    from lyra_opt.allocation import AllocationInstance, WorkerAllocation
     from lyra_opt.reclaim import ReclaimInstance, ReclaimSolution
 
 RECLAIM_CASES = [
@@ -62,5 +64,64 @@ def test_reclaim_solver_conforms(
         find_problem("reclaim"),
         instance,
         optimum=reference.objective(instance, best),
+        best_solution=best,
+    )
+
+
+ONE_SHOT = ("jct_reduction", "two_phase", "joint")
+ALLOCATION_CASES = [
+    *(
+        {"family": "load", "jobs": 4, "objective": objective, **parameters}
+        for objective, parameters in product(
+            (*ONE_SHOT, "mean_jct"),
+            (
+                {"load_percent": 60},
+                {"load_percent": 400, "gpus_per_worker": "mixed"},
+                {"load_percent": 200, "scaling_loss_percent": 20, "release_percent": 100},
+            ),
+        )
+    ),
+    *({"family": "light", "jobs": 4, "objective": kind} for kind in (*ONE_SHOT, "mean_jct")),
+    *(
+        {"family": "load", "jobs": 3, "objective": objective, "extra_workers": 0}
+        for objective in ONE_SHOT
+    ),
+    {"family": "load", "jobs": 3, "objective": "two_phase", "gpus": 1, "gpus_per_worker": "2"},
+    {"family": "worst-case", "jobs": 4},
+]
+
+
+@pytest.fixture(scope="module", params=ALLOCATION_CASES, ids=_case_name)
+def allocation_case(
+    request: pytest.FixtureRequest,
+) -> tuple[AllocationInstance, WorkerAllocation | None, float | None]:
+    """A small instance and, of a one-shot one, an optimal solution by looking at every choice."""
+    instance = generate("allocation", seed=1, **request.param)
+    if instance.objective == "mean_jct":
+        return instance, None, None
+    return instance, *best_allocation(instance)
+
+
+MINUTES_WITHOUT_LIMITS = ("time-indexed-milp",)
+"""Solvers that the suite, which runs them several times without limits, keeps for minutes."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in MINUTES_WITHOUT_LIMITS else name
+        for _, name in solver_names("allocation")
+    ],
+)
+def test_allocation_solver_conforms(
+    name: str, allocation_case: tuple[AllocationInstance, WorkerAllocation | None, float | None]
+) -> None:
+    """The same rules, with objectives in seconds, one of them maximised."""
+    instance, best, optimum = allocation_case
+    assert_conforms(
+        find_solver("allocation", name),
+        find_problem("allocation"),
+        instance,
+        optimum=optimum,
         best_solution=best,
     )

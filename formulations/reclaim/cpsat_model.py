@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.exact_solver import BackendRun
+from formulations.backends.cpsat import run_cpsat
 from formulations.reclaim.model_data import Built, Variables, plain, strengthened
 from formulations.reclaim.model_solver import ReclaimModelSolver, int64_limits
-from lyra_opt.result import StoppedBy
 
 if TYPE_CHECKING:
-    from formulations.reclaim.model_data import ReclaimModel, Start
+    from formulations.reclaim.model_data import ReclaimModel
 
 
 def build(data: ReclaimModel) -> Built:
@@ -89,36 +88,6 @@ def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
 
 
 # Backend
-
-
-def run_cpsat(built: Built, start: Start, time_s: float | None, seed: int) -> BackendRun:
-    """Run CP-SAT with one worker and the full linear relaxation.
-
-    Without ``linearization_level=2`` the bound stays near 0 on these models; with several
-    workers the portfolio sets levels of its own, with the same effect.
-    """
-    from ortools.sat.python import cp_model
-
-    model, variables = built.model, built.variables
-    for variable, value in zip((*variables.x, *variables.y), (*start.x, *start.y), strict=True):
-        model.add_hint(variable, value)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 2
-    solver.parameters.random_seed = seed
-    if time_s is not None:
-        solver.parameters.max_time_in_seconds = time_s
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-        raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
-    has_solution = status != cp_model.UNKNOWN
-    return BackendRun(
-        values=[solver.value(x) for x in variables.x] if has_solution else None,
-        # The bound in integers; `best_objective_bound` is a double, off by one at times.
-        bound=int(solver.response_proto.inner_objective_lower_bound),
-        stopped_by=None if status == cp_model.OPTIMAL else StoppedBy.TIME,
-        counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
-    )
 
 
 CPSAT = ReclaimModelSolver(

@@ -98,6 +98,11 @@ class Start:
     x: tuple[int, ...]
     y: tuple[int, ...]
 
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Of all variables, as `Built.hinted` lists them."""
+        return (*self.x, *self.y)
+
 
 @dataclass(frozen=True, slots=True)
 class Variables:
@@ -113,6 +118,16 @@ class Built:
 
     model: Any
     variables: Variables
+
+    @property
+    def hinted(self) -> Sequence[Any]:
+        """All variables."""
+        return (*self.variables.x, *self.variables.y)
+
+    @property
+    def decisions(self) -> Sequence[Any]:
+        """x: which servers are chosen; y follows from it."""
+        return self.variables.x
 
 
 def plain(instance: ReclaimInstance) -> ReclaimModel:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from formulations.exact_solver import (
+    LARGEST_SEED,
     BackendRun,
     Countdown,
     better,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from lyra_opt.result import SolveResult
 
 START_HEURISTICS = ("lyra-greedy", "peeling")
-LARGEST_SEED = 2**31 - 1  # the largest that all backends take
 LARGEST_LOSSES_IN_FLOATS = 10**5
 LARGEST_WEIGHT_IN_FLOATS = 10**13
 INT64_LIMIT = 2**62

@@ -3,9 +3,17 @@
 ``NAME.json`` is an instance, ``solutions/NAME.solution.json`` the best solution known of it,
 whose ``objective`` was checked.
 
-===============  ================================================================================
-lyra-figure-5    Lyra (EuroSys 2023), Figure 5: six servers, four jobs, N_R = 2; optimum 1, proved
-===============  ================================================================================
+====================  ===========================================================================
+lyra-figure-5         Lyra (EuroSys 2023), Figure 5: six servers, four jobs, N_R = 2; optimum 1,
+                      proved
+lyra-table-2          Lyra, section 5.1, first example: jobs A and B on 8 workers; mean JCT 41.67 s
+                      (Tables 2 and 3 have three of its starts)
+lyra-table-2-phase-2  the same jobs in Lyra's phase 2 alone, 4 workers left: reduction 110 s, where
+                      A gets 5 workers, a start from which the mean JCT is 48.33 s
+lyra-table-4          Lyra, section 5.1, second example: mean JCT 62 s (Table 4 has two starts)
+lyra-figure-6         the second example with 2 GPUs a worker of A, as in Lyra's Figure 6, with 4
+                      GPUs for extra workers: reduction 80 s
+====================  ===========================================================================
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="NAME",
         dest="solvers",
         help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
-        "(default for reclaim: lyra-greedy)",
+        "(default for reclaim: lyra-greedy; for allocation it depends on the objective)",
     )
     parser.add_argument(
         "--time-limit",
@@ -75,6 +75,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="write the best solution found to a solution file (with one instance file only)",
     )
+    parser.add_argument(
+        "--plot",
+        type=plain_text,
+        metavar="FILE",
+        help="draw the solutions, one above the other, as .svg or .png (with one instance file of "
+        "allocation over time only)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -83,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.errors import UserError
     from lyra_opt.loading import load_instance, save_solution
+    from lyra_opt.pictures import require_picture_path
     from lyra_opt.result import Limits, Status
     from lyra_opt.solving import refute_bounds, solve_and_check
 
@@ -90,8 +98,15 @@ def run(arguments: argparse.Namespace) -> int:
         if len(arguments.files) > 1:
             raise UserError("--out takes the solution of one instance file, not of several")
         require_file_path("--out", arguments.out)
+    if arguments.plot is not None:
+        if len(arguments.files) > 1:
+            raise UserError("--plot draws the solutions of one instance file, not of several")
+        require_picture_path("--plot", arguments.plot)
+        require_file_path("--plot", arguments.plot)
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
+    if arguments.plot is not None:
+        _require_drawing(arguments.plot, loaded[0])
     runs = [(entry, _solvers(entry, arguments.solvers or [])) for entry in loaded]
     answers: list[tuple[str, Answer]] = []
     with stdout_kept_clean():
@@ -118,6 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"--out {arguments.out}: no solution was found, nothing written", file=sys.stderr)
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
+    if arguments.plot is not None:
+        _draw(arguments.plot, loaded[0], [answer for _, answer in answers])
     return 1 if any(answer.status is Status.ERROR for _, answer in answers) else 0
 
 
@@ -125,48 +142,85 @@ def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
     from lyra_opt.solver import find_solver
 
     problem = entry.problem
-    return [find_solver(problem.name, name) for name in names or [problem.default_solver]]
+    default = problem.default_solver_of(problem.variant(entry.instance))
+    return [find_solver(problem.name, name) for name in names or [default]]
+
+
+def _require_drawing(path: str, entry: LoadedInstance) -> None:
+    """Raise `UserError` if solutions of that instance cannot be drawn."""
+    from lyra_opt.errors import InputError
+
+    variant = entry.problem.variant(entry.instance)
+    if entry.problem.drawing_of(variant) is None:
+        raise InputError(
+            entry.file,
+            f"--plot {path}: there are no pictures of the problem {entry.problem.name} with "
+            f"{variant} instances",
+        )
+
+
+def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
+    """Write a picture of the solutions, one for each solver that found one."""
+    from lyra_opt.pictures import save_picture
+
+    draw = entry.problem.drawing_of(entry.problem.variant(entry.instance))
+    solutions = {
+        answer.solver: answer.solution for answer in answers if answer.solution is not None
+    }
+    if not solutions:
+        print(f"--plot {path}: no solution was found, nothing written", file=sys.stderr)
+    elif draw is not None:
+        save_picture(path, draw(entry.instance, solutions))
 
 
 def _best(answers: Sequence[tuple[str, Answer]]) -> Answer | None:
     """Return the best answer that holds a solution, the first of equals; None if none does."""
     solved = [answer for _, answer in answers if answer.objective is not None]
-    sign = 1 if solved and solved[0].problem.sense == "min" else -1
+    sign = 1 if solved and solved[0].sense == "min" else -1
     return min(solved, key=lambda answer: sign * (answer.objective or 0), default=None)
 
 
 def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
-    from lyra_opt.commands.output import print_table, show_list, show_seconds
+    from lyra_opt.commands.output import (
+        print_table,
+        show_count,
+        show_entries,
+        show_list,
+        show_seconds,
+        words,
+    )
     from lyra_opt.errors import one_line
 
-    keys = list(dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys))
+    records = [answer.as_json_object(file) for file, answer in answers]
+    known = dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys)
+    # A key that has no value in any answer belongs to another variant, or there is no solution.
+    keys = [key for key in known if any(record.get(key) is not None for record in records)]
     several_files = len({file for file, _ in answers}) > 1
     rows: list[list[str]] = []
     details: list[str] = []
-    for file, answer in answers:
-        record = answer.as_json_object(file)
+    for (file, answer), record in zip(answers, records, strict=True):
         status = str(answer.status) + (f" ({answer.stopped_by})" if answer.stopped_by else "")
         rows.append(
             [
                 file,
                 answer.solver,
                 status,
-                *(_cell(record[key]) for key in ("objective", "dual_bound")),
+                *(show_count(record[key]) for key in ("objective", "dual_bound")),
                 "" if answer.gap is None else f"{100 * answer.gap:.2f} %",
-                *(_cell(record.get(key)) for key in keys),
+                *(show_count(record.get(key)) for key in keys),
                 show_seconds(answer.wall_time_s),
             ]
         )
         named = f"{file}, {answer.solver}" if several_files else answer.solver
         lists = [
-            f"{_words(key)} {show_list([str(value) for value in record[key]])}"
+            f"{words(key)} {show_list(show_entries(record[key]))}"
             for key in keys
-            if isinstance(record.get(key), list)
+            if isinstance(record.get(key), list | dict)
         ]
         texts = (answer.message, "; ".join(lists))
         details.extend(f"{named}: {text}" for text in texts if text)
     columns = ["file", "solver", "status", "objective", "dual bound", "gap"]
-    columns += [*map(_words, keys), "time"]
+    columns += [*map(words, keys), "time"]
     if several_files:
         print_table(columns, rows, right=3)
     else:
@@ -174,14 +228,3 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
         print_table(columns[1:], [row[1:] for row in rows], right=2)
     for line in details:
         print(one_line(line))
-
-
-def _cell(value: object) -> str:
-    """Return a value for a table; of a list, how many entries it has."""
-    if value is None:
-        return ""
-    return str(len(value)) if isinstance(value, list) else str(value)
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ").replace("gpus", "GPUs")

@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, show_list
+    from lyra_opt.commands.output import print_json, show_value_of, words
     from lyra_opt.errors import one_line
     from lyra_opt.loading import load_instance, load_solution
     from lyra_opt.verifying import verify
@@ -52,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
         for violation in verification.violations:
             print(f"  {one_line(violation)}")
         if verification.objective is not None:
-            print(f"objective: {verification.objective}")
-            for key, value in verification.measures.items():
-                shown = show_list(value) if isinstance(value, list) else value
-                print(f"{key.replace('_', ' ').replace('gpus', 'GPUs')}: {shown}")
+            for key, value in {
+                "objective": verification.objective,
+                **verification.measures,
+            }.items():
+                if value is not None:
+                    print(f"{words(key)}: {show_value_of(value)}")
     return 0 if verification.valid else 1

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from lyra_opt.documents import JsonObject, Record, require_format
-from lyra_opt.errors import FieldError
+from lyra_opt.documents import JsonObject, Record, located, require_format
 from lyra_opt.reclaim.checker import ReclaimReport, check
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
 from lyra_opt.validation import require_integer, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.result import Number
 
@@ -25,10 +24,18 @@ class ReclaimProblem:
 
     name = "reclaim"
     sense: Literal["min", "max"] = "min"
-    instance_format = INSTANCE_FORMAT
     default_solver = "lyra-greedy"
+    instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("preempted_jobs", "collateral_gpus", "scaled_in_workers")
     answer_keys: Sequence[str] = ("servers", *measure_keys)
+
+    def sense_of(self, variant: str) -> Literal["min", "max"]:  # noqa: ARG002
+        """Return "min": the weight of preempted jobs is minimised under both semantics."""
+        return "min"
+
+    def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
+        """Return Lyra's own rule."""
+        return "lyra-greedy"
 
     def parse_instance(self, document: JsonObject) -> ReclaimInstance:
         """Return the instance; raise `FieldError` naming field, value and rule."""
@@ -42,8 +49,8 @@ class ReclaimProblem:
             name=record.required("name"),
             semantics=record.required("semantics"),
             reclaim_servers=record.required("reclaim_servers"),
-            servers=tuple(_located(_parse_server, record.items_of("servers"))),
-            jobs=tuple(_located(_parse_job, record.items_of("jobs"))),
+            servers=tuple(located(_parse_server, record.items_of("servers"))),
+            jobs=tuple(located(_parse_job, record.items_of("jobs"))),
         )
 
     def instance_document(self, instance: ReclaimInstance) -> JsonObject:
@@ -111,21 +118,11 @@ class ReclaimProblem:
 
         return lower_bound(instance)
 
+    def drawing_of(self, variant: str) -> None:
+        """Return None: there are no pictures of servers."""
+
 
 PROBLEM = ReclaimProblem()
-
-
-def _located(
-    parse: Callable[[object, str], Any], entries: Iterator[tuple[str, Any]]
-) -> Iterator[Any]:
-    """Parse each entry; an error inside it names the path of the entry too."""
-    for path, value in entries:
-        try:
-            yield parse(value, path)
-        except FieldError as error:
-            if error.field.startswith(path):
-                raise
-            raise error.inside(path) from None
 
 
 def _parse_server(value: object, path: str) -> Server:
@@ -141,7 +138,7 @@ def _parse_job(value: object, path: str) -> Job:
         require_integer("min_workers", record.required("min_workers"), minimum=0)
     return Job(
         id=record.required("id"),
-        workers=tuple(_located(_parse_worker_group, record.items_of("workers"))),
+        workers=tuple(located(_parse_worker_group, record.items_of("workers"))),
         **record.chosen("weight", "gpus_per_worker", "min_workers"),
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from instances.library import library_instances, library_solutions, load_library_instance
 from lyra_opt.loading import load_solution
-from lyra_opt.reclaim import check
+from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim.reference import optimum
 
 
@@ -29,7 +29,7 @@ def test_file_is_named_after_its_instance(name):
 def test_best_known_solution_costs_what_it_claims(name):
     loaded = load_library_instance(name)
     solution, claims = load_solution(library_solutions()[name], loaded.problem)
-    report = check(loaded.instance, solution)
+    report = loaded.problem.check(loaded.instance, solution)
     assert report.violations == ()
     assert claims["instance"] == name
     assert report.objective == claims["objective"]
@@ -37,3 +37,17 @@ def test_best_known_solution_costs_what_it_claims(name):
 
 def test_lyra_figure_5_is_solved_to_optimality():
     assert optimum(load_library_instance("lyra-figure-5").instance) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("lyra-figure-6", 80), ("lyra-table-2-phase-2", 110)])
+def test_knapsacks_of_lyra_are_solved_to_optimality(name, value):
+    best, objective = best_allocation(load_library_instance(name).instance)
+    assert objective == value
+    solution, _ = load_solution(library_solutions()[name], load_library_instance(name).problem)
+    assert solution.in_file_order(load_library_instance(name).instance) == best
+
+
+@pytest.mark.parametrize(("name", "value"), [("lyra-table-2", 125 / 3), ("lyra-table-4", 62)])
+def test_schedules_of_lyra_are_the_best_of_its_rows(name, value):
+    _, claims = load_solution(library_solutions()[name], load_library_instance(name).problem)
+    assert claims["objective"] == pytest.approx(value)

@@ -14,14 +14,23 @@ from instances.library import library_instances, library_solutions
 from instances.schemas import load_schema
 from lyra_opt.errors import FieldError
 from lyra_opt.problem import find_problem
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing import allocation_instances, reclaim_instances
 
 PROBLEM = find_problem("reclaim")
 INSTANCE = Draft202012Validator(load_schema("reclaim"))
 SOLUTION = Draft202012Validator(load_schema("reclaim-solution"))
+ALLOCATION = find_problem("allocation")
+ALLOCATION_INSTANCE = Draft202012Validator(load_schema("allocation"))
+ALLOCATION_SOLUTION = Draft202012Validator(load_schema("allocation-solution"))
+SCHEMAS = ("reclaim", "reclaim-solution", "allocation", "allocation-solution")
 
 
-@pytest.mark.parametrize("name", ["reclaim", "reclaim-solution"])
+def schema_of(document):
+    """Return the validator of the format that a document names."""
+    return Draft202012Validator(load_schema(document["format"].removeprefix("lyra-opt/")))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_is_one(name):
     Draft202012Validator.check_schema(load_schema(name))
 
@@ -33,12 +42,14 @@ def test_unknown_schema():
 
 @pytest.mark.parametrize("name", library_instances())
 def test_library_instances(name):
-    INSTANCE.validate(json.loads(library_instances()[name].read_text()))
+    document = json.loads(library_instances()[name].read_text())
+    schema_of(document).validate(document)
 
 
 @pytest.mark.parametrize("name", library_solutions())
 def test_library_solutions(name):
-    SOLUTION.validate(json.loads(library_solutions()[name].read_text()))
+    document = json.loads(library_solutions()[name].read_text())
+    schema_of(document).validate(document)
 
 
 @pytest.mark.parametrize("family", ["messy-trace", "span", "grid"])
@@ -152,3 +163,85 @@ def test_integral_float_is_where_schema_and_parser_differ(figure_5_document):
     assert INSTANCE.is_valid(figure_5_document)
     with pytest.raises(FieldError):
         PROBLEM.parse_instance(figure_5_document)
+
+
+@given(allocation_instances())
+def test_drawn_allocation_instances(instance):
+    ALLOCATION_INSTANCE.validate(ALLOCATION.instance_document(instance))
+
+
+@pytest.mark.parametrize("family", ["light", "load", "worst-case"])
+def test_generated_allocation_instances(family):
+    ALLOCATION_INSTANCE.validate(
+        ALLOCATION.instance_document(generate("allocation", family, jobs=9))
+    )
+
+
+def running_and_released_later(document):
+    document["jobs"][0].update(running=True, release_s=1)
+
+
+def joint_without_gpus(document):
+    document.update(objective="joint", gpus=0)
+
+
+MALFORMED_ALLOCATIONS = {
+    "other_format": put("lyra-opt/reclaim", "format"),
+    "unknown_objective": put("makespan", "objective"),
+    "negative_gpus": put(-1, "gpus"),
+    "joint_without_gpus": joint_without_gpus,
+    "no_jobs": put([], "jobs"),
+    "unknown_key": put(1, "semantics"),
+    "unknown_job_key": put(1, "jobs", 0, "weight"),
+    "zero_min_workers": put(0, "jobs", 0, "min_workers"),
+    "missing_max_workers": drop("jobs", 0, "max_workers"),
+    "zero_work": put(0, "jobs", 0, "work_worker_s"),
+    "huge_work": put(1e300, "jobs", 0, "work_worker_s"),
+    "text_work": put("1", "jobs", 0, "work_worker_s"),
+    "zero_gpus_per_worker": put(0, "jobs", 0, "gpus_per_worker"),
+    "negative_release": put(-1, "jobs", 0, "release_s"),
+    "numeric_running": put(1, "jobs", 0, "running"),
+    "running_and_released_later": running_and_released_later,
+    "large_scaling_loss": put(1.1, "jobs", 0, "scaling_loss"),
+}
+
+
+@pytest.mark.parametrize("defect", MALFORMED_ALLOCATIONS)
+def test_malformed_allocation(defect):
+    document = json.loads(library_instances()["lyra-table-2"].read_text())
+    MALFORMED_ALLOCATIONS[defect](document)
+    assert not ALLOCATION_INSTANCE.is_valid(document)
+    with pytest.raises(FieldError):
+        ALLOCATION.parse_instance(document)
+
+
+MALFORMED_ALLOCATION_SOLUTIONS = {
+    "missing_instance": drop("instance"),
+    "neither": drop("schedule"),
+    "both": put({}, "workers"),
+    "schedule_no_list": put({}, "schedule"),
+    "piece_without_job": drop("schedule", 0, "job"),
+    "piece_before_time": put(-1, "schedule", 0, "start_s"),
+    "piece_without_workers": put(0, "schedule", 0, "workers"),
+    "unknown_piece_key": put(1, "schedule", 0, "gpus"),
+    "text_objective": put("1", "objective"),
+    "unknown_key": put([], "started"),
+}
+
+
+@pytest.mark.parametrize("defect", MALFORMED_ALLOCATION_SOLUTIONS)
+def test_malformed_schedule(defect):
+    document = json.loads(library_solutions()["lyra-table-2"].read_text())
+    MALFORMED_ALLOCATION_SOLUTIONS[defect](document)
+    assert not ALLOCATION_SOLUTION.is_valid(document)
+    with pytest.raises(FieldError):
+        ALLOCATION.parse_solution(document)
+
+
+@pytest.mark.parametrize("workers", [[], {"A": -1}, {"A": 1.5}, {"": 1}])
+def test_malformed_workers(workers):
+    document = json.loads(library_solutions()["lyra-figure-6"].read_text())
+    put(workers, "workers")(document)
+    assert not ALLOCATION_SOLUTION.is_valid(document)
+    with pytest.raises(FieldError):
+        ALLOCATION.parse_solution(document)

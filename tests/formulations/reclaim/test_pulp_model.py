@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formulations.reclaim.pulp_model import read_cbc_log
+from formulations.backends.pulp import read_cbc_log
 from lyra_opt.result import StoppedBy
 
 OPTIMAL = """

@@ -1,0 +1,1 @@
+"""Exact models of allocation; the mathematics stands in the README beside this file."""

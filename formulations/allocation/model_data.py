@@ -1,0 +1,211 @@
+"""The numbers that the knapsack models are made of, in plain and in strengthened form.
+
+Both forms give the same `KnapsackModel`, so that each backend states its model once. The symbols
+are those of the README beside this file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.allocation.knapsack import FLOAT_NOISE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.allocation.knapsack import FloatArray, IntArray
+    from lyra_opt.allocation.knapsack_instance import AllocationKnapsack
+
+COST_BITS = 33
+"""Bits of the costs beyond those that count the classes: rounding is below 2**-32 in all."""
+FLOAT_COST_BITS = 30
+"""Bits of the start's objective in floats: with more, HiGHS takes fifty times as long."""
+MOST_COST_BITS = 60
+"""Bits of the sum of the largest costs of all classes, which 64-bit integers must hold."""
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnapsackModel:
+    """min sum_c sum_k c_ck x_ck over binary x (choice k of class c is taken).
+
+    Choices of all classes stand in one sequence.
+
+    Parameters
+    ----------
+    capacity
+        C.
+    classes
+        For each class the range of its choices.
+    items
+        For each choice the item of the knapsack, -1 for taking none of its class.
+    weight
+        w_ck for each choice, 0 for none.
+    cost
+        c_ck for each choice: seconds times 2**exponent, rounded down.
+    exponent
+        The scale of the costs.
+    float_exponent
+        That of `cost_in_floats`.
+    """
+
+    capacity: int
+    classes: tuple[range, ...]
+    items: tuple[int, ...]
+    weight: tuple[int, ...]
+    cost: tuple[int, ...]
+    exponent: int
+    float_exponent: int
+
+    @property
+    def cost_in_floats(self) -> list[float]:
+        """The same costs for backends in floats: exact, but of a size that these can take."""
+        return [math.ldexp(cost, self.float_exponent - self.exponent) for cost in self.cost]
+
+    def start(self, chosen: IntArray) -> Start:
+        """Return the variables' values where these items are taken, -1 for none of a class."""
+        return Start(
+            x=tuple(
+                int(self.items[k] == item)
+                for choices, item in zip(self.classes, chosen.tolist(), strict=True)
+                for k in choices
+            )
+        )
+
+    def chosen(self, values: Sequence[float]) -> IntArray:
+        """Return the item of each class where the variables have these values, rounded.
+
+        Raises
+        ------
+        RuntimeError
+            If a class has not one choice, or the choices do not fit.
+        """
+        taken = [k for k, x in enumerate(values) if round(x) == 1]
+        if len(taken) != len(self.classes) or any(
+            k not in choices for k, choices in zip(taken, self.classes, strict=True)
+        ):
+            raise RuntimeError("the backend does not take one choice of each class")
+        held = sum(self.weight[k] for k in taken)
+        if held > self.capacity:
+            raise RuntimeError(f"the backend takes {held} of a capacity of {self.capacity}")
+        return np.array([self.items[k] for k in taken], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Values of the variables from which a backend starts."""
+
+    x: tuple[int, ...]
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Of all variables, as `Built.hinted` lists them."""
+        return self.x
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """A backend's variables; x[k]: choice k is taken."""
+
+    x: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A backend's model with its variables."""
+
+    model: Any
+    variables: Variables
+
+    @property
+    def hinted(self) -> Sequence[Any]:
+        """All variables."""
+        return self.variables.x
+
+    @property
+    def decisions(self) -> Sequence[Any]:
+        """All variables."""
+        return self.variables.x
+
+
+def plain(
+    task: AllocationKnapsack,
+    start: IntArray,  # noqa: ARG001
+    objective: float,
+) -> KnapsackModel:
+    """Return the textbook form: a variable for each item that fits, and for none of each class.
+
+    `start` is a choice of items whose objective is `objective`; here it only sets the scale.
+    """
+    return _model(
+        task, np.arange(task.knapsack.items), task.knapsack.capacity, divisor=1, objective=objective
+    )
+
+
+def strengthened(task: AllocationKnapsack, start: IntArray, objective: float) -> KnapsackModel:
+    """Return the form without items that nothing better than `start` takes.
+
+    Dominated items are left out, and items that lose at least as much at the price of the linear
+    relaxation as `start` falls short of its bound; the items of `start` itself stay. Weights and
+    capacity are divided by the weights' greatest common divisor, the capacity rounded down.
+    """
+    reduced = task.knapsack.reduced()
+    if not reduced.items:
+        return plain(task, start, objective)
+    scaled = reduced.scaled()
+    priced = scaled.priced()
+    place = {item: k for k, item in enumerate(reduced.kept.tolist())}
+    is_start = np.zeros(reduced.items, dtype=np.bool_)
+    short = priced.bound
+    for item in start[start >= 0].tolist():
+        if item in place:
+            is_start[place[item]] = True
+            short -= int(scaled.value[place[item]])
+    # A choice that is better by less than rounding must not be lost either.
+    needed = is_start | (priced.loss < short + reduced.classes + FLOAT_NOISE)
+    kept = np.union1d(reduced.kept[needed], start[start >= 0])
+    divisor = int(np.gcd.reduce(task.knapsack.weight[kept])) if len(kept) else 1
+    return _model(task, kept, task.knapsack.capacity, divisor=divisor, objective=objective)
+
+
+def _model(
+    task: AllocationKnapsack, kept: IntArray, capacity: int, *, divisor: int, objective: float
+) -> KnapsackModel:
+    """Return the model of the items `kept`, ascending."""
+    none_s, cost_s = task.costs_s()
+    exponent = _exponent(none_s, cost_s[kept], objective, len(none_s))
+    none = np.floor(np.ldexp(none_s, exponent)).astype(np.int64).tolist()
+    cost = np.floor(np.ldexp(cost_s, exponent)).astype(np.int64)
+    ends = np.searchsorted(kept, task.knapsack.start)
+    items: list[int] = []
+    costs: list[int] = []
+    classes = []
+    for c in range(task.knapsack.classes):
+        of_class = kept[ends[c] : ends[c + 1]]
+        classes.append(range(len(items), len(items) + 1 + len(of_class)))
+        items += [NONE, *of_class.tolist()]
+        costs += [none[c], *cost[of_class].tolist()]
+    weight = task.knapsack.weight
+    return KnapsackModel(
+        capacity=capacity // divisor,
+        classes=tuple(classes),
+        items=tuple(items),
+        weight=tuple(0 if item == NONE else int(weight[item]) // divisor for item in items),
+        cost=tuple(costs),
+        exponent=exponent,
+        float_exponent=exponent + FLOAT_COST_BITS - COST_BITS - len(none_s).bit_length(),
+    )
+
+
+def _exponent(none_s: FloatArray, cost_s: FloatArray, objective: float, classes: int) -> int:
+    """Return the scale at which rounding down each class's cost is below 2**-32 of the whole."""
+    largest = float(max(np.abs(none_s).max(initial=0), np.abs(cost_s).max(initial=0)))
+    size = abs(objective) or largest
+    wanted = COST_BITS + classes.bit_length() - math.frexp(size)[1]
+    most = MOST_COST_BITS - classes.bit_length() - math.frexp(largest)[1]
+    return min(wanted, most)

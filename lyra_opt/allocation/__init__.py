@@ -1,0 +1,24 @@
+"""Elastic allocation: how many workers each elastic job gets, at once or over time."""
+
+from lyra_opt.allocation.checker import AllocationReport, check
+from lyra_opt.allocation.instance import (
+    AllocationInstance,
+    ElasticJob,
+    NamedWorkers,
+    Objective,
+    Schedule,
+    SchedulePiece,
+    WorkerAllocation,
+)
+
+__all__ = [
+    "AllocationInstance",
+    "AllocationReport",
+    "ElasticJob",
+    "NamedWorkers",
+    "Objective",
+    "Schedule",
+    "SchedulePiece",
+    "WorkerAllocation",
+    "check",
+]

@@ -1,0 +1,81 @@
+"""Brute force for one-shot allocation: against every choice by the checker, and its limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations.allocation import brute_force
+from formulations.allocation.brute_force import BruteForce
+from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective, WorkerAllocation
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits
+from lyra_opt.solving import solve_and_check
+from lyra_opt.testing import allocation_instances
+from tests.lyra_opt.allocation.reference import best_allocation, example
+
+ALLOCATION = find_problem("allocation")
+
+
+@given(
+    st.sampled_from(BruteForce.variants).flatmap(lambda kind: allocation_instances(objective=kind))
+)
+def test_optimum_is_that_of_every_choice(instance: AllocationInstance) -> None:
+    """Two enumerations that share nothing but the checker."""
+    _, optimum = best_allocation(instance)
+    answer = solve_and_check(ALLOCATION, instance, BruteForce())
+    assert (answer.status, answer.message) == ("optimal", None)
+    assert answer.objective == pytest.approx(optimum, rel=1e-12, abs=1e-12)
+
+
+def test_first_of_the_best_is_kept() -> None:
+    """Fewer workers for the first job, where that makes no difference."""
+    jobs = tuple(
+        ElasticJob(id=name, min_workers=1, max_workers=2, work_worker_s=4) for name in "ab"
+    )
+    instance = AllocationInstance(name="x", objective="jct_reduction", gpus=1, jobs=jobs)
+    answer = solve_and_check(ALLOCATION, instance, BruteForce())
+    assert answer.solution == WorkerAllocation((1, 2))
+
+
+def test_too_many_choices_are_refused() -> None:
+    """With the number, and before any is tried; jobs that phase 1 leaves waiting do not count."""
+    jobs = tuple(
+        ElasticJob(id=name, min_workers=1, max_workers=1000, work_worker_s=1) for name in "abc"
+    )
+    instance = AllocationInstance(name="x", objective="joint", gpus=1, jobs=jobs)
+    refusal = BruteForce().supports(instance)
+    assert refusal is not None
+    assert "1003003001 ways" in refusal.reason
+    two_phase = AllocationInstance(name="x", objective="two_phase", gpus=2, jobs=jobs)
+    assert BruteForce().supports(two_phase) is None
+
+
+def test_schedules_are_refused() -> None:
+    """It has no notion of time."""
+    refusal = BruteForce().supports(example())
+    assert refusal is not None
+    assert "not schedules" in refusal.reason
+
+
+@pytest.mark.parametrize("objective", BruteForce.variants)
+def test_time_limit(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+    """What is known at the limit: a solution, or a better start, and a bound that holds."""
+    monkeypatch.setattr(brute_force, "CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
+    instance = example(objective=objective)
+    best, optimum = best_allocation(instance)
+    sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1
+    for start in (None, best):
+        result = BruteForce().solve(
+            instance,
+            limits=Limits(time_s=1e-12),
+            rng=np.random.default_rng(0),
+            warm_start=start,
+        )
+        assert result.stopped_by == "time"
+        assert result.objective is not None
+        assert result.dual_bound is not None
+        assert sign * result.dual_bound <= sign * optimum <= sign * result.objective
+        assert start is None or result.objective == optimum

@@ -1,0 +1,242 @@
+"""The knapsack's twins: one model in three files, right answers, no more claimed than proved."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.allocation import cpsat_model, mathopt_model, pulp_model
+from formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+from formulations.allocation.model_data import KnapsackModel, plain, strengthened
+from formulations.allocation.model_solver import safe_bound_s
+from formulations.exact_solver import BackendRun
+from lyra_opt.allocation import AllocationInstance, ElasticJob, WorkerAllocation
+from lyra_opt.allocation.knapsack_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
+from lyra_opt.allocation.mckp_dp import MckpDp
+from lyra_opt.allocation.mckp_greedy import greedy_choice
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
+from lyra_opt.testing import allocation_instances
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ALLOCATION = find_problem("allocation")
+TWINS = [pulp_model, cpsat_model, mathopt_model]
+SHARED = ("build", "add_variables", "add_objective")
+BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
+MODEL_SOLVERS = [name + form for name in BACKENDS for form in ("", "-strengthened")]
+
+drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
+    lambda objective: allocation_instances(objective=objective, max_gpus=20)
+)
+every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
+
+
+def cluster(objective: str = "jct_reduction", jobs: int = 40, seed: int = 2) -> AllocationInstance:
+    """Return an instance on which branch and bound has something to do."""
+    rng = np.random.default_rng(seed)
+    return AllocationInstance(
+        name="cluster",
+        objective=objective,
+        gpus=6 * jobs,
+        jobs=tuple(
+            ElasticJob(
+                id=f"j{n}",
+                min_workers=int(rng.integers(1, 4)),
+                max_workers=int(rng.integers(4, 10)),
+                gpus_per_worker=int(rng.choice((2, 3, 5))),
+                work_worker_s=float(rng.lognormal(8, 1)),
+            )
+            for n in range(jobs)
+        ),
+    )
+
+
+# The files
+
+
+def functions(module: ModuleType) -> list[str]:
+    """Return the functions that state the model, in the order of the file."""
+    defined = [
+        (function.__code__.co_firstlineno, name)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__
+        and (name in SHARED or function in module.CONSTRAINTS)
+    ]
+    return [name for _, name in sorted(defined)]
+
+
+@pytest.mark.parametrize("twin", TWINS[1:], ids=lambda module: module.__name__)
+def test_twins_state_the_same_inequalities_in_the_same_order(twin):
+    assert functions(twin) == functions(pulp_model)
+    assert [f.__name__ for f in twin.CONSTRAINTS] == [f.__name__ for f in pulp_model.CONSTRAINTS]
+    for name in functions(pulp_model):
+        assert getattr(twin, name).__doc__ == getattr(pulp_model, name).__doc__
+
+
+@pytest.mark.parametrize("module", TWINS, ids=lambda module: module.__name__)
+def test_constraints_are_added_in_the_order_of_the_file(module):
+    lines = [function.__code__.co_firstlineno for function in module.CONSTRAINTS]
+    assert lines == sorted(lines)
+
+
+@given(drawn)
+@settings(max_examples=30)
+def test_backends_hold_the_same_rows(instance):
+    task = AllocationKnapsack.of(instance)
+    if not task.knapsack.items:
+        return
+    start = np.full(task.knapsack.classes, -1)
+    for form in (plain, strengthened):
+        data = form(task, start, 1.0)
+        pulp_rows = [row.name for row in pulp_model.build(data).model.constraints()]
+        cpsat_rows = [row.name for row in cpsat_model.build(data).model.proto.constraints]
+        mathopt_rows = [r.name for r in mathopt_model.build(data).model.linear_constraints()]
+        assert pulp_rows == cpsat_rows == mathopt_rows
+
+
+# The numbers
+
+
+@given(drawn, st.integers(-200, 200))
+def test_costs_are_rounded_down_and_little(instance, power):
+    task = AllocationKnapsack.of(instance)
+    none_s, cost_s = task.costs_s()
+    data = plain(task, np.full(task.knapsack.classes, -1), 2.0**power)
+    assert [k for choices in data.classes for k in choices] == list(range(len(data.items)))
+    for c, choices in enumerate(data.classes):
+        for k in choices:
+            exact = float(none_s[c] if data.items[k] < 0 else cost_s[data.items[k]])
+            scaled = Fraction(exact) * Fraction(2) ** data.exponent
+            assert data.cost[k] <= scaled < data.cost[k] + 1
+            assert abs(data.cost[k]) < 2**60
+    shift = Fraction(2) ** (data.float_exponent - data.exponent)
+    assert [Fraction(cost) for cost in data.cost_in_floats] == [cost * shift for cost in data.cost]
+
+
+@given(drawn)
+def test_strengthened_keeps_the_start_and_an_optimum(instance):
+    """Whatever it leaves out, the optimum of what is left is the same."""
+    task = AllocationKnapsack.of(instance)
+    reduced = task.knapsack.reduced()
+    if not reduced.items:
+        return
+    start = reduced.original(greedy_choice(reduced))
+    data = strengthened(task, start, 1.0)
+    assert data.chosen(data.start(start).values).tolist() == start.tolist()
+    assert len(data.items) <= len(plain(task, start, 1.0).items)
+    answer = solve_and_check(ALLOCATION, instance, CPSAT_STRENGTHENED)
+    assert same_value(answer.objective, solve_and_check(ALLOCATION, instance, MckpDp()).objective)
+
+
+def test_strengthened_is_much_smaller_on_a_cluster():
+    task = AllocationKnapsack.of(cluster(jobs=300))
+    reduced = task.knapsack.reduced()
+    start = reduced.original(greedy_choice(reduced))
+    assert len(strengthened(task, start, 1.0).items) < len(plain(task, start, 1.0).items) / 2
+
+
+# The answers
+
+
+@every_model_solver
+@given(instance=drawn, data=st.data())
+@settings(max_examples=12)
+def test_model_solver_agrees_with_the_table(name, instance, data):
+    """From a start that is rarely good: no item at all."""
+    task = AllocationKnapsack.of(instance)
+    start = data.draw(
+        st.none() | st.just(task.allocation(np.full(task.knapsack.classes, -1))), label="start"
+    )
+    best = solve_and_check(ALLOCATION, instance, MckpDp())
+    answer = solve_and_check(
+        ALLOCATION, instance, find_solver("allocation", name), warm_start=start
+    )
+    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+    assert same_value(answer.objective, best.objective)
+    assert same_value(answer.dual_bound, best.objective)
+
+
+@every_model_solver
+@pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
+def test_model_solver_proves_a_cluster(name, objective):
+    instance = cluster(objective)
+    best = solve_and_check(ALLOCATION, instance, MckpDp())
+    answer = solve_and_check(ALLOCATION, instance, find_solver("allocation", name), seed=3)
+    again = solve_and_check(ALLOCATION, instance, find_solver("allocation", name), seed=3)
+    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+    assert same_value(answer.objective, best.objective)
+    assert (answer.solution, answer.counters) == (again.solution, again.counters)
+
+
+@every_model_solver
+def test_time_limit_claims_no_optimum_and_loses_nothing(name):
+    instance = cluster(jobs=150)
+    start = WorkerAllocation(tuple(job.min_workers for job in instance.jobs))
+    solver = find_solver("allocation", name)
+    answer = solve_and_check(
+        ALLOCATION, instance, solver, limits=Limits(time_s=0), warm_start=start
+    )
+    assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert (answer.solution, answer.objective) == (start, 0)
+    best = solve_and_check(ALLOCATION, instance, MckpDp())
+    assert best.objective <= answer.dual_bound <= best.objective * 1.01
+
+
+def test_bounds_are_moved_to_the_safe_side():
+    """By 2**-32 if they come from floats, which have a scale of their own."""
+    model = KnapsackModel(
+        capacity=0, classes=(), items=(), weight=(), cost=(), exponent=10, float_exponent=4
+    )
+    exact = safe_bound_s(BackendRun(bound=-(2**40)), model, maximises=True)
+    assert 2.0**30 < exact < 2.0**30 * (1 + 2.0**-46)
+    upper = safe_bound_s(BackendRun(bound=-(2.0**34)), model, maximises=True)
+    assert 1 + 2.0**-33 < upper / 2.0**30 < 1 + 2.0**-31
+    lower = safe_bound_s(BackendRun(bound=2.0**34), model, maximises=False)
+    assert 1 - 2.0**-31 < lower / 2.0**30 < 1 - 2.0**-33
+    for nothing in (None, float("inf"), float("nan")):
+        assert safe_bound_s(BackendRun(bound=nothing), model, maximises=True) is None
+
+
+# Backends that lie
+
+
+def lying(**claims):
+    return replace(CPSAT, run=lambda *_: BackendRun(**claims))
+
+
+def test_bound_beyond_the_optimum_is_reported():
+    answer = solve_and_check(ALLOCATION, cluster(), lying(bound=-5))
+    assert answer.status is Status.ERROR
+    assert "contradicts a valid solution" in answer.message
+
+
+def test_choices_that_are_none_or_do_not_fit_are_reported():
+    jobs = (ElasticJob(id="a", min_workers=1, max_workers=3, work_worker_s=5.0),)
+    jobs += (replace(jobs[0], id="b"),)
+    instance = AllocationInstance(name="two", objective="jct_reduction", gpus=2, jobs=jobs)
+    for values, said in (
+        ([0] * 6, "one choice of each class"),
+        ([1, 1, 0, 0, 0, 0], "one choice of each class"),
+        ([0, 0, 1, 0, 0, 1], "takes 4 of a capacity of 2"),
+    ):
+        answer = solve_and_check(ALLOCATION, instance, lying(values=values, bound=-(2**50)))
+        assert answer.status is Status.ERROR
+        assert said in answer.message
+
+
+def test_floats_decline_what_their_tolerance_could_break():
+    instance = replace(cluster(), gpus=10**6)
+    for name in MODEL_SOLVERS:
+        skip = find_solver("allocation", name).supports(instance)
+        assert (skip is None) == name.startswith("cpsat")

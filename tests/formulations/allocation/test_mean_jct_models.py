@@ -1,0 +1,89 @@
+"""The discretised models of mean JCT: they bracket the optimum, ever closer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from formulations.allocation.mean_jct_cpsat import CpsatSchedule, grid_schedule
+from formulations.allocation.mean_jct_time_indexed import TimeIndexedMilp
+from lyra_opt.allocation import AllocationInstance, ElasticJob
+from lyra_opt.allocation.checker import check
+from lyra_opt.allocation.mean_jct_exact import MeanJctExact
+from lyra_opt.result import Limits
+from tests.lyra_opt.allocation import mean_jct_reference as reference
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def relaxed(instance: AllocationInstance, step_s: float) -> float:
+    bound = TimeIndexedMilp(step_s).solve(instance, limits=Limits(), rng=rng()).dual_bound
+    assert bound is not None
+    return float(bound)
+
+
+def assert_bracket(instance: AllocationInstance, steps: tuple[float, ...]) -> None:
+    """Assert that each halved step brackets the optimum, and no wider than before."""
+    best = MeanJctExact().solve(instance, limits=Limits(), rng=rng()).objective
+    assert best is not None
+    lower, upper, widths = 0.0, float("inf"), []
+    for step in steps:
+        bound = relaxed(instance, step)
+        found = grid_schedule(instance, step)
+        assert found.is_optimal
+        assert found.schedule is not None
+        report = check(instance, found.schedule)
+        assert not report.violations
+        assert report.objective is not None
+        assert bound <= best * (1 + 1e-9)
+        assert best <= report.objective * (1 + 1e-6)
+        assert report.objective <= found.model_mean_s * (1 + 1e-9)
+        assert bound >= lower * (1 - 1e-5)
+        assert found.model_mean_s <= upper
+        lower, upper = bound, found.model_mean_s
+        widths.append(upper - lower)
+    assert widths[-1] < widths[0]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("fit", [True, False])
+def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
+    instance = reference.drawn(2, seed, fit=fit, releases=not fit, loss=not fit)
+    assert_bracket(instance, (16.0, 8.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fit", [True, False])
+def test_bracket_shrinks_further(seed: int, fit: bool) -> None:
+    instance = reference.drawn(3, seed, fit=fit, releases=not fit, loss=not fit)
+    assert_bracket(instance, (32.0, 16.0, 8.0))
+
+
+@pytest.mark.parametrize("step_s", [10.0, 5.0])
+def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
+    """Waiting example: completions at 10 and 80 s, whole workers, the second starts at 10 s."""
+    instance = AllocationInstance(
+        name="waiting",
+        objective="mean_jct",
+        gpus=6,
+        jobs=(
+            ElasticJob(id="A", min_workers=3, max_workers=6, work_worker_s=420.0),
+            ElasticJob(id="B", min_workers=3, max_workers=6, work_worker_s=60.0),
+        ),
+    )
+    assert grid_schedule(instance, step_s).model_mean_s == pytest.approx(45.0)
+    assert relaxed(instance, step_s) == pytest.approx(45.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", [TimeIndexedMilp(8.0), CpsatSchedule(8.0)])
+def test_start_is_kept(solver: TimeIndexedMilp | CpsatSchedule) -> None:
+    instance = reference.drawn(2, 1, fit=False, releases=True)
+    start = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
+    answer = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start.solution)
+    assert answer.objective is not None
+    assert answer.objective <= start.objective
+    hurried = solver.solve(instance, limits=Limits(time_s=1e-6), rng=rng())
+    assert hurried.solution is not None

@@ -1,0 +1,308 @@
+"""The allocation families: pinned bytes, and the structure that each promises."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+
+import pytest
+
+from instances.family import family_names, find_family, generate
+from lyra_opt.__main__ import main
+from lyra_opt.allocation import AllocationInstance, Objective
+from lyra_opt.documents import format_document
+from lyra_opt.errors import UserError
+from lyra_opt.loading import load_instance
+from lyra_opt.problem import find_problem
+
+FAMILIES = ["light", "load", "worst-case"]
+
+
+def content(instance: AllocationInstance) -> str:
+    return format_document(find_problem("allocation").instance_document(instance))
+
+
+def test_every_family_is_covered_here():
+    assert set(FAMILIES) == set(family_names("allocation"))
+
+
+GOLDEN = {
+    "light": (
+        "light",
+        {"jobs": 8, "seed": 0},
+        "ba5f8ccdfed334a4d5c6995a7aacfa5e1c239e68a93ff4b42943134a47a3a196",
+    ),
+    "light-reduction": (
+        "light",
+        {"jobs": 8, "seed": 3, "objective": "jct_reduction"},
+        "974891a97e060581c45c3b085ba41bdc0fe2c06be97841010a6856a454551a80",
+    ),
+    "load": (
+        "load",
+        {"jobs": 8, "seed": 0},
+        "f93221bc7609cb1693de7683b229d0af0a50a46a924ed048b0fbc27b94a5f1c0",
+    ),
+    "load-full": (
+        "load",
+        {
+            "jobs": 8,
+            "seed": 5,
+            "load_percent": 400,
+            "release_percent": 150,
+            "scaling_loss_percent": 20,
+            "gpus_per_worker": "mixed",
+        },
+        "1e1e5e46c918f4afd0556e0712cf1f703d5d3f1ff48bcc2d7af30e3b2a673645",
+    ),
+    "load-reduction": (
+        "load",
+        {
+            "jobs": 300,
+            "gpus": 4000,
+            "objective": "jct_reduction",
+            "gpus_per_worker": "mixed",
+            "extra_workers": 8,
+        },
+        "af011f86ccfd530e3ef3499e4e4d58594652535214a98cb156597ad25145cdbc",
+    ),
+    "worst-case": (
+        "worst-case",
+        {"jobs": 11},
+        "67fc2685f087c06245c2a0f4ff09b4289ad37b629b1bd2038c1a13110b1eb99c",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_golden_bytes(case):
+    family, parameters, sha256 = GOLDEN[case]
+    instance = generate("allocation", family, **parameters)
+    # A change here breaks the promise that a seed gives the same bytes: raise the version too.
+    assert hashlib.sha256(content(instance).encode()).hexdigest() == sha256
+
+
+@pytest.mark.parametrize("family", ["light", "load"])
+def test_seeds_differ_and_repeat(family):
+    first, second = (generate("allocation", family, jobs=20, seed=seed) for seed in (0, 1))
+    assert first.jobs != second.jobs
+    assert content(first) == content(generate("allocation", family, jobs=20, seed=0))
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 8, 50])
+@pytest.mark.parametrize("share", [2, None, 5])
+def test_light_lies_between_base_and_largest_demands(jobs, share):
+    for seed in range(5):
+        gpus = None if share is None else share * jobs
+        instance = generate("allocation", "light", jobs=jobs, gpus=gpus, seed=seed)
+        assert len(instance.jobs) == jobs
+        assert instance.gpus == (16 * jobs // 5 if gpus is None else gpus)
+        least = sum(job.min_gpus for job in instance.jobs)
+        assert least <= instance.gpus <= sum(job.max_gpus for job in instance.jobs)
+        assert all(job.running and job.scaling_loss == 0 for job in instance.jobs)
+        reduction = generate(
+            "allocation", "light", jobs=jobs, gpus=gpus, seed=seed, objective="jct_reduction"
+        )
+        assert reduction.jobs == instance.jobs
+        assert reduction.gpus == instance.gpus - least
+
+
+@pytest.mark.parametrize("load_percent", [25, 100, 400])
+def test_load_is_what_was_asked_for(load_percent):
+    for objective in ("mean_jct", "joint", "two_phase"):
+        instance = generate(
+            "allocation", "load", jobs=60, load_percent=load_percent, objective=objective
+        )
+        base = sum(job.min_gpus for job in instance.jobs)
+        assert instance.gpus == math.ceil(100 * base / load_percent)
+        assert instance.objective == objective
+    reduction = generate(
+        "allocation", "load", jobs=60, load_percent=load_percent, objective="jct_reduction"
+    )
+    extra = sum(job.max_gpus - job.min_gpus for job in reduction.jobs)
+    assert reduction.gpus == math.ceil(100 * extra / load_percent)
+    assert reduction.jobs == instance.jobs
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_load_of_few_jobs_leaves_room_for_the_widest(seed):
+    instance = generate(
+        "allocation", "load", jobs=2, load_percent=400, gpus_per_worker="mixed", seed=seed
+    )
+    assert instance.gpus >= max(job.min_gpus for job in instance.jobs)
+
+
+def test_parameters_change_nothing_else():
+    plain = generate("allocation", "load", jobs=40, seed=2)
+    other = generate(
+        "allocation",
+        "load",
+        jobs=40,
+        seed=2,
+        load_percent=300,
+        release_percent=100,
+        scaling_loss_percent=20,
+        gpus_per_worker="mixed",
+    )
+    assert plain.jobs == tuple(
+        replace(job, release_s=0, scaling_loss=0, gpus_per_worker=1) for job in other.jobs
+    )
+    assert {job.scaling_loss for job in other.jobs} == {0.2}
+    assert {job.gpus_per_worker for job in other.jobs} == {1, 2, 4, 8}
+    horizon_s = sum(job.work_worker_s * job.gpus_per_worker for job in other.jobs) / other.gpus
+    releases = [job.release_s for job in other.jobs]
+    assert 0.8 * horizon_s < max(releases) <= horizon_s
+    assert min(releases) < 0.2 * horizon_s
+
+
+def test_load_has_inelastic_and_very_elastic_jobs():
+    jobs = generate("allocation", "load", jobs=400).jobs
+    ratios = {job.max_workers / job.min_workers for job in jobs}
+    assert min(ratios) == 1
+    assert max(ratios) == 4
+    assert {job.min_workers for job in jobs} == {1, 2, 3, 4}
+    shortest_s = [job.work_worker_s / job.max_workers for job in jobs]
+    assert 16 <= min(shortest_s) < 32
+    assert 1024 < max(shortest_s) < 2048
+    extra = generate("allocation", "load", jobs=40, extra_workers=8).jobs
+    assert {job.max_workers - job.min_workers for job in extra} == {8}
+
+
+def total_of_shortest_first(instance: AllocationInstance) -> float:
+    """Return the sum of completions where extra workers go to the least remaining work first."""
+    remaining = [job.work_worker_s for job in instance.jobs]
+    now_s = total_s = 0.0
+    while remaining:
+        remaining.sort()
+        most = instance.jobs[0].max_workers - 1
+        extra, workers = instance.gpus - len(remaining), []
+        for _ in remaining:
+            workers.append(1 + min(most, extra))
+            extra -= workers[-1] - 1
+        step_s = min(work / rate for work, rate in zip(remaining, workers, strict=True))
+        now_s += step_s
+        left = [work - step_s * rate for work, rate in zip(remaining, workers, strict=True)]
+        remaining = [work for work in left if work > 1e-9]
+        total_s += now_s * (len(left) - len(remaining))
+    return total_s
+
+
+@pytest.mark.parametrize(
+    ("jobs", "extra", "ratio"), [(21, 10, 1.65), (61, 54, 1.83), (201, 180, 1.85)]
+)
+def test_worst_case_reaches_the_ratio_of_the_note(jobs, extra, ratio):
+    instance = generate("allocation", "worst-case", jobs=jobs, extra_workers=extra)
+    long, *short = instance.jobs
+    assert instance.gpus == jobs + extra
+    # The knapsack takes the long job's last extra worker rather than the first of a short one.
+    last = long.duration_s(extra) - long.duration_s(extra + 1)
+    assert last > short[0].duration_s(1) - short[0].duration_s(2)
+    # So the short jobs end together, and the long one runs at full width to the end.
+    knapsack = (jobs - 1) * 100 + float(long.duration_s(extra + 1))
+    assert knapsack / total_of_shortest_first(instance) == pytest.approx(ratio, abs=0.01)
+
+
+def test_worst_case_of_the_default_is_near_its_limit():
+    instance = generate("allocation", "worst-case", jobs=201)
+    assert instance.name == "worst-case-v1-n201-extra180"
+    assert not find_family("allocation", "worst-case").is_seeded({"jobs": 9})
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("light-v1-n20-gpus64-seed7", {"jobs": 20, "seed": 7}),
+        ("light-v1-n20-gpus50-joint-seed0", {"jobs": 20, "gpus": 50, "objective": "joint"}),
+        ("load-v1-n9-load100-seed0", {"jobs": 9}),
+        (
+            "load-v1-n9-gpus64-release50-loss20-width4-extra3-two_phase-seed1",
+            {
+                "jobs": 9,
+                "gpus": 64,
+                "release_percent": 50,
+                "scaling_loss_percent": 20,
+                "gpus_per_worker": "4",
+                "extra_workers": 3,
+                "objective": "two_phase",
+                "seed": 1,
+            },
+        ),
+        ("worst-case-v1-n9-extra7", {"jobs": 9}),
+    ],
+)
+def test_names_tell_the_parameters(name, parameters):
+    family = name.split("-v1")[0]
+    assert generate("allocation", family, **parameters).name == name
+
+
+BAD_PARAMETERS = {
+    "unknown_family": ("nope", {"jobs": 1}, '--family is "nope": must be one of: light, load'),
+    "of_reclaiming": ("load", {"jobs": 1, "servers": 1}, "servers is no parameter"),
+    "no_jobs": ("load", {}, "--jobs is required by family load"),
+    "zero_jobs": ("load", {"jobs": 0}, "--jobs is 0: must be an integer from 1 to 100000"),
+    "gpus_and_load": (
+        "load",
+        {"jobs": 1, "gpus": 9, "load_percent": 100},
+        "--load-percent is 100: must not be given beside --gpus",
+    ),
+    "too_few_gpus": (
+        "load",
+        {"jobs": 50, "gpus": 3},
+        "--gpus is 3: must be at least 4, which one of the drawn jobs needs",
+    ),
+    "width": ("load", {"jobs": 1, "gpus_per_worker": 1}, "--gpus-per-worker is 1: must be one of"),
+    "light_load": ("light", {"jobs": 9, "load_percent": 50}, "--load-percent is refused by family"),
+    "light_release": ("light", {"jobs": 9, "release_percent": 50}, "all its jobs run from time 0"),
+    "light_is_no_more": ("light", {"jobs": 9, "gpus": 46}, "--gpus is 46: must be from 18 to 45"),
+    "worst_case_of_one": ("worst-case", {"jobs": 1}, "--jobs is 1: must be at least 2"),
+    "worst_case_without_extra": (
+        "worst-case",
+        {"jobs": 3, "extra_workers": 0},
+        "--extra-workers is 0: must be at least 1",
+    ),
+    "worst_case_of_joint": (
+        "worst-case",
+        {"jobs": 3, "objective": "joint"},
+        "--objective is refused by family worst-case: it is the worst case of the mean JCT",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", BAD_PARAMETERS)
+def test_bad_parameters(defect):
+    family, parameters, message = BAD_PARAMETERS[defect]
+    with pytest.raises(UserError) as caught:
+        generate("allocation", family, **parameters)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_command_writes_what_the_family_generates(tmp_path, capsys):
+    words = "generate allocation --family load --jobs 5 --load-percent 200 --count 2 --seed 3"
+    assert main([*words.split(), "--out", str(tmp_path)]) == 0
+    for seed, path in zip((3, 4), capsys.readouterr().out.splitlines(), strict=True):
+        instance = generate("allocation", "load", jobs=5, load_percent=200, seed=seed)
+        assert load_instance(path).instance == instance
+
+
+def test_command_refuses_in_one_line(tmp_path, capsys):
+    words = "generate allocation --family worst-case --jobs 5 --count 2"
+    assert main([*words.split(), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("lyra-opt: error: --count is 2: must be 1")
+
+
+def test_help_lists_the_families(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["generate", "allocation", "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for name in FAMILIES:
+        assert f"\n  {name} " in text
+    assert "messy-dist" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_objectives_that_can_be_asked_for_are_all_there_are():
+    from instances.allocation.parameters import PARAMETERS
+
+    assert set(PARAMETERS["objective"].choices) == set(map(str, Objective))

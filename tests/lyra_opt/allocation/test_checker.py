@@ -1,0 +1,331 @@
+"""The checker: the paper's numbers, every rule of a schedule, and what rounding may break."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.allocation import (
+    AllocationInstance,
+    ElasticJob,
+    NamedWorkers,
+    Objective,
+    Schedule,
+    SchedulePiece,
+    WorkerAllocation,
+    check,
+)
+from lyra_opt.allocation.checker import MOST_VIOLATIONS, started_by_two_phase
+from lyra_opt.testing import allocation_instances, worker_allocations_of
+from tests.lyra_opt.allocation.reference import (
+    EXAMPLE_ROWS,
+    LONG,
+    NARROW,
+    SHORT,
+    example,
+    example_schedule,
+)
+
+ONE_SHOT = [objective for objective in Objective if objective is not Objective.MEAN_JCT]
+
+
+def violations_of(instance: AllocationInstance, solution: Any) -> str:
+    """Return what is wrong, in one text, and nothing else may be known then."""
+    report = check(instance, solution)
+    assert report.violations
+    assert report.objective is None
+    assert set(report.measures().values()) == {None}
+    return "; ".join(report.violations)
+
+
+@pytest.mark.parametrize("row", EXAMPLE_ROWS)
+def test_example_rows_of_the_paper(row: tuple[ElasticJob, int, int]) -> None:
+    """All seven come out; five of them are printed in Lyra's Tables 2 to 4."""
+    completions, mean = EXAMPLE_ROWS[row][:2], EXAMPLE_ROWS[row][2]
+    report = check(example(row[0]), example_schedule(*row))
+    assert report.violations == ()
+    assert report.objective == pytest.approx(mean, rel=1e-12)
+    assert report.makespan_s == pytest.approx(max(completions), rel=1e-12)
+    assert report.mean_queuing_s == 0
+
+
+@pytest.mark.parametrize(
+    ("workers", "reduction"),
+    [((2, 3), 20), ((3, 2), 50), ((3, 3), 70), ((3, 4), 80), ((3, 5), 86), ((3, 6), 90)],
+)
+def test_values_of_figure_6(workers: tuple[int, int], reduction: int) -> None:
+    """The best choices for 1 to 6 GPUs: each needs exactly as many."""
+    gpus = (workers[0] - 2) * 2 + workers[1] - 2
+    job = replace(NARROW, gpus_per_worker=2)
+    instance = example(job, "jct_reduction", gpus)
+    report = check(instance, WorkerAllocation(workers))
+    assert (report.objective, report.used_gpus, report.started) == (reduction, gpus, None)
+    assert "hold" in violations_of(replace(instance, gpus=gpus - 1), WorkerAllocation(workers))
+
+
+def test_two_phase_counts_what_is_started() -> None:
+    """B goes first by work / w_max; A does not fit then, and adds nothing."""
+    instance = example(objective="two_phase", gpus=3)
+    report = check(instance, WorkerAllocation((0, 3)))
+    assert (report.objective, report.started, report.used_gpus) == (40.0, ("B",), 3)
+    assert violations_of(instance, WorkerAllocation((2, 0))) == (
+        "job 'A' must wait: base demands go by work / w_max, after the running jobs'; "
+        "job 'B' must be started: base demands go by work / w_max, after the running jobs'"
+    )
+
+
+def test_two_phase_keeps_running_jobs_first_and_skips_what_does_not_fit() -> None:
+    """The running job, then c and d in file order of equal keys, of which d does not fit."""
+    jobs = (
+        ElasticJob(id="wide", min_workers=6, max_workers=6, work_worker_s=6),
+        ElasticJob(id="c", min_workers=2, max_workers=2, work_worker_s=20),
+        ElasticJob(id="d", min_workers=2, max_workers=4, work_worker_s=40),
+        ElasticJob(id="running", min_workers=3, max_workers=3, work_worker_s=900, running=True),
+        ElasticJob(id="small", min_workers=1, max_workers=1, work_worker_s=1000),
+    )
+    instance = AllocationInstance(name="x", objective="two_phase", gpus=6, jobs=jobs)
+    assert started_by_two_phase(instance) == [False, True, False, True, True]
+
+
+def test_joint_charges_a_waiting_job_with_the_horizon() -> None:
+    """H = 420 / 8; both started cost 60 + 40."""
+    instance = example(objective="joint")
+    assert check(instance, WorkerAllocation((5, 3))).objective == 100
+    report = check(instance, WorkerAllocation((0, 6)))
+    assert report.objective == 150 + 420 / 8 + 20
+    assert report.started == ("B",)
+    running = replace(instance, jobs=(replace(LONG, running=True), SHORT))
+    assert violations_of(running, WorkerAllocation((0, 6))) == (
+        "job 'A' has no workers, but it is running"
+    )
+
+
+def test_reduction_ignores_what_is_running_and_released() -> None:
+    """Base demands are granted to all jobs, so that each must have them."""
+    jobs = (replace(LONG, running=True), replace(SHORT, release_s=9))
+    instance = AllocationInstance(name="x", objective="jct_reduction", gpus=0, jobs=jobs)
+    assert check(instance, WorkerAllocation((2, 2))).objective == 0
+    assert violations_of(instance, WorkerAllocation((2, 0))) == (
+        "job 'B' has no workers, but its base demand is granted"
+    )
+
+
+@pytest.mark.parametrize("objective", ONE_SHOT)
+def test_workers_outside_their_range_and_too_many_gpus(objective: Objective) -> None:
+    """Each is named with its limits."""
+    found = violations_of(example(objective=objective), WorkerAllocation((7, 1)))
+    assert "job 'A' has 7 workers, but its range is 2 to 6" in found
+    assert "job 'B' has 1 workers, but its range is 2 to 6" in found
+    found = violations_of(example(objective=objective, gpus=4), WorkerAllocation((6, 6)))
+    assert "GPUs, but gpus is 4" in found
+
+
+def test_names_that_are_missing_or_unknown() -> None:
+    """A file must name every job of the instance, and no other."""
+    instance = example(objective="joint")
+    assert check(instance, NamedWorkers((("B", 3), ("A", 5)))).objective == 100
+    assert violations_of(instance, NamedWorkers((("B", 3), ("C", 5)))) == (
+        "job 'C' is not in the instance; job 'A' has no number of workers (0 if it waits)"
+    )
+    assert violations_of(instance, WorkerAllocation((3,))) == (
+        "1 numbers of workers are given for 2 jobs"
+    )
+
+
+def test_solution_of_the_other_kind() -> None:
+    """A schedule where workers are asked for, and the other way round."""
+    assert "asks for a schedule" in violations_of(example(), WorkerAllocation((2, 2)))
+    schedule = example_schedule(LONG, 2, 6)
+    assert "asks for workers" in violations_of(example(objective="joint"), schedule)
+
+
+def put(schedule: Schedule, position: int, **changes: float | str) -> Schedule:
+    """Return the schedule with one piece changed."""
+    pieces = list(schedule.pieces)
+    pieces[position] = replace(pieces[position], **changes)
+    return Schedule(tuple(pieces))
+
+
+GOOD = example_schedule(LONG, 2, 6)  # B on 6 until 20, A on 2 until 20 and on 6 until 63.33
+
+BROKEN: dict[str, tuple[AllocationInstance, Schedule, str]] = {
+    "unknown_job": (example(), put(GOOD, 0, job="C"), "job 'C' is not in the instance; job 'B' is"),
+    "job_missing": (example(), Schedule(GOOD.pieces[1:]), "job 'B' is not in the schedule"),
+    "no_piece": (example(), Schedule(()), "job 'A' is not in the schedule; job 'B' is not in"),
+    "too_few_workers": (
+        example(),
+        put(GOOD, 1, workers=1.5),
+        "job 'A' has 1.5 workers from 0 s on, but its range is 2 to 6",
+    ),
+    "too_many_workers": (
+        example(),
+        put(GOOD, 2, workers=6.5),
+        "job 'A' has 6.5 workers from 20 s on, but its range is 2 to 6",
+    ),
+    "gap": (
+        example(),
+        put(GOOD, 2, start_s=21, end_s=21 + 260 / 6),
+        "job 'A' has no workers from 20.0 s to 21 s, but a started job is not preempted",
+    ),
+    "two_pieces_at_once": (
+        example(),
+        put(GOOD, 2, start_s=19.0),
+        "job 'A' has two pieces at once from 19.0 s on",
+    ),
+    "work_left": (
+        example(),
+        put(GOOD, 2, end_s=60.0),
+        "job 'A' gets 280 worker-seconds of work done, but 300 are due",
+    ),
+    "work_beyond_due": (
+        example(),
+        put(GOOD, 0, end_s=21.0),
+        "job 'B' gets 126 worker-seconds of work done, but 120 are due",
+    ),
+    "too_many_gpus": (
+        example(gpus=7),
+        GOOD,
+        "more than the 7 GPUs are held from 0 s on (20 GPU-seconds too many in all)",
+    ),
+    "before_release": (
+        replace(example(), jobs=(replace(LONG, release_s=1), SHORT)),
+        GOOD,
+        "job 'A' starts at 0 s, before its release at 1.0 s",
+    ),
+    "running_job_starts_late": (
+        replace(example(gpus=20), jobs=(replace(LONG, running=True), SHORT)),
+        Schedule((GOOD.pieces[0], SchedulePiece(job="A", start_s=5, end_s=55, workers=6))),
+        "job 'A' is running, but its first piece starts at 5 s",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_rule_of_a_schedule_is_named(case: str) -> None:
+    """One line with job, number and rule."""
+    instance, schedule, expected = BROKEN[case]
+    assert expected in violations_of(instance, schedule)
+
+
+def test_scaling_loss_slows_extra_workers_only() -> None:
+    """With a loss of a half, 2 + 4 workers do the work of 4; fractions of workers count."""
+    job = replace(SHORT, scaling_loss=0.5)
+    instance = AllocationInstance(name="x", objective="mean_jct", gpus=6, jobs=(job,))
+
+    def schedule(end_s: float, workers: float) -> Schedule:
+        return Schedule((SchedulePiece(job="B", start_s=0, end_s=end_s, workers=workers),))
+
+    assert check(instance, schedule(30, 6)).objective == 30
+    assert check(instance, schedule(60, 2)).objective == 60
+    assert check(instance, schedule(48, 3)).objective == 48
+    assert check(instance, schedule(120 / 2.25, 2.5)).objective == pytest.approx(120 / 2.25)
+    assert "worker-seconds" in violations_of(instance, schedule(20, 6))
+
+
+def test_waiting_is_allowed_and_counts() -> None:
+    """A job may start later than it could; JCT counts from its release."""
+    instance = replace(example(), jobs=(LONG, replace(SHORT, release_s=10)))
+    schedule = Schedule(
+        (
+            SchedulePiece(job="A", start_s=0, end_s=50, workers=6),
+            SchedulePiece(job="B", start_s=50, end_s=70, workers=6),
+        )
+    )
+    report = check(instance, schedule)
+    assert (report.objective, report.mean_queuing_s, report.makespan_s) == (55, 20, 70)
+
+
+@pytest.mark.parametrize("relative", [-4e-10, 4e-10])
+def test_rounding_breaks_no_rule_and_more_does(relative: float) -> None:
+    """Times and workers off by less than 1e-9 pass, by a thousand times as much they do not."""
+
+    def shifted(relative: float) -> Schedule:
+        return Schedule(
+            tuple(
+                replace(
+                    piece,
+                    start_s=piece.start_s * (1 + relative),
+                    workers=piece.workers * (1 - relative / 2),
+                )
+                for piece in GOOD.pieces
+            )
+        )
+
+    report = check(example(), shifted(relative))
+    assert report.violations == ()
+    assert report.objective == pytest.approx(125 / 3, rel=1e-9)
+    assert check(example(), shifted(1000 * relative)).violations
+
+
+def test_overlap_within_rounding_does_no_work_twice() -> None:
+    """Many pieces that overlap a little cannot make a job end early."""
+    job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=1000)
+    instance = AllocationInstance(name="x", objective="mean_jct", gpus=1, jobs=(job,))
+    pieces, end_s = [], 0.0
+    for _ in range(1000):
+        pieces.append(
+            SchedulePiece(job="a", start_s=max(0.0, end_s - 5e-7), end_s=end_s + 0.99, workers=1)
+        )
+        end_s += 0.99
+    assert "due" in violations_of(instance, Schedule(tuple(pieces)))
+
+
+def test_long_lists_of_violations_are_cut() -> None:
+    """A wrong file of thousands of jobs does not flood the terminal."""
+    jobs = tuple(
+        ElasticJob(id=f"j{number}", min_workers=1, max_workers=2, work_worker_s=1)
+        for number in range(100)
+    )
+    instance = AllocationInstance(name="x", objective="joint", gpus=100, jobs=jobs)
+    report = check(instance, WorkerAllocation((3,) * 100))
+    assert len(report.violations) == MOST_VIOLATIONS + 1
+    assert report.violations[-1] == "81 more violations"
+
+
+@given(st.data())
+def test_one_shot_objective_against_its_definition(data: st.DataObject) -> None:
+    """Recomputed here from the issue's words, in fractions."""
+    instance = data.draw(allocation_instances(objective=data.draw(st.sampled_from(ONE_SHOT))))
+    solution = data.draw(worker_allocations_of(instance))
+    report = check(instance, solution)
+    assume(report.objective is not None)
+    durations = []
+    for job, workers in zip(instance.jobs, solution.workers, strict=True):
+        rate = job.min_workers + (workers - job.min_workers) * (1 - Fraction(job.scaling_loss))
+        base = Fraction(job.work_worker_s) / job.min_workers
+        durations.append((workers, base, Fraction(job.work_worker_s) / rate if workers else None))
+    if instance.objective is Objective.JCT_REDUCTION:
+        expected = sum(base - duration for _, base, duration in durations)
+    else:
+        expected = sum(duration for workers, _, duration in durations if workers)
+    if instance.objective is Objective.JOINT:
+        work = sum(Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
+        horizon = work / instance.gpus
+        expected += sum(base + horizon for workers, base, _ in durations if not workers)
+    assert report.objective == pytest.approx(float(expected), rel=1e-15, abs=0)
+
+
+@given(allocation_instances(objective="mean_jct"))
+def test_one_after_the_other_is_a_schedule(instance: AllocationInstance) -> None:
+    """Where no job is running: each alone with its base demand, after the one before."""
+    assume(not any(job.running for job in instance.jobs))
+    pieces, end_s, total = [], Fraction(0), Fraction(0)
+    for job in instance.jobs:
+        start_s = max(end_s, Fraction(job.release_s))
+        end_s = start_s + job.duration_s(job.min_workers)
+        total += end_s - Fraction(job.release_s)
+        pieces.append(
+            SchedulePiece(
+                job=job.id, start_s=float(start_s), end_s=float(end_s), workers=job.min_workers
+            )
+        )
+    report = check(instance, Schedule(tuple(pieces)))
+    assert report.violations == ()
+    assert report.objective is not None
+    assert math.isclose(report.objective, total / len(instance.jobs), rel_tol=1e-12)

@@ -1,0 +1,137 @@
+"""The command line on allocation instances: what is printed, written and refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
+from lyra_opt.loading import instance_text, save_solution
+from lyra_opt.solving import COMMON_ANSWER_KEYS
+from tests.conftest import assert_one_line_error
+from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALLOCATION_KEYS = {
+    "workers",
+    "schedule",
+    "started",
+    "used_gpus",
+    "makespan_s",
+    "mean_queuing_s",
+}
+
+
+@pytest.fixture
+def joint_file(tmp_path: Path) -> Path:
+    """Lyra's first example, all at once."""
+    path = tmp_path / "joint.json"
+    path.write_text(instance_text(PROBLEM, example(objective="joint")))
+    return path
+
+
+@pytest.fixture
+def schedule_files(tmp_path: Path) -> tuple[Path, Path]:
+    """Lyra's first example over time, and its best schedule."""
+    instance, path = tmp_path / "instance.json", tmp_path / "schedule.json"
+    instance.write_text(instance_text(PROBLEM, example()))
+    save_solution(path, PROBLEM, example(), example_schedule(LONG, 2, 6), 125 / 3)
+    return instance, path
+
+
+def test_json_of_workers(run: Any, joint_file: Path) -> None:
+    """An object from id to workers; what belongs to schedules is null."""
+    exit_code, out, _ = run("solve", joint_file, "--solver", "brute-force", "--certify", "--json")
+    (answer,) = json.loads(out)
+    assert exit_code == 0
+    assert set(answer) == {*COMMON_ANSWER_KEYS} | ALLOCATION_KEYS
+    assert (answer["status"], answer["objective"], answer["gap"]) == ("optimal", 100.0, 0.0)
+    assert answer["workers"] == {"A": 5, "B": 3}
+    assert (answer["started"], answer["used_gpus"]) == (["A", "B"], 8)
+    assert (answer["schedule"], answer["makespan_s"], answer["mean_queuing_s"]) == (None,) * 3
+
+
+def test_table_shows_workers_and_no_empty_column(run: Any, joint_file: Path) -> None:
+    """For people: how many jobs have an entry, and below the table which."""
+    exit_code, out, _ = run("solve", joint_file, "--solver", "brute-force")
+    assert exit_code == 0
+    assert "brute-force: workers A 5, B 3; started A, B" in out
+    assert "used GPUs" in out
+    assert "makespan" not in out
+
+
+def test_solution_file_and_answer_are_verified(run: Any, joint_file: Path, tmp_path: Path) -> None:
+    """Both forms, and a false claim in each."""
+    solution, answer = tmp_path / "solution.json", tmp_path / "answer.json"
+    _, out, _ = run("solve", joint_file, "--solver", "brute-force", "--json", "--out", solution)
+    answer.write_text(out)
+    for path in (solution, answer):
+        assert run("verify", joint_file, path)[:2] == (
+            0,
+            "valid\nobjective: 100\nstarted: A, B\nused GPUs: 8\n",
+        )
+        path.write_text(path.read_text().replace('"B": 3', '"B": 2'))
+        exit_code, out, _ = run("verify", joint_file, path)
+        assert exit_code == 1
+        assert "objective is claimed to be 100.0, but is 120.0" in out
+    answer.write_text(answer.read_text().replace('"B": 2', '"C": 2'))
+    exit_code, out, _ = run("verify", joint_file, answer)
+    assert exit_code == 1
+    assert "job 'C' is not in the instance" in out
+
+
+def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> None:
+    """As text and as JSON; a schedule that breaks a rule is invalid, not bad input."""
+    instance, schedule = schedule_files
+    exit_code, out, _ = run("verify", instance, schedule)
+    assert (exit_code, out) == (
+        0,
+        "valid\nobjective: 41.66666667\nmakespan, s: 63.33333333\nmean queuing, s: 0\n",
+    )
+    schedule.write_text(schedule.read_text().replace('"workers": 6', '"workers": 7'))
+    exit_code, out, _ = run("verify", instance, schedule, "--json")
+    assert exit_code == 1
+    assert json.loads(out)["objective"] is None
+    assert "its range is 2 to 6" in json.loads(out)["violations"][0]
+
+
+def test_malformed_instance_is_one_line(run: Any, joint_file: Path) -> None:
+    """File, field, value and rule, and exit code 2."""
+    joint_file.write_text(joint_file.read_text().replace("300.0", "0"))
+    assert_one_line_error(
+        run("solve", joint_file), str(joint_file), "jobs[0].work_worker_s is 0: must be a finite"
+    )
+
+
+def test_default_solver_depends_on_the_objective(run: Any, tmp_path: Path) -> None:
+    """It runs, or one line says which solver is not there."""
+    for objective, name in DEFAULT_SOLVERS.items():
+        path = tmp_path / "instance.json"
+        path.write_text(instance_text(PROBLEM, example(objective=str(objective))))
+        exit_code, out, err = run("solve", path, "--json")
+        if exit_code == 2:
+            assert_one_line_error((exit_code, out, err), f"solver '{name}': no such solver")
+        else:
+            (answer,) = json.loads(out)
+            assert answer["solver"] == name
+            assert answer["status"] in ("feasible", "optimal")
+
+
+def test_reclaim_solver_for_an_allocation_file(run: Any, joint_file: Path) -> None:
+    """A solver of another problem is none of this one."""
+    result = run("solve", joint_file, "--solver", "lyra-greedy")
+    assert_one_line_error(result, "no such solver for the problem allocation", "brute-force")
+
+
+def test_files_of_two_problems_in_one_run(run: Any, joint_file: Path) -> None:
+    """Each file by the solver of its own problem, in one table."""
+    from tests.conftest import FIGURE_5
+
+    exit_code, out, _ = run("solve", FIGURE_5, joint_file, "--solver", "brute-force")
+    assert exit_code == 0
+    assert "preempted jobs" in out
+    assert "workers A 5, B 3" in out

@@ -1,0 +1,82 @@
+"""What is shared by all problems, on instances whose objective is maximised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.allocation import WorkerAllocation
+from lyra_opt.allocation.problem import PROBLEM
+from lyra_opt.commands.solve import _best
+from lyra_opt.conformance import assert_conforms
+from lyra_opt.result import SolveResult, Status
+from lyra_opt.solving import refute_bounds, solve_and_check
+from tests.lyra_opt.allocation.reference import example
+
+if TYPE_CHECKING:
+    from lyra_opt.solver import Unsupported
+
+INSTANCE = example(objective="jct_reduction", gpus=4)
+BEST, WORSE = WorkerAllocation((5, 3)), WorkerAllocation((4, 4))  # they are worth 110 and 105
+
+
+class Scripted:
+    """A solver that says what a test wants it to say."""
+
+    name = "scripted"
+    problem = "allocation"
+    variants = ("jct_reduction",)
+    proves_optimality = False
+    gives_bound = True
+
+    def __init__(
+        self, solution: WorkerAllocation, objective: float, dual_bound: float | None = None
+    ) -> None:
+        self.result = SolveResult(
+            status=Status.FEASIBLE, solution=solution, objective=objective, dual_bound=dual_bound
+        )
+
+    def availability(self) -> Unsupported | None:
+        return None
+
+    def supports(self, instance: Any) -> Unsupported | None:
+        return None
+
+    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        return self.result
+
+
+def test_a_bound_below_the_objective_is_refuted() -> None:
+    """Of a maximised objective a bound lies above."""
+    answer = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 109.0))
+    assert answer.status == "error"
+    assert "109.0 contradicts a valid solution of objective 110.0" in str(answer.message)
+    assert solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 120.0)).status == "feasible"
+
+
+def test_the_lower_of_two_bounds_is_kept() -> None:
+    """The certificate of this instance is the optimum, the solver's own is worse."""
+    answer = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 200.0), certify=True)
+    assert answer.dual_bound == pytest.approx(110)
+    assert answer.status == "feasible"
+    certified = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0), certify=True)
+    assert certified.status == "optimal"
+
+
+def test_a_false_bound_is_refuted_by_a_larger_value() -> None:
+    """The best of several answers is the largest, and it is the one that is written."""
+    lie = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 105.0))
+    truth = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0))
+    assert [answer.status for answer in refute_bounds([lie, truth])] == ["error", "feasible"]
+    assert _best([("file", lie), ("file", truth)]) is truth
+
+
+def test_conformance_sees_a_lost_start_and_forgives_rounding() -> None:
+    """A smaller reduction than that of the start is worse; the last digit is not."""
+    with pytest.raises(AssertionError, match="rule 9"):
+        assert_conforms(Scripted(WORSE, 105.0), PROBLEM, INSTANCE, best_solution=BEST)
+    with pytest.raises(AssertionError, match="rule 8"):
+        assert_conforms(Scripted(BEST, 110.0, 115.0), PROBLEM, INSTANCE, optimum=116.0)
+    rounded = Scripted(BEST, 110.00000000000001, 110.00000000000001)
+    assert_conforms(rounded, PROBLEM, INSTANCE, optimum=110.0, best_solution=BEST)

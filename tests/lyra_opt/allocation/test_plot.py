@@ -1,0 +1,178 @@
+"""Pictures of schedules: what they show, and what ``--plot`` refuses before it solves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from matplotlib.image import imread
+
+from instances.family import generate
+from lyra_opt.allocation.plot import (
+    MOST_BANDS,
+    MOST_NAMED_JOBS,
+    OTHER_COLOURS,
+    _stacked,
+    draw_schedules,
+    job_colours,
+)
+from lyra_opt.allocation.priority_fill import (
+    ShortestJobFirst,
+    SmallestRemainingWork,
+)
+from lyra_opt.allocation.problem import PROBLEM
+from lyra_opt.loading import instance_text
+from lyra_opt.pictures import save_picture
+from tests.conftest import assert_one_line_error
+from tests.lyra_opt.allocation.reference import example
+from tests.lyra_opt.allocation.test_evaluator import SCHEDULES, instance_of, job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lyra_opt.allocation import AllocationInstance, Schedule
+
+TOY_RECLAIM = {
+    "format": "lyra-opt/reclaim",
+    "version": 1,
+    "name": "toy",
+    "semantics": "rigid",
+    "reclaim_servers": 1,
+    "servers": [{"id": "s", "gpus": 1}],
+    "jobs": [],
+}
+
+
+def srw(instance: AllocationInstance) -> Schedule:
+    return SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+
+
+@pytest.fixture
+def instance_file(tmp_path: Path) -> Path:
+    """Lyra's first example over time."""
+    path = tmp_path / "instance.json"
+    path.write_text(instance_text(PROBLEM, example()))
+    return path
+
+
+@given(instance=SCHEDULES)
+def test_bands_stack_what_jobs_hold(instance: AllocationInstance) -> None:
+    """At any time the bands lie one on the other without gaps, each as high as its job's GPUs."""
+    schedule = srw(instance)
+    bands = _stacked(instance, schedule)
+    times = sorted({piece.start_s for piece in schedule.pieces})
+    for time in times:
+        here = sorted(
+            (band.bottom, band.top, band.job)
+            for of_job in bands
+            for band in of_job
+            if band.start_s <= time < band.end_s
+        )
+        held = {
+            instance.job_position[piece.job]: piece.workers
+            for piece in schedule.pieces
+            if piece.start_s <= time < piece.end_s
+        }
+        assert sorted(held) == sorted(job for _, _, job in here)
+        height = 0.0
+        for bottom, top, of in here:
+            assert bottom == height
+            assert top - bottom == held[of] * instance.jobs[of].gpus_per_worker
+            height = top
+
+
+def test_colours_go_to_the_dozen_with_most_work() -> None:
+    """The others are grey, and the legend says how many they are."""
+    jobs = [job(f"j{i}", 1, 2, 10.0 + i) for i in range(20)]
+    colours = job_colours(instance_of(8, *jobs))
+    named = [i for i, colour in enumerate(colours) if colour not in OTHER_COLOURS]
+    assert named == list(range(20 - MOST_NAMED_JOBS, 20))
+    assert len({colours[i] for i in named}) == MOST_NAMED_JOBS
+    figure = draw_schedules(instance_of(8, *jobs), {"srw": srw(instance_of(8, *jobs))})
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[:4] == ["release", "start", "completion", "8 GPUs"]
+    assert labels[-1] == "8 others"
+
+
+def test_two_policies_one_above_the_other() -> None:
+    """On the same axes, each with its name and mean JCT; times have a unit."""
+    schedules = {"srw": srw(example()), "sjf": srw(example())}
+    figure = draw_schedules(example(), schedules)
+    above, below = figure.axes
+    assert above.get_title(loc="left") == "srw: mean JCT 41.67 s"
+    assert below.get_xlabel() == "Time (s)"
+    assert above.get_ylabel() == "GPUs held by workers"
+    assert above.get_xlim() == below.get_xlim()
+    long = instance_of(1, job("$a$ <b>", 1, 1, 20_000.0))
+    assert draw_schedules(long, {"srw": srw(long)}).axes[0].get_xlabel() == "Time (h)"
+
+
+def test_many_jobs_are_drawn_as_averages(tmp_path: Path) -> None:
+    """The areas add up to the GPU work, and the file stays small."""
+    instance = generate("allocation", "load", jobs=MOST_BANDS + 1, release_percent=80, seed=1)
+    schedule = ShortestJobFirst().schedule(instance, np.random.default_rng(0))
+    figure = draw_schedules(instance, {"sjf": schedule})
+    area = 0.0
+    for stairs in figure.axes[0].patches:
+        values, edges, baseline = stairs.get_data()
+        area += float(np.sum((values - baseline) * np.diff(edges)))
+    assert area == pytest.approx(sum(each.work_worker_s for each in instance.jobs))
+    save_picture(tmp_path / "many.svg", figure)
+    assert (tmp_path / "many.svg").stat().st_size < 3_000_000
+
+
+def test_plot_writes_svg_and_png(run: Any, instance_file: Path, tmp_path: Path) -> None:
+    """By suffix; all solvers in one picture; the same bytes again; odd names stay text."""
+    svg, again, png = tmp_path / "a.svg", tmp_path / "b.svg", tmp_path / "a.PNG"
+    for path in (svg, again, png):
+        command = ("solve", instance_file, "--solver", "lyra", "--solver", "srw", "--plot", path)
+        exit_code, out, err = run(*command)
+        assert (exit_code, err) == (0, "")
+        assert "41.67" in out or "41.6" in out
+    text = svg.read_text()
+    assert text == again.read_text()
+    for shown in ("lyra: mean JCT 48.33 s", "srw: mean JCT 41.67 s", "Time (s)", "release"):
+        assert shown in text
+    assert imread(png).shape[1] > 1000
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("out.pdf", "must end in .svg or .png"),
+        ("out", "must end in .svg or .png"),
+        ("missing/out.svg", "the folder does not exist"),
+    ],
+)
+def test_plot_refuses_a_path_before_solving(
+    run: Any, instance_file: Path, tmp_path: Path, path: str, reason: str
+) -> None:
+    """One line, exit code 2, nothing written."""
+    result = run("solve", instance_file, "--plot", tmp_path / path)
+    assert_one_line_error(result, "--plot", path, reason)
+    assert not (tmp_path / path).exists()
+
+
+def test_plot_refuses_what_has_no_picture(run: Any, instance_file: Path, tmp_path: Path) -> None:
+    """One-shot objectives, other problems, and several files at once."""
+    joint, reclaim, out_file = (tmp_path / name for name in ("j.json", "r.json", "out.svg"))
+    joint.write_text(instance_text(PROBLEM, example(objective="joint")))
+    reclaim.write_text(json.dumps(TOY_RECLAIM))
+    for file, reason in ((joint, "joint"), (reclaim, "reclaim")):
+        result = run("solve", file, "--plot", out_file)
+        assert_one_line_error(result, str(file), "no pictures", reason)
+    result = run("solve", instance_file, joint, "--plot", out_file)
+    assert_one_line_error(result, "--plot", "one instance file")
+    assert not out_file.exists()
+
+
+def test_plot_without_a_solution_says_so(run: Any, instance_file: Path, tmp_path: Path) -> None:
+    """A solver that does not take the instance leaves nothing to draw."""
+    out_file = tmp_path / "out.svg"
+    command = ("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)
+    _, _, err = run(*command)
+    assert "no solution was found, nothing written" in err
+    assert not out_file.exists()
