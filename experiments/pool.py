@@ -56,7 +56,8 @@ def _run_until_a_worker_dies(
                     running[pool.submit(run_task, waiting[0])] = waiting[0]
                     waiting.popleft()
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
+                # A set has no order; rows of one worker are to come in the order of their tasks.
+                for future in [future for future in running if future in finished]:
                     yield _result(future, running[future])
                     del running[future]
         except BrokenProcessPool:
