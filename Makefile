@@ -4,12 +4,13 @@ VENV := .venv
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 RESULTS ?= results
+STUDY ?= reclaim-gap
 
 .PHONY: help study test test-slow lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make study    solve the reclaim gap study and draw its report into $(RESULTS)/reclaim-gap"
+	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap for another one"
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
@@ -24,8 +25,8 @@ $(READY): pyproject.toml constraints.txt
 
 study: $(READY)
 	# The report is drawn of a study with failed runs too; the target fails then all the same.
-	$(RUN)/lyra-opt study experiments/studies/reclaim-gap.toml --out $(RESULTS)/reclaim-gap --resume; \
-	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/reclaim-gap && exit $$status
+	$(RUN)/lyra-opt study experiments/studies/$(STUDY).toml --out $(RESULTS)/$(STUDY) --resume; \
+	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/$(STUDY) && exit $$status
 
 test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"

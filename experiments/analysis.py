@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
+from lyra_opt.problem import find_problem
 from lyra_opt.result import Status, same_value
 
 if TYPE_CHECKING:
@@ -17,27 +18,31 @@ if TYPE_CHECKING:
     from experiments.store import RunRecord
     from lyra_opt.result import Number
 
+    AxisValue = str | int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What a row of a table summarises; None where the row is over all values.
+    """What a row of a table summarises.
 
     Parameters
     ----------
     family
         The family with its parameters, or the name of what sums up several families.
-    servers
-        Servers of an instance.
-    reclaim_percent
-        Share of the servers to give back, where the study gives shares.
-    reclaim_servers
-        N_R.
+    axes
+        Size and axes of the study by name, with their values; None where there is none.
     """
 
     family: str
-    servers: int | None = None
-    reclaim_percent: float | None = None
-    reclaim_servers: int | None = None
+    axes: tuple[tuple[str, AxisValue | None], ...] = ()
+
+    def columns(self) -> dict[str, AxisValue | None]:
+        """Return its columns by name, for tables that programs read."""
+        return {"family": self.family, **dict(self.axes)}
+
+    def value(self, axis: str) -> AxisValue | None:
+        """Return its value on an axis, None if it has none."""
+        return dict(self.axes).get(axis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +111,12 @@ class Analysis:
     ----------
     runs
         All stored runs, in the order of the study.
-    sense
-        Whether the problem minimises or maximises.
     """
 
-    def __init__(self, runs: Sequence[RunRecord], sense: Literal["min", "max"]) -> None:
-        # A run whose worker died does not say how many servers there were: its siblings do.
-        servers = {run.cell: run.servers for run in runs if run.servers is not None}
-        self.runs = [replace(run, servers=servers.get(run.cell, run.servers)) for run in runs]
-        self.sense = sense
+    def __init__(self, runs: Sequence[RunRecord]) -> None:
+        # A run whose worker died does not say how large its instance was: its siblings do.
+        sizes = {run.cell: run.size for run in runs if run.size is not None}
+        self.runs = [replace(run, size=sizes.get(run.cell)) for run in runs]
 
     @cached_property
     def configurations(self) -> list[str]:
@@ -146,8 +148,7 @@ class Analysis:
 
         Or the optimum that the family knows by construction.
         """
-        best = min if self.sense == "min" else max
-        objectives = self._best(best, "objective")
+        objectives = self._best("objective")
         by_construction = {
             run.cell: run.known_optimum for run in self.runs if run.known_optimum is not None
         }
@@ -180,16 +181,16 @@ class Analysis:
     @cached_property
     def bounds(self) -> Mapping[str, Number]:
         """The best dual bound by cell."""
-        return self._best(max if self.sense == "min" else min, "dual_bound")
+        return self._best("dual_bound")
 
-    def _best(
-        self, better: Callable[[Number, Number], Number], column: Literal["objective", "dual_bound"]
-    ) -> dict[str, Number]:
+    def _best(self, column: Literal["objective", "dual_bound"]) -> dict[str, Number]:
         """Return the best value of a column by cell; runs that failed claim nothing."""
         found: dict[str, Number] = {}
         for run in self.runs:
             value = getattr(run, column)
             if value is not None and run.status is not Status.ERROR:
+                is_least = minimises(run) == (column == "objective")
+                better = min if is_least else max
                 found[run.cell] = better(value, found.get(run.cell, value))
         return found
 
@@ -214,13 +215,10 @@ class Analysis:
         return math.inf if bound is None else _excess_percent(run.objective, bound)
 
     def gap_table(self) -> list[Summary]:
-        """Return a row for each family, size, share and configuration."""
+        """Return a row for each family, size, value of the study's axes, and configuration."""
         return self._table(
             lambda run: Group(
-                family=family_label(run),
-                servers=run.servers,
-                reclaim_percent=None if run.reclaim_share is None else 100 * run.reclaim_share,
-                reclaim_servers=run.reclaim_servers,
+                family=family_label(run), axes=((size_name(run), run.size), *axes_of(run).items())
             )
         )
 
@@ -245,15 +243,26 @@ class Analysis:
         """Return the runs of each group and configuration: the rows of a table, in its order."""
         grouped: dict[tuple[Group, str], list[RunRecord]] = defaultdict(list)
         families: dict[str, int] = {}
+        values: dict[AxisValue | None, int] = {}
+        axes: dict[str, None] = {}
         for run in self.runs:
             group = group_of(run)
             families.setdefault(group.family, len(families))
+            for axis, value in group.axes:
+                axes[axis] = None
+                values.setdefault(value, len(values))
             grouped[group, run.configuration].append(run)
 
-        def place(key: tuple[Group, str]) -> tuple[int, ...]:
+        def rank(value: AxisValue | None) -> tuple[int, float]:
+            """Numbers in order, then words as they come."""
+            if value is None:
+                return 0, 0
+            return (2, values[value]) if isinstance(value, str) else (1, value)
+
+        def place(key: tuple[Group, str]) -> tuple[object, ...]:
             group, label = key
-            size = (group.servers or 0, group.reclaim_servers or 0)
-            return families[group.family], *size, self.configurations.index(label)
+            ranks = [rank(group.value(axis)) for axis in axes]
+            return families[group.family], ranks, self.configurations.index(label)
 
         return [(*key, grouped[key]) for key in sorted(grouped, key=place)]
 
@@ -297,15 +306,35 @@ class Analysis:
         )
 
 
+def minimises(run: RunRecord) -> bool:
+    """Return whether the objective of the run's instance is minimised, not maximised."""
+    return run.variant is None or find_problem(run.problem).sense_of(run.variant) == "min"
+
+
+def size_name(run: RunRecord) -> str:
+    """Return what the size of the run's instance counts."""
+    return find_problem(run.problem).size_name
+
+
+def axes_of(run: RunRecord) -> dict[str, AxisValue]:
+    """Return the run's values of the axes of its study, less that of the size."""
+    size = size_name(run)
+    return {name: run.family_parameters[name] for name in run.axes if name != size}
+
+
 def family_label(run: RunRecord) -> str:
-    """Return a run's family with its parameters, such as ``messy-dist, semantics=rigid``."""
-    parameters = (f"{name}={value}" for name, value in sorted(run.family_parameters.items()))
+    """Return a run's family with the parameters that are no axes, in order of name."""
+    parameters = (
+        f"{name}={value}"
+        for name, value in sorted(run.family_parameters.items())
+        if name not in run.axes
+    )
     return ", ".join([run.family, *parameters])
 
 
 def group_label(run: RunRecord) -> str:
     """Return the name of all families that a study sums up with this run's."""
-    return f"all {run.family_group}".rstrip() + " families"
+    return f"{run.family_group} (all families)" if run.family_group else "all families"
 
 
 def time_to_proof_ms(run: RunRecord) -> float | None:

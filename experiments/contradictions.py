@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from experiments.analysis import minimises
 from lyra_opt.result import Status, same_value
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lyra_opt.result import Number
 
 
-def find_contradictions(runs: Sequence[RunRecord], sense: Literal["min", "max"]) -> list[str]:
+def find_contradictions(runs: Sequence[RunRecord]) -> list[str]:
     """Return one line for each way in which results of one instance contradict one another.
 
     No objective may lie beyond another run's bound, which includes that proved optima are
@@ -29,12 +30,13 @@ def find_contradictions(runs: Sequence[RunRecord], sense: Literal["min", "max"])
     return [
         f"{cell}: {contradiction}"
         for cell, group in groupby(claims, key=lambda run: run.cell)
-        for contradiction in _of_one_instance(list(group), 1 if sense == "min" else -1)
+        for contradiction in _of_one_instance(list(group))
     ]
 
 
-def _of_one_instance(runs: list[RunRecord], sign: int) -> Iterable[str]:
-    """Yield the contradictions of one cell; `sign` turns maximising into minimising."""
+def _of_one_instance(runs: list[RunRecord]) -> Iterable[str]:
+    """Yield the contradictions of one cell."""
+    sign = 1 if minimises(runs[0]) else -1  # turns maximising into minimising
     solved = [(sign * run.objective, run) for run in runs if run.objective is not None]
     bounded = [(sign * run.dual_bound, run) for run in runs if run.dual_bound is not None]
     infeasible = [run for run in runs if run.status is Status.INFEASIBLE]

@@ -14,9 +14,9 @@ from experiments.contradictions import find_contradictions
 from experiments.plots.figures import draw_plots
 from experiments.store import ResultStore
 from experiments.tables import (
-    GAP_COLUMNS,
     OVERALL_COLUMNS,
     csv_table,
+    gap_columns,
     markdown_table,
     percent,
     shown_rows,
@@ -55,6 +55,8 @@ class Report:
         The study.
     analysis
         Its runs.
+    headline_solvers
+        The configurations whose gap the study is about.
     contradictions
         Results that cannot all be right, a line each.
     plots
@@ -63,13 +65,9 @@ class Report:
 
     study: StudyRecord
     analysis: Analysis
+    headline_solvers: Sequence[str]
     contradictions: Sequence[str]
     plots: Sequence[Plot]
-
-    @property
-    def default_solver(self) -> str:
-        """The solver whose gap the problem is about."""
-        return find_problem(self.study.problem).default_solver
 
     def runs_in_words(self) -> str:
         """Return how many runs there are, and how they ended."""
@@ -91,9 +89,9 @@ class Report:
         )
 
     def headlines(self) -> list[str]:
-        """Return what the default solver comes to, in a sentence for each group of families."""
+        """Return what these solvers come to, in a sentence for each group of families."""
         rows = self.analysis.sums_table()
-        return [_headline(row) for row in rows if row.configuration == self.default_solver]
+        return [_headline(row) for row in rows if row.configuration in self.headline_solvers]
 
     def with_status(self, status: Status) -> list[RunRecord]:
         """Return the runs that ended so."""
@@ -136,7 +134,7 @@ def write_files(report: Report, folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{plots_folder}: cannot be made: {error.strerror or error}") from None
     write_text(folder / "gap_table.csv", csv_table(gaps))
-    write_text(folder / "gap_table.md", markdown_table(GAP_COLUMNS, gaps))
+    write_text(folder / "gap_table.md", markdown_table(gap_columns(gaps), gaps))
     write_text(folder / "overall_table.csv", csv_table(overall))
     write_text(folder / "overall_table.md", markdown_table(OVERALL_COLUMNS, overall))
     for plot in report.plots:
@@ -151,9 +149,26 @@ def make_report(folder: Path) -> Report:
         runs = store.runs()
     if not runs:
         raise InputError(str(folder), "its store holds no run yet")
-    sense = find_problem(study.problem).sense
-    analysis = Analysis(runs, sense)
-    return Report(study, analysis, find_contradictions(runs, sense), draw_plots(analysis))
+    analysis = Analysis(runs)
+    headline_solvers = _headline_solvers(study, analysis)
+    return Report(
+        study=study,
+        analysis=analysis,
+        headline_solvers=headline_solvers,
+        contradictions=find_contradictions(runs),
+        plots=draw_plots(analysis, headline_solvers),
+    )
+
+
+def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
+    """Return the configurations of the study's headline, or of the problem's default solvers."""
+    chosen = study.headline
+    if not chosen:
+        problem = find_problem(study.problem)
+        variants = {run.variant for run in analysis.runs if run.variant is not None}
+        chosen = [problem.default_solver_of(variant) for variant in sorted(variants)]
+    solvers = {run.configuration: run.solver for run in analysis.runs}
+    return [label for name in chosen for label in analysis.configurations if solvers[label] == name]
 
 
 def page_text(report: Report) -> str:
@@ -174,8 +189,8 @@ def page_text(report: Report) -> str:
         overall_columns=OVERALL_COLUMNS,
         sums_rows=shown_rows(OVERALL_COLUMNS, report.analysis.sums_table()),
         family_rows=shown_rows(OVERALL_COLUMNS, report.analysis.family_table()),
-        gap_columns=GAP_COLUMNS,
-        gap_rows=shown_rows(GAP_COLUMNS, gaps),
+        gap_columns=gap_columns(gaps),
+        gap_rows=shown_rows(gap_columns(gaps), gaps),
         failed=report.with_status(Status.ERROR),
         unsupported=sorted(
             Counter(
@@ -187,16 +202,26 @@ def page_text(report: Report) -> str:
 
 
 def _headline(row: Summary) -> str:
+    if not row.compared:
+        return (
+            f"{row.configuration}, {row.group.family}: at most "
+            f"{percent(row.mean_excess_at_most_percent)} % above the optimum on average, over "
+            f"{row.unproved} of {row.instances} instances, none of whose optima is proved."
+        )
     compared = row.compared - row.infinite
     mean, maximum, optimal = (
         percent(value)
         for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
     )
-    return (
+    sentence = (
         f"{row.configuration}, {row.group.family}: {mean} % above the proved optimum on average "
         f"and {maximum} % at most, over {compared} of {row.instances} instances; "
-        f"optimal on {optimal} %."
+        f"optimal on {optimal} %"
     )
+    if row.unproved:
+        at_most = percent(row.mean_excess_at_most_percent)
+        sentence += f"; with those without a proved optimum at most {at_most} % on average"
+    return f"{sentence}."
 
 
 def _environment_in_words(run: RunRecord) -> str:
@@ -207,12 +232,12 @@ def _environment_in_words(run: RunRecord) -> str:
 
 
 def _print_report(report: Report) -> None:
-    """Print both tables, the detailed one for the problem's default solver only."""
+    """Print both tables, the detailed one for the headline's solvers only."""
     gaps = report.analysis.gap_table()
-    detailed = [row for row in gaps if row.configuration == report.default_solver]
+    detailed = [row for row in gaps if row.configuration in report.headline_solvers]
     if detailed:
-        print(f"{report.default_solver}, by family, size and share:")
-        print_rows(GAP_COLUMNS, detailed)
+        print(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
+        print_rows(gap_columns(detailed), detailed)
     print("All solvers, by family:")
     print_rows(OVERALL_COLUMNS, report.analysis.overall_table())
     print(report.runs_in_words())

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from itertools import product
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from experiments.contradictions import find_contradictions
@@ -15,7 +15,6 @@ from experiments.progress import progress
 from experiments.store import STORE_FILE, ResultStore, StudyRecord
 from experiments.task import Task
 from lyra_opt.errors import UserError, one_line
-from lyra_opt.problem import find_problem
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
@@ -65,14 +64,12 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
             configuration=configuration,
             trace=study.trace,
         )
-        for position, (cell, configuration) in enumerate(product(study.cells, study.configurations))
+        for position, (cell, configuration) in enumerate(study.runs())
     ]
     with _open_store(study, folder, runs=len(tasks), resume=resume) as store:
         statuses = store.statuses()
         waiting = [
-            task
-            for task in _taking_turns(tasks, len(study.configurations))
-            if statuses.get(task.key) in (None, Status.ERROR)
+            task for task in _taking_turns(tasks) if statuses.get(task.key) in (None, Status.ERROR)
         ]
         stored = len(tasks) - len(waiting)
         _say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
@@ -91,13 +88,14 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
         return _verdict(study, store.runs())
 
 
-def _taking_turns(tasks: Sequence[Task], solvers: int) -> Iterator[Task]:
+def _taking_turns(tasks: Sequence[Task]) -> Iterator[Task]:
     """Yield the tasks instance by instance, each time with the next solver first.
 
     So that no solver always finds the caches as the same other one has left them.
     """
-    for number, start in enumerate(range(0, len(tasks), solvers)):
-        of_instance, first = tasks[start : start + solvers], number % solvers
+    for number, (_, group) in enumerate(groupby(tasks, key=lambda task: task.cell)):
+        of_instance = list(group)
+        first = number % len(of_instance)
         yield from of_instance[first:]
         yield from of_instance[:first]
 
@@ -120,6 +118,7 @@ def _open_store(study: Study, folder: Path, *, runs: int, resume: bool) -> Resul
         name=study.name,
         problem=study.problem,
         description=study.description,
+        headline=study.headline,
         text=study.text,
         meaning_hash=study.meaning_hash(),
         runs=runs,
@@ -141,7 +140,7 @@ def _open_store(study: Study, folder: Path, *, runs: int, resume: bool) -> Resul
 def _verdict(study: Study, runs: list[RunRecord]) -> int:
     """Report failures and contradictions among all stored runs; return the exit code."""
     failed = [run for run in runs if run.status is Status.ERROR]
-    contradictions = find_contradictions(runs, find_problem(study.problem).sense)
+    contradictions = find_contradictions(runs)
     for run in failed[:FAILURES_SHOWN]:
         _say(f"failed: {run.cell}, {run.configuration}: {one_line(run.message or '')}")
     for contradiction in contradictions:

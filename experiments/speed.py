@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.analysis import Group, family_label, group_label, time_to_proof_ms
+from experiments.analysis import (
+    Group,
+    family_label,
+    group_label,
+    size_name,
+    time_to_proof_ms,
+)
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
@@ -85,15 +91,14 @@ def by_group(run: RunRecord) -> Group:
 
 
 def by_size(run: RunRecord) -> Group:
-    """Put runs together by servers too; families whose size follows from N_R are one row."""
-    return Group(
-        family=group_label(run), servers=None if run.reclaim_share is None else run.servers
-    )
+    """Put runs together by size too; families that set their own size are one row."""
+    name = size_name(run)
+    return Group(family=group_label(run), axes=((name, run.family_parameters.get(name)),))
 
 
 def by_family_and_size(run: RunRecord) -> Group:
     """Put runs of one family and size together."""
-    return Group(family=family_label(run), servers=run.servers)
+    return Group(family=family_label(run), axes=((size_name(run), run.size),))
 
 
 def wall_times_s(runs: Iterable[RunRecord]) -> dict[str, float]:

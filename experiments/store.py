@@ -25,14 +25,14 @@ from lyra_opt.errors import InputError, UserError
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from lyra_opt.result import Number
 
 STORE_FILE = "results.sqlite"
-STORE_VERSION = 1
+STORE_VERSION = 2
 APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
 LONGEST_WAIT_S = 60.0  # for another program that holds the file
@@ -47,7 +47,7 @@ class StudyRecord:
 
     Parameters
     ----------
-    name, problem, description
+    name, problem, description, headline
         As in the study file.
     text
         The study file, word for word, below a comment for each key that was changed.
@@ -60,6 +60,7 @@ class StudyRecord:
     name: str
     problem: str
     description: str
+    headline: Sequence[str]
     text: str
     meaning_hash: str
     runs: int
@@ -77,7 +78,7 @@ class RunRecord:
         Place of the run in its study, from 0: tables and plots keep the order of the study.
     cell
         What instance the study asks for, in words, such as ``bf-trace servers=20
-        reclaim_servers=2 seed=0``.
+        reclaim_percent=10 seed=0``.
     configuration
         The solver and, where the study runs it with several time limits, its limit. With `cell`
         it identifies the row.
@@ -85,12 +86,10 @@ class RunRecord:
         What the study calls the families that it sums up with this one; empty without a name.
     family, family_parameters, instance_seed
         What the instance was generated from.
-    servers
-        Servers of the instance; before it is generated, those that the study asks for.
-    reclaim_share
-        Share of the servers to give back, where the study gives a share.
-    reclaim_servers
-        N_R, servers to give back.
+    axes
+        The names of those parameters of which the study lists several values.
+    size
+        Of the instance, as its problem counts it; None if the generator failed.
     trace_name, trace_sha256
         The job trace that the instance was cut from, where there is one.
     instance_name, content_sha256, variant
@@ -135,12 +134,11 @@ class RunRecord:
     family_group: str
     family: str
     family_parameters: Mapping[str, str | int]
-    servers: int | None
-    reclaim_share: float | None
-    reclaim_servers: int
+    axes: Sequence[str]
     instance_seed: int
     trace_name: str | None
     trace_sha256: str | None
+    size: int | None = None
     instance_name: str | None = None
     content_sha256: str | None = None
     variant: str | None = None
@@ -167,7 +165,7 @@ class RunRecord:
     started_at: str
 
 
-JSON_COLUMNS = frozenset({"family_parameters", "counters", "solution", "versions"})
+JSON_COLUMNS = frozenset({"axes", "family_parameters", "counters", "solution", "versions"})
 FLAG_COLUMNS = frozenset({"certify", "reference"})
 
 
@@ -264,7 +262,8 @@ class ResultStore:
             ):
                 store._connection.executescript(_SCHEMA)
                 with store._connection:
-                    store._connection.execute(_insertion("study", StudyRecord), asdict(study))
+                    row = asdict(study) | {"headline": json.dumps(study.headline)}
+                    store._connection.execute(_insertion("study", StudyRecord), row)
             unfinished.replace(path)  # so that a store is whole from its first moment
         except OSError as error:
             raise UserError(f"{path}: {UNWRITABLE}: {error.strerror or error}") from None
@@ -299,7 +298,7 @@ class ResultStore:
         with self._reporting_errors("is damaged"):
             rows = self._connection.execute("SELECT * FROM study").fetchall()
             (row,) = rows
-            return StudyRecord(**row)
+            return StudyRecord(**row | {"headline": json.loads(row["headline"])})
 
     def add(self, record: RunRecord) -> None:
         """Store a run for good, in place of an earlier one of the same cell and configuration.

@@ -3,36 +3,41 @@
 A study is a TOML file; ``experiments/studies`` holds examples::
 
     format = "lyra-opt/study"
-    version = 1
+    version = 2
     name = "reclaim-gap"             # also the folder of its results
     problem = "reclaim"
     description = "What it is for."  # optional
     seeds = 5                        # a count, or a list of seeds
     time_limit_s = 10.0              # for each run; optional, no limit without it
     certify = true                   # add the problem's own bound to each result; default false
+    headline = ["lyra-greedy"]       # solvers that the report begins with; default: the problem's
 
-    [[instances]]                    # families x servers x shares x seeds
+    [[instances]]                    # families x the lists below x seeds
     group = "realistic"              # what the report sums up together; optional
     families = ["bf-trace", "rnd-trace"]
+    # All other keys are what the families take, as in "lyra-opt generate PROBLEM --help". A list
+    # is an axis: the instances are generated with each of its entries, and the tables have a
+    # column for it. A single value is the same for all and belongs to the family's label.
     servers = [20, 50]
-    reclaim_shares = [0.1, 0.3]      # N_R = share x servers, rounded half up, at least 1
+    reclaim_percent = [10, 30]
 
     [[instances]]                    # families whose size follows from N_R have no servers
     families = ["decoy"]             # a family that is not seeded is run with the first seed only
-    reclaim_servers = [1, 2]
+    reclaim = [1, 2]
 
     [[instances]]
     families = ["snapshot"]          # reads the trace that the command line names
     servers = [520]
-    reclaim_shares = [0.3]
+    reclaim_percent = [30]
     seeds = [0, 7]                   # in place of the study's
-    parameters = { placement = "messy" }  # what else the families take; optional
+    placement = "messy"
 
     [[solvers]]
     names = ["lyra-greedy", "peeling"]
 
     [[solvers]]
     names = ["cpsat-strengthened"]
+    groups = ["realistic"]           # the groups of instances that it is run on; default: all
     reference = true                 # there to prove the optimum; left out of the plot of excess
     time_limit_s = 20.0              # in place of the study's; a list runs it with each limit
     certify = false                  # in place of the study's
@@ -46,10 +51,9 @@ import re
 import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from functools import partial
 from itertools import product
-from math import floor
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from experiments.rules import filled, list_of, optional, required
@@ -74,7 +78,7 @@ if TYPE_CHECKING:
     from instances.family import Family
 
 STUDY_FORMAT = "lyra-opt/study"
-STUDY_VERSION = 1
+STUDY_VERSION = 2
 LARGEST_STUDY_BYTES = 2**20
 LARGEST_STUDY_RUNS = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -94,49 +98,32 @@ class Cell:
         The name under which the study sums up its families; empty if it gives none.
     family
         The family that generates it.
-    servers
-        How many servers to ask the family for; None where N_R alone sets the size.
-    reclaim_servers
-        N_R, servers to give back.
-    reclaim_share
-        The share of the servers that N_R was computed from, if it was.
+    parameters
+        What the family is given, in the order of the file.
+    axes
+        The names of those that the study gives as lists.
     seed
         Seed of the generator.
-    parameters
-        What else the family is given, sorted by name.
     reads_trace
         Whether the family is given the job trace too.
     """
 
     group: str
     family: str
-    servers: int | None
-    reclaim_servers: int
-    reclaim_share: float | None
-    seed: int
     parameters: tuple[tuple[str, Parameter], ...]
+    axes: tuple[str, ...]
+    seed: int
     reads_trace: bool = False
 
     def arguments(self, trace: Trace | None) -> dict[str, Any]:
         """Return what the family is asked for; a cell that reads no trace ignores `trace`."""
-        return {
-            "servers": self.servers,
-            "reclaim": self.reclaim_servers,
-            "trace": trace.path if trace is not None and self.reads_trace else None,
-            **dict(self.parameters),
-        }
+        path = trace.path if trace is not None and self.reads_trace else None
+        return {**dict(self.parameters), "trace": path}
 
     @property
     def shape(self) -> str:
         """All but the seed, in words."""
-        named = (
-            ("servers", self.servers),
-            ("reclaim_servers", self.reclaim_servers),
-            *self.parameters,
-        )
-        return " ".join(
-            [self.family, *(f"{name}={value}" for name, value in named if value is not None)]
-        )
+        return " ".join([self.family, *(f"{name}={value}" for name, value in self.parameters)])
 
     @property
     def key(self) -> str:
@@ -160,6 +147,8 @@ class Configuration:
         Whether to add the problem's own bound.
     reference
         Whether it is there to prove the optimum.
+    groups
+        The groups of instances that it is run on, None for all.
     """
 
     label: str
@@ -167,11 +156,16 @@ class Configuration:
     time_limit_s: float | None
     certify: bool
     reference: bool
+    groups: tuple[str, ...] | None = None
+
+    def runs_on(self, cell: Cell) -> bool:
+        """Return whether the study runs it on that instance."""
+        return self.groups is None or cell.group in self.groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A validated study; its runs are every cell with every configuration.
+    """A validated study; its runs are every cell with every configuration for its group.
 
     Parameters
     ----------
@@ -179,8 +173,8 @@ class Study:
         The file, as given.
     text
         Its content, word for word, below a comment for each key that was changed.
-    name, problem, description
-        As in the file.
+    name, problem, description, headline
+        As in the file; without a headline that is empty.
     cells
         The instances, in the order of the file.
     configurations
@@ -194,9 +188,16 @@ class Study:
     name: str
     problem: str
     description: str
+    headline: Sequence[str]
     cells: tuple[Cell, ...]
     configurations: tuple[Configuration, ...]
     trace: Trace | None
+
+    def runs(self) -> Iterator[tuple[Cell, Configuration]]:
+        """Yield every run, cell by cell."""
+        for cell, configuration in product(self.cells, self.configurations):
+            if configuration.runs_on(cell):
+                yield cell, configuration
 
     def meaning_hash(self) -> str:
         """Return the SHA-256 of what is run; comments, layout and description do not count."""
@@ -269,6 +270,7 @@ def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace 
             "seeds",
             "time_limit_s",
             "certify",
+            "headline",
             "instances",
             "solvers",
         ),
@@ -279,27 +281,30 @@ def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace 
         rule = "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100"
         raise FieldError("name", name, rule)
     problem = require_choice("problem", record.required("problem"), problems())
-    configurations = _parse_solvers(record, problem)
+    blocks = [
+        _parse_block(value, path, record, problem) for path, value in filled(record, "instances")
+    ]
+    configurations = _parse_solvers(record, problem, sorted({block.group for block in blocks}))
+    solvers = list(dict.fromkeys(configuration.solver for configuration in configurations))
     return Study(
         source=source,
         text=text,
         name=name,
         problem=problem,
         description=optional(record, "description", _require_printable, ""),
-        cells=_parse_instances(record, problem, len(configurations), trace),
+        headline=optional(
+            record, "headline", list_of(partial(require_choice, choices=solvers)), ()
+        ),
+        cells=_cells(blocks, problem, len(configurations), trace),
         configurations=configurations,
         trace=trace,
     )
 
 
-def _parse_instances(
-    study: Record, problem: str, configurations: int, trace: Trace | None
+def _cells(
+    blocks: Sequence[_Block], problem: str, configurations: int, trace: Trace | None
 ) -> tuple[Cell, ...]:
     """Return the cells of every block of instances, none of them twice, all checked."""
-    families = family_names(problem)
-    blocks = [
-        _parse_block(value, path, families, study) for path, value in filled(study, "instances")
-    ]
     runs = configurations * sum(block.size for block in blocks)
     if runs > LARGEST_STUDY_RUNS:
         raise FieldError("instances", runs, f"runs in all must be at most {LARGEST_STUDY_RUNS}")
@@ -352,84 +357,56 @@ class _Block:
 
     group: str
     families: Sequence[str]
-    servers: Sequence[int | None]
-    reclaim_shares: Sequence[float]
-    reclaim_servers: Sequence[int]
+    parameters: Mapping[str, Sequence[Parameter]]
+    axes: tuple[str, ...]
     seeds: Sequence[int]
-    parameters: tuple[tuple[str, Parameter], ...]
 
     @property
     def size(self) -> int:
-        reclaims = len(self.reclaim_shares) + len(self.reclaim_servers)
-        return len(self.families) * len(self.servers) * reclaims * len(self.seeds)
+        return len(self.families) * prod(map(len, self.parameters.values())) * len(self.seeds)
 
     def shapes(self) -> Iterator[Cell]:
         """Return a cell, with the first seed, for all that are equal but for their seeds."""
-        for family, servers in product(self.families, self.servers):
-            for reclaim_servers, share in self._reclaims(servers):
-                yield Cell(
-                    group=self.group,
-                    family=family,
-                    servers=servers,
-                    reclaim_servers=reclaim_servers,
-                    reclaim_share=share,
-                    seed=self.seeds[0],
-                    parameters=self.parameters,
-                )
-
-    def _reclaims(self, servers: int | None) -> list[tuple[int, float | None]]:
-        counts: list[tuple[int, float | None]] = [(count, None) for count in self.reclaim_servers]
-        if servers is not None:
-            counts += [(servers_of_share(share, servers), share) for share in self.reclaim_shares]
-        return counts
+        for family, values in product(self.families, product(*self.parameters.values())):
+            yield Cell(
+                group=self.group,
+                family=family,
+                parameters=tuple(zip(self.parameters, values, strict=True)),
+                axes=self.axes,
+                seed=self.seeds[0],
+            )
 
 
-def servers_of_share(share: float, servers: int) -> int:
-    """Return N_R = share x servers, rounded half up, at least 1.
-
-    The share counts as the decimal number that was written, so that 0.15 of 10 servers is 2.
-
-    >>> servers_of_share(0.15, 10), servers_of_share(0.01, 10)
-    (2, 1)
-    """
-    return max(1, floor(Fraction(repr(share)) * servers + Fraction(1, 2)))
+BLOCK_KEYS = ("group", "families", "seeds")
+RESERVED = {
+    "seed": "is given as seeds",
+    "trace": "is given on the command line",
+}
+"""Parameters of families that a block of instances does not set, and why."""
 
 
-def _parse_block(value: object, path: str, families: Sequence[str], study: Record) -> _Block:
-    record = Record(
-        value,
-        path,
-        (
-            "group",
-            "families",
-            "servers",
-            "reclaim_shares",
-            "reclaim_servers",
-            "seeds",
-            "parameters",
-        ),
-    )
-    if ("reclaim_shares" in record) == ("reclaim_servers" in record):
-        raise FieldError(path, value, "must have either reclaim_shares or reclaim_servers")
-    if "reclaim_shares" in record and "servers" not in record:
-        raise FieldError(f"{path}.servers", None, "is missing, but reclaim_shares are shares of it")
+def _parse_block(value: object, path: str, study: Record, problem: str) -> _Block:
+    names = [name for name in value if name not in BLOCK_KEYS] if isinstance(value, dict) else []
+    record = Record(value, path, (*BLOCK_KEYS, *names))
+    for name in names:
+        if name in RESERVED:
+            raise FieldError(join_path(path, name), record.required(name), RESERVED[name])
+    families = family_names(problem)
     return _Block(
         group=optional(record, "group", _require_printable, ""),
         families=required(record, "families", list_of(partial(require_choice, choices=families))),
-        servers=optional(record, "servers", list_of(_require_positive), (None,)),
-        reclaim_shares=optional(record, "reclaim_shares", list_of(_require_share), ()),
-        reclaim_servers=optional(record, "reclaim_servers", list_of(_require_count), ()),
+        parameters={name: required(record, name, _require_values) for name in names},
+        axes=tuple(name for name in names if isinstance(record.required(name), list)),
         seeds=required(record if "seeds" in record else study, "seeds", _require_seeds),
-        parameters=optional(record, "parameters", _require_parameters, ()),
     )
 
 
-def _parse_solvers(study: Record, problem: str) -> tuple[Configuration, ...]:
+def _parse_solvers(study: Record, problem: str, groups: Sequence[str]) -> tuple[Configuration, ...]:
     """Return the solvers of every block, none of them twice with one limit."""
     known = [name for _, name in solver_names(problem)]
     found: list[Configuration] = []
     for path, value in filled(study, "solvers"):
-        record = Record(value, path, ("names", "time_limit_s", "certify", "reference"))
+        record = Record(value, path, ("names", "groups", "time_limit_s", "certify", "reference"))
         names = required(record, "names", list_of(partial(require_choice, choices=known)))
         limited = record if "time_limit_s" in record else study
         limits = optional(limited, "time_limit_s", _require_time_limits, NO_LIMIT)
@@ -445,6 +422,9 @@ def _parse_solvers(study: Record, problem: str) -> tuple[Configuration, ...]:
                     time_limit_s=limit,
                     certify=optional(certified, "certify", require_flag, False),
                     reference=optional(record, "reference", require_flag, False),
+                    groups=optional(
+                        record, "groups", list_of(partial(require_choice, choices=groups)), None
+                    ),
                 )
             )
     return _with_limits_in_labels(found)
@@ -476,13 +456,6 @@ def _require_count(field: str, value: object) -> int:
     return require_integer(field, value, minimum=0)
 
 
-def _require_share(field: str, value: object) -> float:
-    share = require_number(field, value, minimum=0, above=True)
-    if share > 1:
-        raise FieldError(field, value, "must be above 0 and at most 1")
-    return share
-
-
 def _require_printable(field: str, value: object) -> str:
     """Return text for titles and pages, which cannot show control characters."""
     text = require_text(field, value)
@@ -509,18 +482,14 @@ def _require_time_limit(field: str, value: object) -> float:
     return require_number(field, value, minimum=0, above=True)
 
 
-AXES = frozenset({"servers", "reclaim", "seed", "trace"})
+def _require_values(field: str, value: object) -> tuple[Parameter, ...]:
+    """Return the values of a parameter, one if it is no axis; families judge them themselves."""
+    if isinstance(value, list):
+        return list_of(_require_parameter)(field, value)
+    return (_require_parameter(field, value),)
 
 
-def _require_parameters(field: str, value: object) -> tuple[tuple[str, Parameter], ...]:
-    """Return what the families are given besides; they judge names and values themselves."""
-    if not isinstance(value, dict) or not value:
-        raise FieldError(field, value, "must be a table that is not empty")
-    for name, parameter in value.items():
-        if name in AXES:
-            raise FieldError(
-                join_path(field, name), parameter, "is an axis of the study, not a parameter"
-            )
-        if isinstance(parameter, bool) or not isinstance(parameter, str | int):
-            raise FieldError(join_path(field, name), parameter, "must be a string or an integer")
-    return tuple(sorted(value.items()))
+def _require_parameter(field: str, value: object) -> Parameter:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise FieldError(field, value, "must be a string or an integer")
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -61,10 +61,6 @@ def _ratio(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def _count(value: int | None) -> str:
-    return NOTHING if value is None else str(value)
-
-
 def _left_out(row: Summary) -> str:
     """Return in words which instances the excess is not over, and why."""
     reasons = (
@@ -79,17 +75,6 @@ def _left_out(row: Summary) -> str:
 
 FAMILY: Column[GroupRow] = Column("Family", lambda row: row.group.family, is_number=False)
 SOLVER: Column[GroupRow] = Column("Solver", lambda row: row.configuration, is_number=False)
-SERVERS: Column[GroupRow] = Column("Servers", lambda row: _count(row.group.servers))
-SIZE_COLUMNS: tuple[Column[GroupRow], ...] = (
-    SERVERS,
-    Column(
-        "Share reclaimed (%)",
-        lambda row: (
-            NOTHING if row.group.reclaim_percent is None else f"{row.group.reclaim_percent:g}"
-        ),
-    ),
-    Column("Servers reclaimed", lambda row: _count(row.group.reclaim_servers)),
-)
 RESULT_COLUMNS: tuple[Column[Summary], ...] = (
     Column("Mean excess (%)", lambda row: percent(row.mean_excess_percent)),
     Column("Maximum excess (%)", lambda row: percent(row.max_excess_percent)),
@@ -103,15 +88,43 @@ RESULT_COLUMNS: tuple[Column[Summary], ...] = (
     Column("Left out of the excess", _left_out, is_number=False),
 )
 
-GAP_COLUMNS: tuple[Column[Summary], ...] = (FAMILY, SOLVER, *SIZE_COLUMNS, *RESULT_COLUMNS)
 OVERALL_COLUMNS: tuple[Column[Summary], ...] = (FAMILY, SOLVER, *RESULT_COLUMNS)
 
 
-def speed_columns(yardstick: str) -> tuple[Column[Speed], ...]:
+def gap_columns(rows: Sequence[Summary]) -> tuple[Column[Summary], ...]:
+    """Return the columns of a table with all axes that the rows have."""
+    return (FAMILY, SOLVER, *_axis_columns(rows), *RESULT_COLUMNS)
+
+
+def _axis_columns(rows: Sequence[GroupRow]) -> tuple[Column[GroupRow], ...]:
+    names = dict.fromkeys(axis for row in rows for axis, _ in row.group.axes)
+    return tuple(_axis_column(name) for name in names)
+
+
+def _axis_column(name: str) -> Column[GroupRow]:
+    def show(row: GroupRow) -> str:
+        value = row.group.value(name)
+        return NOTHING if value is None else str(value)
+
+    return Column(axis_in_words(name), show)
+
+
+def axis_in_words(name: str) -> str:
+    """Return the header of an axis, its unit in brackets.
+
+    >>> axis_in_words("release_percent"), axis_in_words("gpus_per_worker")
+    ('Release (%)', 'GPUs per worker')
+    """
+    words = name.removesuffix("_percent").replace("_", " ").replace("gpus", "GPUs")
+    unit = " (%)" if name.endswith("_percent") else ""
+    return words[0].upper() + words[1:] + unit
+
+
+def speed_columns(yardstick: str, rows: Sequence[Speed]) -> tuple[Column[Speed], ...]:
     """Return the columns of a table of speed whose ratios are to the times of `yardstick`."""
     return (
         FAMILY,
-        SERVERS,
+        *_axis_columns(rows),
         SOLVER,
         Column("Proved", lambda row: f"{row.proved} of {row.instances}"),
         Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
@@ -142,9 +155,17 @@ def csv_table(rows: Sequence[Any]) -> str:
     Numbers are not rounded; a field is empty where there is none.
     """
     stream = io.StringIO()
-    flat = [asdict(row) for row in rows]
-    flat = [row.pop("group", {}) | row for row in flat]
-    writer = csv.DictWriter(stream, fieldnames=list(flat[0]), lineterminator="\n")
+    flat = [_flat(row) for row in rows]
+    groups = [row.group.columns() for row in rows if hasattr(row, "group")]
+    names = dict.fromkeys(name for columns in (*groups, *flat) for name in columns)
+    writer = csv.DictWriter(stream, fieldnames=list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     return stream.getvalue()
+
+
+def _flat(row: Any) -> dict[str, Any]:
+    """Return the fields of a row by name, with the columns of its group in place of that."""
+    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    group = values.pop("group", None)
+    return values if group is None else group.columns() | values

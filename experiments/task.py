@@ -83,9 +83,7 @@ class Task:
             "family_group": self.cell.group,
             "family": self.cell.family,
             "family_parameters": dict(self.cell.parameters),
-            "servers": self.cell.servers,
-            "reclaim_share": self.cell.reclaim_share,
-            "reclaim_servers": self.cell.reclaim_servers,
+            "axes": list(self.cell.axes),
             "instance_seed": self.cell.seed,
             "trace_name": None if trace is None else trace.name,
             "trace_sha256": None if trace is None else trace.sha256,
@@ -144,7 +142,7 @@ def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated
     return _Generated(
         instance,
         {
-            "servers": len(instance.servers),
+            "size": problem.size(instance),
             "instance_name": instance.name,
             "content_sha256": content_hash(problem, instance),
             "variant": problem.variant(instance),

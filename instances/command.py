@@ -77,8 +77,6 @@ class _ProblemCommand:
         For ``--help``.
     parameters
         Those of its families.
-    required
-        The one that every family takes.
     """
 
     problem: str
@@ -86,7 +84,6 @@ class _ProblemCommand:
     description: str
     examples: str
     parameters: Mapping[str, Parameter]
-    required: str
 
 
 COMMANDS = (
@@ -96,7 +93,6 @@ COMMANDS = (
         description=ALLOCATION_DESCRIPTION,
         examples=ALLOCATION_EXAMPLES,
         parameters=allocation.PARAMETERS,
-        required="jobs",
     ),
     _ProblemCommand(
         problem="reclaim",
@@ -104,7 +100,6 @@ COMMANDS = (
         description=RECLAIM_DESCRIPTION,
         examples=RECLAIM_EXAMPLES,
         parameters=reclaim.PARAMETERS,
-        required="reclaim",
     ),
 )
 
@@ -151,8 +146,8 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
         "--family", metavar="F", required=True, type=plain_text, help="one of those listed below"
     )
     for name, parameter in command.parameters.items():
-        # The family knows its own defaults, and refuses what it does not take.
-        _add_option(parser, name, parameter, default=None, required=name == command.required)
+        # The family knows its own defaults, and says what it requires or does not take.
+        _add_option(parser, name, parameter, default=None)
     _add_option(parser, "seed", SEED, default=SEED.default)
     _add_option(parser, "count", COUNT, default=COUNT.default)
     parser.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
@@ -177,13 +172,11 @@ def _add_option(
     parameter: Parameter,
     *,
     default: int | None,
-    required: bool = False,
 ) -> None:
     parser.add_argument(
         option(name),
         dest=name,
         metavar=parameter.metavar,
-        required=required,
         type=_argument_type(parameter),
         default=default,
         help=parameter.help.replace("%", "%%"),

@@ -42,12 +42,8 @@ class Problem(Protocol):
         """The name the command line knows it by, such as ``reclaim``."""
 
     @property
-    def sense(self) -> Literal["min", "max"]:
-        """Of its most common variant; for `experiments`, until it asks by variant."""
-
-    @property
-    def default_solver(self) -> str:
-        """Of its most common variant; for `experiments`, until it asks by variant."""
+    def size_name(self) -> str:
+        """What the size of an instance counts, such as ``servers``."""
 
     @property
     def instance_format(self) -> str:
@@ -72,6 +68,9 @@ class Problem(Protocol):
 
     def instance_document(self, instance: Any) -> JsonObject:
         """Return the instance as the JSON object that `parse_instance` reads."""
+
+    def size(self, instance: Any) -> int:
+        """Return how large the instance is, in `size_name`."""
 
     def variant(self, instance: Any) -> str:
         """Return which variant of the problem the instance is, such as ``rigid``."""

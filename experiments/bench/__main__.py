@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import speed
-from experiments.bench import reclaim
+from experiments.bench import allocation, reclaim
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from experiments.bench.timing import FIGURE_COLUMNS
 from experiments.environment import current_environment
@@ -40,6 +40,8 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   greedy      lyra-greedy and the bounds, in this process
   fast        time and certified gap of fast, in this process
   processes   the command line as a process, and compiling
+  allocation  knapsacks, schedules, proofs and certified gaps of elastic allocation, in this
+              process
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
               turn on the same instances in one process
@@ -150,16 +152,17 @@ class Bench:
         runs = self._run(COMPARISON, "comparison", self._comparison_changes)
         folder = self.folder / "comparison"
         analysis = make_report(folder).analysis
-        columns = speed_columns(YARDSTICK)
         tables: dict[str, list[Speed]] = {}
         for group_of in (speed.by_group, speed.by_size, speed.by_family_and_size):
             rows = tables[group_of.__name__] = speed.speed_table(analysis, YARDSTICK, group_of)
             write_text(folder / f"speed_{group_of.__name__}.csv", csv_table(rows))
-        print_rows(columns, tables["by_size"])
+        by_size = tables["by_size"]
+        print_rows(speed_columns(YARDSTICK, by_size), by_size)
         self._sections.append(_comparison_in_words(runs))
         for name, rows in tables.items():
             title = name.replace("_", " ").capitalize()
-            self._sections.append(f"### {title}\n\n{markdown_table(columns, rows)}")
+            table = markdown_table(speed_columns(YARDSTICK, rows), rows)
+            self._sections.append(f"### {title}\n\n{table}")
         yield from comparison_figures(runs)
 
     def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> list[RunRecord]:
@@ -213,6 +216,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "greedy": lambda _: reclaim.greedy_figures(),
     "fast": lambda bench: reclaim.fast_figures(bench.seeds),
     "processes": lambda _: reclaim.process_figures(),
+    "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }

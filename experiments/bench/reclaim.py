@@ -24,7 +24,6 @@ from experiments.bench.timing import (
     times_of,
 )
 from experiments.progress import progress
-from experiments.study import servers_of_share
 from instances.family import generate
 from instances.library import library_instances
 from lyra_opt.loading import instance_text
@@ -54,9 +53,9 @@ LOOSE_BOUND_FAMILY = "messy-dist"
 
 FLEET = 520  # servers of the inference cluster of Lyra (EuroSys 2023), at 8 GPUs each
 RECLAIM = 156
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
+RECLAIM_PERCENT = (5, 10, 20, 30, 50)
 LARGE_FLEET = 10_000
-LARGE_FLEET_SHARES = (0.1, 0.3, 0.5)
+LARGE_FLEET_RECLAIM_PERCENT = (10, 30, 50)
 GROWTH = (1_250, 2_500, 5_000, 10_000, 20_000)
 
 GREEDY_TARGET_S = 2e-3
@@ -84,11 +83,12 @@ def fast_figures(seeds: int) -> Iterator[Figure]:
     """Measure time and certified gap of `fast`."""
     gaps: dict[str, list[float]] = {family: [] for family in REALISTIC_FAMILIES}
     medians, single = [], []
-    cases = list(product(REALISTIC_FAMILIES, SHARES, range(seeds)))
+    cases = list(product(REALISTIC_FAMILIES, RECLAIM_PERCENT, range(seeds)))
     with progress("fast", len(cases)) as advance:
-        for family, share, seed in cases:
-            reclaim = servers_of_share(share, FLEET)
-            instance = generate("reclaim", family, servers=FLEET, reclaim=reclaim, seed=seed)
+        for family, percent, seed in cases:
+            instance = generate(
+                "reclaim", family, servers=FLEET, reclaim_percent=percent, seed=seed
+            )
             answers = _answers("fast", instance, runs=FAST_RUNS)
             times_s = _times_s(answers)
             gaps[family].append(_gap_percent(answers[0]))
@@ -115,11 +115,12 @@ def fast_figures(seeds: int) -> Iterator[Figure]:
         remark="mean by family, %: "
         + ", ".join(f"{family} {fmean(of_family):.2f}" for family, of_family in gaps.items()),
     )
-    for share in LARGE_FLEET_SHARES:
-        reclaim = servers_of_share(share, LARGE_FLEET)
-        instance = generate("reclaim", "messy-trace", servers=LARGE_FLEET, reclaim=reclaim, seed=1)
+    for percent in LARGE_FLEET_RECLAIM_PERCENT:
+        instance = generate(
+            "reclaim", "messy-trace", servers=LARGE_FLEET, reclaim_percent=percent, seed=1
+        )
         answers = _answers("fast", instance, runs=FAST_RUNS)
-        what = f"fast, messy-trace, {LARGE_FLEET} servers, N_R {reclaim}"
+        what = f"fast, messy-trace, {LARGE_FLEET} servers, N_R {instance.reclaim_servers}"
         yield timed_figure(
             f"{what}, time", _times_s(answers), LARGE_FLEET_TARGET_S, _size(instance)
         )
@@ -135,18 +136,17 @@ def fast_figures(seeds: int) -> Iterator[Figure]:
 
 def limited_figures(seeds: int) -> Iterator[Figure]:
     """Measure what `exact` certifies within a time limit, where the bound is weakest."""
-    reclaim = servers_of_share(0.1, FLEET)
     limits = Limits(time_s=EXACT_LIMIT_S)
     answers: list[Answer] = []
     for seed in range(seeds):
         instance = generate(
-            "reclaim", LOOSE_BOUND_FAMILY, servers=FLEET, reclaim=reclaim, seed=seed
+            "reclaim", LOOSE_BOUND_FAMILY, servers=FLEET, reclaim_percent=10, seed=seed
         )
         answers += _answers("exact", instance, runs=1, limits=limits)
     yield replace(
         timed_figure(
             f"exact within {EXACT_LIMIT_S:g} s, {LOOSE_BOUND_FAMILY}, {FLEET} servers, "
-            f"N_R {reclaim}",
+            f"N_R {instance.reclaim_servers}",
             _times_s(answers),
         ),
         statistic="largest certified gap",

@@ -35,12 +35,12 @@ LISTED = 5
 def exact_figures(runs: Sequence[RunRecord]) -> Iterator[Figure]:
     """Yield the figures of the study ``reclaim-exact``; those without a run are left out."""
     realistic = [run for run in runs if run.family_group == "realistic"]
-    fleet = [run for run in realistic if run.servers == FLEET]
+    fleet = [run for run in realistic if run.size == FLEET]
     loose = [run for run in fleet if run.family == LOOSE_BOUND_FAMILY]
     parts = (
         (
             f"exact, realistic families, up to {SMALL_FLEET} servers",
-            [run for run in realistic if (run.servers or 0) <= SMALL_FLEET],
+            [run for run in realistic if (run.size or 0) <= SMALL_FLEET],
             SMALL_FLEET_TARGET_S,
         ),
         (

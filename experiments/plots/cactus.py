@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import as_written, line_style
+from experiments.plots.style import line_style
+from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,18 +7,25 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.analysis import family_label, time_to_proof_ms
+from experiments.analysis import axes_of, family_label, size_name, time_to_proof_ms
 from experiments.plots.cactus import CactusData, plot_cactus
 from experiments.plots.excess import ExcessData, plot_excess
+from experiments.plots.excess_over_axis import ExcessOverAxisData, plot_excess_over_axis
 from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
+from experiments.plots.solutions import draw_solutions
 from experiments.plots.solve_time import SolveTimeData, plot_solve_time
-from experiments.plots.style import add_legend, as_written, house_style, svg_text
+from experiments.plots.style import add_legend, svg_text
+from experiments.tables import axis_in_words
+from lyra_opt.pictures import as_written, house_style
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from experiments.analysis import Analysis
+    from matplotlib.axes import Axes
+
+    from experiments.analysis import Analysis, AxisValue
     from experiments.store import RunRecord
 
 FAMILIES_A_ROW = 7
@@ -29,6 +36,9 @@ FEWEST_TIMES = 3
 
 SIZE_INCHES = (7.2, 3.8)
 ROW_INCHES = (9.5, 3.4)
+PANEL_INCHES = (2.7, 2.6)
+PANELS_A_ROW = 3
+LEGEND_INCHES = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +61,99 @@ class Plot:
     svg: str
 
 
-def draw_plots(analysis: Analysis) -> list[Plot]:
-    """Return every plot for which there is data."""
+def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list[Plot]:
+    """Return every plot for which there is data.
+
+    Parameters
+    ----------
+    headline_solvers
+        The configurations whose solutions may be drawn side by side.
+    """
     with house_style():
         drawn = [
+            *excess_over_axes(analysis),
             _excess(analysis),
             _solve_time(analysis),
             _performance_profile(analysis),
             _cactus(analysis),
+            _solutions(analysis, headline_solvers),
         ]
     return [plot for plot in drawn if plot is not None]
+
+
+def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
+    """Yield a plot for each axis that takes several values in a group of families."""
+    for axis in dict.fromkeys(axis for run in analysis.runs for axis in axes_of(run)):
+        panels = {
+            group: data
+            for group in analysis.families
+            if len((data := over_axis(analysis, group, axis)).values) > 1
+        }
+        if panels:
+            yield _excess_over_axis(axis, panels)
+
+
+def over_axis(analysis: Analysis, group: str, axis: str) -> ExcessOverAxisData:
+    """Return the excess of every heuristic on a group of families by value of the axis."""
+    excess: dict[tuple[AxisValue, str], list[float]] = defaultdict(list)
+    unproved: set[AxisValue] = set()
+    for run in analysis.runs:
+        value = axes_of(run).get(axis)
+        percent = analysis.largest_excess_percent(run)
+        if value is None or percent is None or run.family_group != group or run.reference:
+            continue
+        if run.cell in analysis.optima:
+            percent = analysis.excess_percent(run)
+        else:
+            unproved.add(value)
+        if percent is not None and math.isfinite(percent):
+            excess[value, run.configuration].append(percent)
+    values = dict.fromkeys(value for value, _ in excess)
+    return ExcessOverAxisData(
+        axis_in_words(axis),
+        sorted(values, key=lambda value: (isinstance(value, str), value)),
+        analysis.heuristics,
+        excess,
+        frozenset(unproved),
+    )
+
+
+def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData]) -> Plot:
+    from matplotlib.figure import Figure
+
+    columns = min(PANELS_A_ROW, len(panels))
+    rows = -(-len(panels) // columns)
+    width, height = PANEL_INCHES
+    figure = Figure(figsize=(width * columns + LEGEND_INCHES, height * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(panels):
+            axes.remove()
+    for (group, data), axes in zip(panels.items(), grid.flat, strict=False):
+        plot_excess_over_axis(data, axes)
+        axes.set_title(as_written(group))
+    for axes in grid[:, 0]:
+        axes.set_ylabel("Mean excess (%)")
+    figure.legend(*_all_handles(grid.flat), loc="outside right upper")
+    return Plot(
+        f"excess_over_{axis}",
+        f"Mean excess over {axis_in_words(axis)}",
+        "Lines join means over families, sizes, seeds and all other axes. A filled mark is the "
+        "excess over proved optima alone; of a hollow one some optimum is not proved, and the "
+        "excess there is over the best bound, which it cannot exceed. Panels have scales of their "
+        "own.",
+        svg_text(figure, f"over-{axis}"),
+    )
+
+
+def _all_handles(all_axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
+    """Return handles and labels of a legend for several axes, each label once."""
+    handles = {
+        label: handle
+        for axes in all_axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    return list(handles.values()), list(handles)
 
 
 def _excess(analysis: Analysis) -> Plot | None:
@@ -93,12 +186,7 @@ def _excess(analysis: Analysis) -> Plot | None:
         names, common = _without_common_parameters(families)
         axes.set_xticklabels([as_written(name) for name in names])
         axes.set_title(", ".join(filter(None, (_title(group), as_written(common)))))
-    handles = {
-        label: handle
-        for axes in all_axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper")
+    figure.legend(*_all_handles(all_axes), loc="outside right upper")
     caption = (
         "A faint dot is one instance whose optimum is proved, a mark with a white rim is the "
         "mean. The axis is linear up to 10 % and logarithmic beyond."
@@ -113,6 +201,20 @@ def _excess(analysis: Analysis) -> Plot | None:
     )
 
 
+def _solutions(analysis: Analysis, configurations: Sequence[str]) -> Plot | None:
+    drawn = draw_solutions(analysis, configurations)
+    if drawn is None:
+        return None
+    run, figure = drawn
+    return Plot(
+        "solutions",
+        f"Solutions side by side: {run.cell}",
+        "Of the small instances the one on which the first solver of the headline differs most "
+        "from another one of them.",
+        svg_text(figure, "solutions"),
+    )
+
+
 def _solve_time(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
@@ -121,7 +223,9 @@ def _solve_time(analysis: Analysis) -> Plot | None:
         times = _times_by_size([run for run in analysis.runs if run.family_group == group])
         shown = [label for label in analysis.configurations if label in times]
         if shown:
-            panels[group] = SolveTimeData(analysis.configurations, times)
+            panels[group] = SolveTimeData(
+                analysis.configurations, times, size_name(analysis.runs[0])
+            )
     if not panels:
         return None
     width, height = SIZE_INCHES
@@ -134,7 +238,7 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",
-        "Lines join medians over families, shares and seeds; whiskers reach from the shortest to "
+        "Lines join medians over all instances of a size; whiskers reach from the shortest to "
         f"the longest time. Sizes of fewer than {FEWEST_TIMES} instances are left out where there "
         "are larger ones. Runs that a time limit ended count with the time they took; the "
         "problem's own bound is not included.",
@@ -156,12 +260,12 @@ def _title(group: str) -> str:
 
 
 def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]]]:
-    """Return solve times in ms by configuration and servers, of sizes with enough of them."""
+    """Return solve times in ms by configuration and size, of sizes with enough of them."""
     times: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         answered = run.status not in (Status.ERROR, Status.UNSUPPORTED)
-        if answered and run.servers is not None and run.wall_time_s:
-            times[run.configuration][run.servers].append(1e3 * run.wall_time_s)
+        if answered and run.size is not None and run.wall_time_s:
+            times[run.configuration][run.size].append(1e3 * run.wall_time_s)
     for by_size in times.values():
         enough = {size: found for size, found in by_size.items() if len(found) >= FEWEST_TIMES}
         if enough:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import as_written, line_style
+from experiments.plots.style import line_style
+from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,29 +27,32 @@ class SolveTimeData:
     configurations
         The lines.
     time_ms
-        Solve time of each run, by configuration and number of servers.
+        Solve time of each run, by configuration and size.
+    size_name
+        What the size of an instance counts.
     """
 
     configurations: Sequence[str]
     time_ms: Mapping[str, Mapping[int, Sequence[float]]]
+    size_name: str
 
 
 def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
     """Draw a line through the medians, with whiskers from the shortest to the longest time."""
-    sizes = sorted({servers for times in data.time_ms.values() for servers in times})
+    sizes = sorted({size for times in data.time_ms.values() for size in times})
     axis_factor = max(2.0, sizes[-1] / sizes[0])
     for place, configuration in enumerate(data.configurations):
-        by_servers = sorted(data.time_ms.get(configuration, {}).items())
-        if not by_servers:
+        by_size = sorted(data.time_ms.get(configuration, {}).items())
+        if not by_size:
             continue
         style = line_style(configuration, data.configurations)
         # Shifted a little, so that whiskers stand side by side.
         shift = axis_factor ** (STEP * (place - (len(data.configurations) - 1) / 2))
-        xs = [servers * shift for servers, _ in by_servers]
-        shortest = [min(times) for _, times in by_servers]
-        longest = [max(times) for _, times in by_servers]
+        xs = [size * shift for size, _ in by_size]
+        shortest = [min(times) for _, times in by_size]
+        longest = [max(times) for _, times in by_size]
         axes.vlines(xs, shortest, longest, color=style["color"], alpha=0.5, linewidth=1.0)
-        medians = [median(times) for _, times in by_servers]
+        medians = [median(times) for _, times in by_size]
         axes.plot(
             xs, medians, label=as_written(configuration), markersize=4, linewidth=1.2, **style
         )
@@ -56,5 +60,5 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("Servers of the instance")
+    axes.set_xlabel(f"{data.size_name.capitalize()} of the instance")
     axes.set_ylabel("Solve time (ms)")

@@ -1,4 +1,4 @@
-"""How every plot looks: colours, marks, legend, and how it becomes SVG text."""
+"""What plots have beside the house style of pictures: marks, legend, and SVG text for a page."""
 
 from __future__ import annotations
 
@@ -6,44 +6,16 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.pictures import COLOURS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, made to be told apart by colour-blind readers; yellow, too pale for
-# lines on white, is left out.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
 DASHES = ("-", "--", ":")
-
-
-def house_style() -> AbstractContextManager[None]:
-    """Return a context in which figures are drawn as this project's are."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(
-        {
-            "svg.fonttype": "none",  # text stays text: small files that can be searched
-            "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
-            "font.family": "sans-serif",
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "grid.color": "#e4e4e4",
-            "grid.linewidth": 0.6,
-            "legend.frameon": False,
-        }
-    )
-
-
-def as_written(text: str) -> str:
-    """Return text so that a dollar sign in it stays one, and starts no formula."""
-    return text.replace("$", r"\$")
 
 
 def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from instances.parameters import given_parameters
 from instances.randomness import IntegerStream
-from instances.reclaim.parameters import PARAMETERS, ReclaimParameters
+from instances.reclaim.parameters import PARAMETERS, ReclaimParameters, counted
 from lyra_opt.reclaim.instance import (
     Job,
     ReclaimInstance,
@@ -108,7 +108,7 @@ class ReclaimFamily(ABC):
         """Return the parameters, checked; raise `UserError` naming option, value and rule."""
         checked = ReclaimParameters(
             **given_parameters(
-                parameters,
+                counted(parameters, family=self.name, sets_own_size="servers" not in self.required),
                 PARAMETERS,
                 family=self.name,
                 required=self.required,

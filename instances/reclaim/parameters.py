@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import ChoiceParameter, FileParameter, IntegerParameter
+from instances.parameters import (
+    ChoiceParameter,
+    FileParameter,
+    IntegerParameter,
+    option,
+    require_parameter,
+)
 from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from instances.parameters import Parameter
 
@@ -25,6 +32,12 @@ PARAMETERS: Mapping[str, Parameter] = {
     ),
     "reclaim": IntegerParameter(
         help="servers to give back, N_R", least=0, largest=LARGEST_FLEET, metavar="K"
+    ),
+    "reclaim_percent": IntegerParameter(
+        help="N_R as a share of the servers, rounded half up, at least 1; in place of --reclaim",
+        least=1,
+        largest=100,
+        metavar="P",
     ),
     "trace": FileParameter(
         help="job trace, CSV plain or gzip, with the columns "
@@ -139,3 +152,36 @@ class ReclaimParameters:
         if self.off_loan_percent:
             label += f"-offloan{self.off_loan_percent}"
         return label
+
+
+def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> dict[str, Any]:
+    """Return what was asked for with N_R in place of the share that it was given as, if it was.
+
+    Parameters
+    ----------
+    values
+        What was asked for, by name; None stands for a value not given.
+    family
+        The family's name, for errors.
+    sets_own_size
+        Whether the family has no servers that N_R could be a share of.
+
+    Raises
+    ------
+    UserError
+        If the share is given beside N_R or without servers, or breaks its rule.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    percent = given.pop("reclaim_percent", None)
+    if percent is None:
+        return given
+    require_parameter("reclaim_percent", PARAMETERS["reclaim_percent"], percent)
+    share = f"{option('reclaim_percent')} is {percent}"
+    if "reclaim" in given:
+        raise UserError(f"{share}: must not be given beside --reclaim")
+    if sets_own_size:
+        raise UserError(f"{share}: is refused by family {family}, whose size --reclaim sets")
+    if "servers" not in given:
+        raise UserError(f"{share}: is a share of --servers, which is missing")
+    require_parameter("servers", PARAMETERS["servers"], given["servers"])
+    return given | {"reclaim": max(1, (2 * given["servers"] * percent + 100) // 200)}

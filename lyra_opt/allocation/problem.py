@@ -33,9 +33,9 @@ VERSION = 1
 JOB_DEFAULTS = {"gpus_per_worker": 1, "release_s": 0.0, "running": False, "scaling_loss": 0.0}
 
 DEFAULT_SOLVERS = {
-    Objective.JCT_REDUCTION: "mckp-dp",
-    Objective.TWO_PHASE: "mckp-dp",
-    Objective.JOINT: "mckp-dp",
+    Objective.JCT_REDUCTION: "mckp-core",
+    Objective.TWO_PHASE: "mckp-core",
+    Objective.JOINT: "mckp-core",
     Objective.MEAN_JCT: "srw",
 }
 
@@ -44,8 +44,7 @@ class AllocationProblem:
     """Implements `lyra_opt.problem.Problem` for elastic allocation."""
 
     name = "allocation"
-    sense: Literal["min", "max"] = "min"
-    default_solver = "srw"
+    size_name = "jobs"
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("started", "used_gpus", "makespan_s", "mean_queuing_s")
     answer_keys: Sequence[str] = ("workers", "schedule", *measure_keys)
@@ -79,6 +78,10 @@ class AllocationProblem:
             "gpus": instance.gpus,
             "jobs": [_job_document(job) for job in instance.jobs],
         }
+
+    def size(self, instance: AllocationInstance) -> int:
+        """Return the number of jobs."""
+        return len(instance.jobs)
 
     def variant(self, instance: AllocationInstance) -> str:
         """Return the objective."""

@@ -23,8 +23,7 @@ class ReclaimProblem:
     """Implements `lyra_opt.problem.Problem` for reclaiming."""
 
     name = "reclaim"
-    sense: Literal["min", "max"] = "min"
-    default_solver = "lyra-greedy"
+    size_name = "servers"
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("preempted_jobs", "collateral_gpus", "scaled_in_workers")
     answer_keys: Sequence[str] = ("servers", *measure_keys)
@@ -64,6 +63,10 @@ class ReclaimProblem:
             "servers": [_server_document(server) for server in instance.servers],
             "jobs": [_job_document(job) for job in instance.jobs],
         }
+
+    def size(self, instance: ReclaimInstance) -> int:
+        """Return the number of servers."""
+        return len(instance.servers)
 
     def variant(self, instance: ReclaimInstance) -> str:
         """Return the semantics."""

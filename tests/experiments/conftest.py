@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parent.parent.parent
 
 STUDY = """\
 format = "lyra-opt/study"
-version = 1
+version = 2
 name = "tiny"
 problem = "reclaim"
 seeds = 2
@@ -29,7 +29,7 @@ certify = true
 group = "realistic"
 families = ["rnd-trace"]
 servers = [10, 20]
-reclaim_shares = [0.1, 0.3]
+reclaim_percent = [10, 30]
 
 [[solvers]]
 names = ["lyra-greedy", "scf"]

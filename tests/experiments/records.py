@@ -20,10 +20,10 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> R
         "configuration": configuration,
         "family_group": "",
         "family": "made",
-        "family_parameters": {},
-        "servers": 10,
-        "reclaim_share": 0.3,
-        "reclaim_servers": 3,
+        "family_parameters": {"servers": 10, "reclaim_percent": 30},
+        "axes": ["servers", "reclaim_percent"],
+        "size": 10,
+        "variant": "rigid",
         "instance_seed": 0,
         "trace_name": None,
         "trace_sha256": None,
@@ -44,12 +44,17 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> R
     return RunRecord(**(plain | columns))
 
 
+MAXIMISING = {"problem": "allocation", "variant": "jct_reduction"}
+"""Columns of a row whose objective is maximised."""
+
+
 def make_study(runs: int) -> StudyRecord:
     """Return the study of rows made by hand."""
     return StudyRecord(
         name="by-hand",
         problem="reclaim",
         description="Made <by> hand.",
+        headline=[],
         text="# the file",
         meaning_hash="0",
         runs=runs,

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.contradictions import find_contradictions
 from lyra_opt.result import Status
-from tests.experiments.records import make_run
+from tests.experiments.records import MAXIMISING, make_run
 
 if TYPE_CHECKING:
     from experiments.store import RunRecord
@@ -42,7 +42,7 @@ AGREEING = {
 
 @pytest.mark.parametrize("runs", AGREEING.values(), ids=AGREEING.keys())
 def test_results_that_agree_are_no_contradiction(runs: list[RunRecord]) -> None:
-    assert find_contradictions(runs, "min") == []
+    assert find_contradictions(runs) == []
 
 
 CONTRADICTING = {
@@ -78,14 +78,13 @@ CONTRADICTING = {
 
 @pytest.mark.parametrize(("runs", "line"), CONTRADICTING.values(), ids=CONTRADICTING.keys())
 def test_contradiction_is_found(runs: list[RunRecord], line: str) -> None:
-    assert find_contradictions(runs, "min") == [line]
+    assert find_contradictions(runs) == [line]
 
 
 def test_bounds_lie_above_when_maximising() -> None:
-    runs = [run("a", FEASIBLE, objective=4), run("b", UNKNOWN, dual_bound=5)]
-    assert find_contradictions(runs, "max") == []
-    runs = [run("a", FEASIBLE, objective=6), run("b", UNKNOWN, dual_bound=5)]
-    assert find_contradictions(runs, "max") == [
+    above = run("b", UNKNOWN, dual_bound=5, **MAXIMISING)
+    assert find_contradictions([run("a", FEASIBLE, objective=4, **MAXIMISING), above]) == []
+    assert find_contradictions([run("a", FEASIBLE, objective=6, **MAXIMISING), above]) == [
         "c: a found objective 6, but b (unknown) has dual bound 5"
     ]
 
@@ -95,4 +94,4 @@ def test_instances_are_kept_apart() -> None:
         make_run("c1", "a", FEASIBLE, objective=4),
         make_run("c2", "b", OPTIMAL, objective=5, dual_bound=5),
     ]
-    assert find_contradictions(runs, "min") == []
+    assert find_contradictions(runs) == []

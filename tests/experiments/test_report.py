@@ -6,17 +6,19 @@ import csv
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
 
 from experiments.analysis import Analysis
+from experiments.plots.figures import excess_over_axes, over_axis
 from experiments.plots.performance_profile import PerformanceProfileData, profiles
 from experiments.store import ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.result import Status
-from tests.experiments.records import make_run, make_study
+from tests.experiments.records import MAXIMISING, make_run, make_study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_summaries_equal_those_computed_by_hand() -> None:
-    analysis = Analysis(hand_made_runs(), "min")
+    analysis = Analysis(hand_made_runs())
     assert analysis.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
     quick, exact = analysis.gap_table()
     assert (quick.configuration, exact.configuration) == ("quick", "exact")
@@ -125,7 +127,7 @@ def test_no_run_is_dropped_from_a_row() -> None:
         make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
         make_run("c8", "quick", Status.UNKNOWN, dual_bound=2),
     ]
-    quick = Analysis(runs, "min").gap_table()[0]
+    quick = Analysis(runs).gap_table()[0]
     assert (quick.unsupported, quick.without_solution) == (1, 1)
     counts = (quick.compared, quick.unproved, quick.without_solution, quick.failed)
     assert sum(counts) + quick.unsupported == quick.instances == 8
@@ -133,7 +135,7 @@ def test_no_run_is_dropped_from_a_row() -> None:
 
 
 def test_group_without_any_proved_optimum_has_no_excess() -> None:
-    (row,) = Analysis([make_run("c", "quick", FEASIBLE, objective=4)], "min").gap_table()
+    (row,) = Analysis([make_run("c", "quick", FEASIBLE, objective=4)]).gap_table()
     assert row.mean_excess_percent is None
     assert row.optimal_percent is None
     assert row.mean_excess_at_most_percent == float("inf")
@@ -142,35 +144,59 @@ def test_group_without_any_proved_optimum_has_no_excess() -> None:
 
 def test_excess_when_maximising_is_what_is_missing() -> None:
     runs = [
-        make_run("c", "quick", FEASIBLE, objective=6),
-        make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8),
+        make_run("c", "quick", FEASIBLE, objective=6, **MAXIMISING),
+        make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8, **MAXIMISING),
     ]
-    assert Analysis(runs, "max").excess_percent(runs[0]) == 25.0
+    assert Analysis(runs).excess_percent(runs[0]) == 25.0
 
 
-def test_groups_are_told_apart_by_family_parameters_size_and_share() -> None:
+def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
+    base = {"servers": 10, "reclaim_percent": 30}
     runs = [
         make_run("c1", "quick", FEASIBLE, objective=1),
-        make_run("c2", "quick", FEASIBLE, objective=1, servers=20, reclaim_servers=6),
-        make_run("c3", "quick", FEASIBLE, objective=1, family_parameters={"semantics": "rigid"}),
-        make_run("c4", "quick", FEASIBLE, objective=1, reclaim_share=0.5, reclaim_servers=5),
+        make_run("c2", "quick", FEASIBLE, objective=1, size=20),
+        make_run("c3", "quick", FEASIBLE, objective=1, family_parameters=base | {"colour": "red"}),
+        make_run(
+            "c4", "quick", FEASIBLE, objective=1, family_parameters=base | {"reclaim_percent": 5}
+        ),
         make_run("c5", "quick", FEASIBLE, objective=1),
     ]
-    analysis = Analysis(runs, "min")
-    assert [
-        (row.group.family, row.group.servers, row.group.reclaim_percent, row.instances)
-        for row in analysis.gap_table()
-    ] == [
-        ("made", 10, 30.0, 2),
-        ("made", 10, 50.0, 1),
-        ("made", 20, 30.0, 1),
-        ("made, semantics=rigid", 10, 30.0, 1),
+    analysis = Analysis(runs)
+    assert [(row.group.columns(), row.instances) for row in analysis.gap_table()] == [
+        ({"family": "made", "servers": 10, "reclaim_percent": 5}, 1),
+        ({"family": "made", "servers": 10, "reclaim_percent": 30}, 2),
+        ({"family": "made", "servers": 20, "reclaim_percent": 30}, 1),
+        ({"family": "made, colour=red", "servers": 10, "reclaim_percent": 30}, 1),
     ]
     assert [(row.group.family, row.instances) for row in analysis.overall_table()] == [
         ("made", 4),
-        ("made, semantics=rigid", 1),
+        ("made, colour=red", 1),
         ("all families", 5),
     ]
+
+
+def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
+    def pair(percent: int, proved: bool) -> list[RunRecord]:
+        cell, parameters = f"c{percent}", {"reclaim_percent": percent}
+        bound, status = (8, OPTIMAL) if proved else (5, FEASIBLE)
+        return [
+            make_run(cell, "quick", FEASIBLE, family_parameters=parameters, objective=10),
+            make_run(cell, "exact", status, objective=8, dual_bound=bound, reference=True),
+        ]
+
+    runs = [
+        replace(run, axes=["reclaim_percent"], family_parameters={"reclaim_percent": percent})
+        for percent, proved in ((30, True), (10, False))
+        for run in pair(percent, proved)
+    ]
+    data = over_axis(Analysis(runs), "", "reclaim_percent")
+    assert data.values == [10, 30]
+    assert data.unproved == {10}
+    assert data.excess_percent == {(10, "quick"): [100.0], (30, "quick"): [25.0]}
+    (plot,) = excess_over_axes(Analysis(runs))
+    assert plot.name == "excess_over_reclaim_percent"
+    # An axis of one value is none.
+    assert list(excess_over_axes(Analysis(runs[:2]))) == []
 
 
 def test_performance_profile_counts_unproved_instances() -> None:
@@ -198,8 +224,8 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert rows[0]["max_excess_percent"] == "inf"
     assert rows[0]["infinite"] == "1"
     markdown = (folder / "gap_table.md").read_text().splitlines()
-    assert markdown[0].startswith("| Family | Solver | Servers | Share reclaimed (%) |")
-    assert markdown[2].startswith("| made | quick | 10 | 30 | 3 | 8.3 | ∞ | 3 of 6 | 18.8 |")
+    assert markdown[0].startswith("| Family | Solver | Servers | Reclaim (%) |")
+    assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 3 of 6 | 18.8 |")
     plots = sorted(path.name for path in (folder / "plots").iterdir())
     assert plots == [
         "cactus.svg",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from experiments.store import RunRecord
 
-SMALL = (("[10, 20]", "[10]"), ("[0.1, 0.3]", "[0.3]"))
+SMALL = (("[10, 20]", "[10]"), ("[10, 30]", "[30]"))
 
 
 def runs_of(folder: Path) -> list[RunRecord]:
@@ -41,7 +41,7 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
     assert run_study(study, tmp_path / "out", processes=1) == 0
     runs = runs_of(tmp_path / "out")
     assert [(run.cell, run.configuration) for run in runs] == [
-        (f"rnd-trace servers=10 reclaim_servers=3 seed={seed}", solver)
+        (f"rnd-trace servers=10 reclaim_percent=30 seed={seed}", solver)
         for seed in (0, 1)
         for solver in ("lyra-greedy", "scf")
     ]
@@ -50,7 +50,8 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
         assert run.objective is not None
         assert run.dual_bound is not None
         assert run.dual_bound <= run.objective
-        assert (run.servers, run.reclaim_servers, run.reclaim_share) == (10, 3, 0.3)
+        assert run.family_parameters == {"servers": 10, "reclaim_percent": 30}
+        assert (run.axes, run.size) == (["servers", "reclaim_percent"], 10)
         assert (run.family_group, run.variant, run.time_limit_s) == ("realistic", "rigid", 5.0)
         assert len(run.content_sha256 or "") == 64
         assert run.versions["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -143,12 +144,12 @@ def test_contradiction_between_solvers_is_an_error(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     study = load_study(
-        write_study(("[10, 20]", "[20]"), ("[0.1, 0.3]", "[0.3]"), ('"scf"]', '"boasting"]'))
+        write_study(("[10, 20]", "[20]"), ("[10, 30]", "[30]"), ('"scf"]', '"boasting"]'))
     )
     assert run_study(study, tmp_path / "out", processes=1) == 1
     error = capfd.readouterr().err
     assert (
-        "CONTRADICTION: rnd-trace servers=20 reclaim_servers=6 seed=0: lyra-greedy found" in error
+        "CONTRADICTION: rnd-trace servers=20 reclaim_percent=30 seed=0: lyra-greedy found" in error
     )
     assert "but boasting (optimal) has dual bound" in error
 

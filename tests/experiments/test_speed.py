@@ -32,7 +32,7 @@ def hand_made_analysis() -> Analysis:
     rival = {"c1": (OPTIMAL, 2.0), "c2": (FEASIBLE, 9.0), "c3": (Status.ERROR, 0.1)}
     for cell, (status, time_s) in rival.items():
         runs.append(make_run(cell, "rival", status, wall_time_s=time_s, time_limit_s=8.0))
-    return Analysis(runs, "min")
+    return Analysis(runs)
 
 
 def test_row_equals_what_is_computed_by_hand() -> None:
@@ -47,10 +47,10 @@ def test_row_equals_what_is_computed_by_hand() -> None:
 
 def test_rows_are_written() -> None:
     rows = speed_table(hand_made_analysis(), "yardstick", speed.by_group)
-    table = markdown_table(speed_columns("yardstick"), rows).splitlines()
+    table = markdown_table(speed_columns("yardstick", rows), rows).splitlines()
     assert table[0].endswith("| Time / that of yardstick | Time to proof / that of yardstick |")
-    assert table[3] == "| all families | – | rival | 1 of 3 | 5500 | 9000 | 3 | 4 |"
-    assert csv_table(rows).startswith("family,servers,reclaim_percent,reclaim_servers,config")
+    assert table[3] == "| all families | rival | 1 of 3 | 5500 | 9000 | 3 | 4 |"
+    assert csv_table(rows).startswith("family,configuration,instances")
 
 
 def test_counted_time_is_the_limit_without_a_proof() -> None:
@@ -81,12 +81,14 @@ def test_time_of_no_length_has_a_ratio() -> None:
 
 
 def test_groups_of_a_table() -> None:
-    run = make_run("c", "s", OPTIMAL, family_group="hard", servers=41, reclaim_servers=2)
-    assert speed.by_group(run) == Group(family="all hard families")
-    assert speed.by_size(run) == Group(family="all hard families", servers=41)
-    assert speed.by_family_and_size(run) == Group(family="made", servers=41)
-    sized_by_reclaim = make_run("c", "s", OPTIMAL, servers=41, reclaim_share=None)
-    assert speed.by_size(sized_by_reclaim) == Group(family="all families")
+    run = make_run("c", "s", OPTIMAL, family_group="hard")
+    assert speed.by_group(run) == Group(family="hard (all families)")
+    assert speed.by_size(run) == Group(family="hard (all families)", axes=(("servers", 10),))
+    assert speed.by_family_and_size(run) == Group(family="made", axes=(("servers", 10),))
+    sized_by_family = make_run(
+        "c", "s", OPTIMAL, size=41, family_parameters={"reclaim": 2}, axes=["reclaim"]
+    )
+    assert speed.by_size(sized_by_family) == Group(family="all families", axes=(("servers", None),))
 
 
 def test_cactus_counts_proofs_in_order_of_their_times() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.study import load_study, servers_of_share
+from experiments.study import load_study
 from experiments.trace import Trace, find_trace
 from lyra_opt.__main__ import main
 from lyra_opt.errors import InputError, UserError
@@ -22,10 +22,10 @@ MALFORMED = {
     "unknown key": (("seeds = 2", "seeds = 2\nseed = 2"), "seed is 2: unknown key"),
     "unknown key in a block": (
         ("servers = [10", "sizes = [1]\nservers = [10"),
-        "instances[0].sizes",
+        "sizes is no parameter of an instance family; known are: servers,",
     ),
     "wrong format": (("lyra-opt/study", "lyra-opt/reclaim"), "format is"),
-    "wrong version": (("version = 1", "version = 2"), "version is 2"),
+    "wrong version": (("version = 2", "version = 1"), "version is 1"),
     "missing name": (('name = "tiny"\n', ""), "name is missing"),
     "name that leaves the folder": (('"tiny"', '"../tiny"'), "name is"),
     "unknown problem": (('problem = "reclaim"', 'problem = "packing"'), "problem is"),
@@ -39,27 +39,20 @@ MALFORMED = {
     "no solvers": (('[[solvers]]\nnames = ["lyra-greedy", "scf"]', ""), "solvers is missing"),
     "no instances": (('families = ["rnd-trace"]', "families = []"), "instances[0].families is []"),
     "families as text": (('["rnd-trace"]', '"rnd-trace"'), "instances[0].families"),
-    "share above 1": (("[0.1, 0.3]", "[0.1, 1.5]"), "instances[0].reclaim_shares[1] is 1.5"),
-    "share of 0": (("[0.1, 0.3]", "[0.0]"), "instances[0].reclaim_shares[0] is 0.0"),
-    "share that is NaN": (("[0.1, 0.3]", "[nan]"), "instances[0].reclaim_shares[0] is NaN"),
-    "share as text": (("[0.1, 0.3]", '["0.1"]'), "instances[0].reclaim_shares[0]"),
-    "share twice": (("[0.1, 0.3]", "[0.1, 0.10]"), "instances[0].reclaim_shares[1]"),
-    "shares of one N_R": (
-        ("[0.1, 0.3]", "[0.1, 0.11]"),
-        'instances[0] is "rnd-trace servers=10 reclaim_servers=1 seed=0": must not occur twice',
-    ),
-    "shares without servers": (("servers = [10, 20]\n", ""), "instances[0].servers"),
-    "shares and counts": (
-        ("servers = [10", "reclaim_servers = [1]\nservers = [10"),
-        "instances[0] is an object: must have either",
-    ),
+    "share above 100 %": (("[10, 30]", "[10, 150]"), "--reclaim-percent is 150: must be an"),
+    "share as text": (("[10, 30]", '["10"]'), '--reclaim-percent is "10"'),
+    "share with decimals": (("[10, 30]", "[10.5]"), "instances[0].reclaim_percent[0] is 10.5"),
+    "share twice": (("[10, 30]", "[10, 10]"), "instances[0].reclaim_percent[1]"),
+    "shares without servers": (("servers = [10, 20]\n", ""), "--servers, which is missing"),
+    "shares and counts": (("servers = [10", "reclaim = 1\nservers = [10"), "beside --reclaim"),
     "N_R above the fleet": (
-        ("reclaim_shares = [0.1, 0.3]", "reclaim_servers = [11]"),
+        ("reclaim_percent = [10, 30]", "reclaim = [11]"),
         "at most the 10 servers on loan",
     ),
     "servers as a float": (("[10, 20]", "[10.0]"), "instances[0].servers[0] is 10.0"),
     "servers as a flag": (("[10, 20]", "[true]"), "instances[0].servers[0] is true"),
-    "servers of 0": (("[10, 20]", "[0]"), "instances[0].servers[0] is 0"),
+    "servers of 0": (("[10, 20]", "[0]"), "--servers is 0"),
+    "empty axis": (("[10, 20]", "[]"), "instances[0].servers is []"),
     "seeds of 0": (("seeds = 2", "seeds = 0"), "seeds is 0"),
     "seeds as text": (("seeds = 2", 'seeds = "2"'), "seeds is"),
     "seed twice": (("seeds = 2", "seeds = [1, 1]"), "seeds[1] is 1"),
@@ -67,23 +60,38 @@ MALFORMED = {
     "time limit of 0": (("5.0", "0.0"), "time_limit_s is 0.0"),
     "infinite time limit": (("5.0", "inf"), "time_limit_s is Infinity"),
     "certify as a number": (("certify = true", "certify = 1"), "certify is 1"),
-    "parameter that is an axis": (
-        ("servers = [10", "parameters = { reclaim = 1 }\nservers = [10"),
-        "instances[0].parameters.reclaim is 1: is an axis of the study",
+    "seed as a parameter": (
+        ("servers = [10", "seed = 1\nservers = [10"),
+        "instances[0].seed is 1: is given as seeds",
+    ),
+    "solvers on a group that is not there": (
+        ('"scf"]', '"scf"]\ngroups = ["realist"]'),
+        'solvers[0].groups[0] is "realist": must be one of: realistic',
+    ),
+    "headline of a solver that is not run": (
+        ("seeds = 2", 'seeds = 2\nheadline = ["tabu"]'),
+        'headline[0] is "tabu": must be one of: lyra-greedy, scf',
     ),
     "group with control characters": (
         ('group = "realistic"', 'group = "red\\u001b"'),
         "must be printable text on one line",
     ),
     "parameter of no family": (
-        ("servers = [10", "parameters = { colour = 3 }\nservers = [10"),
+        ("servers = [10", "colour = 3\nservers = [10"),
         "colour is no parameter",
     ),
-    "parameter that is a list": (
-        ("servers = [10", "parameters = { semantics = [1] }\nservers = [10"),
-        "instances[0].parameters.semantics",
+    "parameter that is a table": (
+        ("servers = [10", "semantics = { a = 1 }\nservers = [10"),
+        "instances[0].semantics",
     ),
-    "servers for a family sized by N_R": (('"rnd-trace"', '"decoy"'), "--servers is refused"),
+    "servers for a family sized by N_R": (
+        ('families = ["rnd-trace"]', 'families = ["decoy"]\nreclaim = 2'),
+        "--reclaim-percent is 10: must not be given beside --reclaim",
+    ),
+    "shares for a family sized by N_R": (
+        ('"rnd-trace"', '"decoy"'),
+        "refused by family decoy, whose size --reclaim sets",
+    ),
     "a snapshot without its trace": (('"rnd-trace"', '"snapshot"'), "--trace is required"),
     "no TOML": (("[[solvers]]", "[[solvers"), "is not valid TOML"),
     "key twice": (("seeds = 2", "seeds = 2\nseeds = 3"), "is not valid TOML"),
@@ -117,12 +125,12 @@ def test_file_that_is_no_text_of_a_study_is_refused(content: bytes, tmp_path: Pa
         load_study(path)
 
 
-def test_runs_are_families_by_servers_by_shares_by_seeds(write_study: Callable[..., Path]) -> None:
+def test_cells_are_families_by_axes_by_seeds(write_study: Callable[..., Path]) -> None:
     study = load_study(write_study())
     assert [cell.key for cell in study.cells] == [
-        f"rnd-trace servers={servers} reclaim_servers={count} seed={seed}"
-        for servers, counts in ((10, (1, 3)), (20, (2, 6)))
-        for count in counts
+        f"rnd-trace servers={servers} reclaim_percent={percent} seed={seed}"
+        for servers in (10, 20)
+        for percent in (10, 30)
         for seed in (0, 1)
     ]
     assert [found.label for found in study.configurations] == ["lyra-greedy", "scf"]
@@ -133,12 +141,12 @@ def test_family_that_draws_nothing_runs_once(write_study: Callable[..., Path]) -
     study = load_study(
         write_study(
             ('"rnd-trace"', '"decoy"'),
-            ("servers = [10, 20]\nreclaim_shares = [0.1, 0.3]", "reclaim_servers = [1, 2]"),
+            ("servers = [10, 20]\nreclaim_percent = [10, 30]", "reclaim = [1, 2]"),
         )
     )
     assert [cell.key for cell in study.cells] == [
-        "decoy reclaim_servers=1 seed=0",
-        "decoy reclaim_servers=2 seed=0",
+        "decoy reclaim=1 seed=0",
+        "decoy reclaim=2 seed=0",
     ]
 
 
@@ -152,29 +160,34 @@ def test_several_time_limits_are_several_configurations(write_study: Callable[..
     ]
 
 
-@pytest.mark.parametrize(
-    ("share", "servers", "reclaimed"),
-    [
-        (0.15, 10, 2),
-        (0.3, 5, 2),
-        (0.145, 100, 15),  # 14.499999999999998 in floats
-        (0.29, 50, 15),  # 14.499999999999998 in floats
-        (0.1, 4, 1),
-        (0.001, 4, 1),
-        (1.0, 7, 7),
-    ],
-)
-def test_shares_round_half_up_and_give_at_least_one(
-    share: float, servers: int, reclaimed: int
-) -> None:
-    assert servers_of_share(share, servers) == reclaimed
+def test_single_values_are_no_axes(write_study: Callable[..., Path]) -> None:
+    study = load_study(write_study(("servers = [10", 'semantics = "rigid"\nservers = [10')))
+    assert {cell.axes for cell in study.cells} == {("servers", "reclaim_percent")}
+    assert {dict(cell.parameters)["semantics"] for cell in study.cells} == {"rigid"}
+
+
+def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> None:
+    small = '[[instances]]\ngroup = "small"\nfamilies = ["rnd-trace"]\nservers = 5\nreclaim = 1\n'
+    study = load_study(
+        write_study(
+            ("[[solvers]]", small + "[[solvers]]"),
+            ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["tabu"]\ngroups = ["small"]'),
+        )
+    )
+    ran_on = {(cell.group, found.solver) for cell, found in study.runs()}
+    assert {solver for group, solver in ran_on if group == "small"} == {
+        "lyra-greedy",
+        "scf",
+        "tabu",
+    }
+    assert {solver for group, solver in ran_on if group == "realistic"} == {"lyra-greedy", "scf"}
 
 
 def test_meaning_ignores_layout_but_nothing_that_is_run(write_study: Callable[..., Path]) -> None:
     meaning = load_study(write_study()).meaning_hash()
     assert load_study(write_study(("seeds = 2", "seeds  =  2 # two"))).meaning_hash() == meaning
     assert load_study(write_study(("seeds = 2", "seeds = [0, 1]"))).meaning_hash() == meaning
-    for change in (("seeds = 2", "seeds = 3"), ("5.0", "6.0"), ("0.3]", "0.4]"), (', "scf"', "")):
+    for change in (("seeds = 2", "seeds = 3"), ("5.0", "6.0"), ("30]", "40]"), (', "scf"', "")):
         assert load_study(write_study(change)).meaning_hash() != meaning
 
 
@@ -205,4 +218,4 @@ def test_studies_of_the_repository_are_valid(path: Path) -> None:
     study = load_study(path, trace)
     assert study.name == path.stem
     references = {found.solver for found in study.configurations if found.reference}
-    assert len(references) >= 2, "two methods that share no code must prove each optimum"
+    assert len(references) >= 2, "methods that share no code must check one another"

@@ -406,10 +406,27 @@ def test_names_tell_the_parameters(name, parameters):
     assert generate("reclaim", family, **parameters).name == name
 
 
+@pytest.mark.parametrize(
+    ("percent", "servers", "reclaimed"),
+    [(15, 10, 2), (30, 5, 2), (29, 50, 15), (10, 4, 1), (1, 4, 1), (100, 7, 7)],
+)
+def test_shares_round_half_up_and_give_at_least_one(percent, servers, reclaimed):
+    of_share = generate("reclaim", "rnd-dist", servers=servers, reclaim_percent=percent)
+    assert of_share == generate("reclaim", "rnd-dist", servers=servers, reclaim=reclaimed)
+
+
 BAD_PARAMETERS = {
     "unknown_family": ("nope", {"reclaim": 1}, '--family is "nope": must be one of: bf-dist,'),
     "unknown_parameter": ("span", {"reclaim": 1, "colour": 1}, "colour is no parameter"),
     "no_servers": ("span", {"reclaim": 1}, "--servers is required by family span"),
+    "reclaim_twice": (
+        "span",
+        {"servers": 9, "reclaim": 1, "reclaim_percent": 10},
+        "--reclaim-percent is 10: must not be given beside --reclaim",
+    ),
+    "share_of_nothing": ("span", {"reclaim_percent": 10}, "a share of --servers, which is missing"),
+    "share_of_own_size": ("net", {"reclaim_percent": 10}, "is refused by family net, whose size"),
+    "share_above_all": ("span", {"servers": 9, "reclaim_percent": 101}, "from 1 to 100"),
     "no_reclaim": ("span", {"servers": 1}, "--reclaim is required by family span"),
     "zero_servers": ("span", {"servers": 0, "reclaim": 0}, "--servers is 0: must be an integer"),
     "float_servers": ("span", {"servers": 8.0, "reclaim": 0}, "--servers is 8.0: must be an int"),

@@ -33,7 +33,7 @@ OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
 COMPARISON = """\
 format = "lyra-opt/study"
-version = 1
+version = 2
 name = "tiny"
 problem = "reclaim"
 seeds = 1
@@ -43,7 +43,7 @@ time_limit_s = 5.0
 group = "realistic"
 families = ["rnd-trace"]
 servers = [10]
-reclaim_shares = [0.1, 0.3]
+reclaim_percent = [10, 30]
 
 [[solvers]]
 names = ["lyra-greedy"]
@@ -82,7 +82,7 @@ def test_comparison_from_end_to_end(tiny: Path, capsys: pytest.CaptureFixture[st
     assert tables | {"report.html", STORE_FILE} <= written
     assert (tiny / "comparison" / "plots" / "cactus.svg").is_file()
     page = (tiny / "bench.md").read_text()
-    assert "| all realistic families | 10 | exact | 4 of 4 |" in page
+    assert "| realistic (all families) | 10 | exact | 4 of 4 |" in page
     assert "at most 4 s each" in page
     with (tiny / "figures.csv").open() as stream:
         figures = list(csv.DictReader(stream))
@@ -172,7 +172,7 @@ def test_exact_is_compared_with_the_best_rival_of_each_instance() -> None:
 
 def test_exact_is_held_to_a_proof_in_time_on_every_instance() -> None:
     runs = [
-        make_run(cell, "exact", status, wall_time_s=time_s, servers=servers, **more)
+        make_run(cell, "exact", status, wall_time_s=time_s, size=servers, **more)
         for cell, status, time_s, servers, more in (
             ("fast", OPTIMAL, 0.1, 200, {"family_group": "realistic"}),
             ("late", OPTIMAL, 0.6, 200, {"family_group": "realistic"}),
