@@ -59,6 +59,10 @@ class Limits:
     nodes: int | None = None
     memory_mib: float | None = None
 
+    def is_over(self, elapsed_s: float) -> bool:
+        """Return whether a run that has taken `elapsed_s` has used up its time."""
+        return self.time_s is not None and elapsed_s >= self.time_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveResult(Generic[SolutionT]):

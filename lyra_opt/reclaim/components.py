@@ -95,17 +95,15 @@ def search_components(
             return SearchResult(
                 places=places, objective=bound, bound=bound, nodes=nodes, stopped_by=None
             )
-        best = SearchResult(
-            places=best.places, objective=objective, bound=bound, nodes=nodes, stopped_by=None
-        )
+        best = replace(best, bound=bound)
         nodes_left = None if limits.nodes is None else limits.nodes - nodes
-        out_of_time = limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s
+        out_of_time = limits.is_over(stopwatch.elapsed_s)
         if bound >= objective or out_of_time or nodes_left == 0:
             return best
         part, picks = min(unknown, key=lambda pair: len(pair[0].places))
         if 2 * len(part.places) > len(reduced.servers):
             return best  # as hard as the whole, to which the tree search comes next
-        made = part.settle(
+        nodes += part.settle(
             picks,
             Limits(
                 time_s=limits.time_s,
@@ -114,7 +112,7 @@ def search_components(
             ),
             stopwatch,
         )
-        nodes += made
+        best = replace(best, nodes=nodes)
         if picks not in part.choice:
             return best
 

@@ -187,7 +187,7 @@ def _walk(
         moves_per_start=moves,
         rng=rng,
         target=known.bound,
-        out_of_time=lambda: limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s,
+        out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
         observer=known.observe,
     )
     known.take(

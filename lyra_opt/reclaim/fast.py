@@ -93,7 +93,7 @@ class Fast:
             if positions is None:
                 break
             incumbent.offer(positions)
-            if limits.time_s is not None and stopwatch.elapsed_s > limits.time_s:
+            if limits.is_over(stopwatch.elapsed_s):
                 stopped_by = StoppedBy.TIME
                 break
         if segment is None and stopped_by is None and not incumbent.meets(0):

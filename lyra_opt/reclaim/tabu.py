@@ -95,7 +95,7 @@ class Tabu(ReclaimHeuristic):
             _starts(instance, reduced, rng, warm_start),
             moves_per_start=self.moves_per_start,
             rng=rng,
-            out_of_time=lambda: limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s,
+            out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
             observer=observer,
         )
         return SolveResult(

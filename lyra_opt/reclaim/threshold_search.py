@@ -194,7 +194,7 @@ class _Search:
         return None
 
     def _is_out_of_time(self) -> bool:
-        return self._limits.time_s is not None and self._stopwatch.elapsed_s >= self._limits.time_s
+        return self._limits.is_over(self._stopwatch.elapsed_s)
 
     @property
     def _threshold(self) -> int:

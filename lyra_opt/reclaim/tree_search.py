@@ -138,7 +138,7 @@ class _Tree:
         stopped_by = None
         budget = FIRST_NODES
         while self._open_nodes and self._bound() < self._objective_value():
-            if limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s:
+            if limits.is_over(stopwatch.elapsed_s):
                 stopped_by = StoppedBy.TIME
             elif limits.nodes is not None and self.nodes >= limits.nodes:
                 stopped_by = StoppedBy.NODES
