@@ -155,7 +155,8 @@ class Analysis:
         return by_construction | {
             cell: objectives[cell]
             for cell, bound in self.bounds.items()
-            if cell in objectives and same_value(objectives[cell], bound)
+            if cell in objectives
+            and same_value(objectives[cell], bound, tolerance=self._proof_gaps[cell])
         }
 
     @cached_property
@@ -174,9 +175,18 @@ class Analysis:
                 found[run.cell].add("construction")
             if run.status is Status.ERROR or run.dual_bound is None:
                 continue
-            if same_value(run.dual_bound, optimum):
+            if same_value(run.dual_bound, optimum, tolerance=self._proof_gaps[run.cell]):
                 found[run.cell].add(run.solver if run.reference else "the problem's own bound")
         return {cell: frozenset(methods) for cell, methods in found.items()}
+
+    @cached_property
+    def _proof_gaps(self) -> Mapping[str, float]:
+        """The relative gap within which values prove one another, by cell."""
+        return {
+            run.cell: find_problem(run.problem).proof_gap_of(run.variant)
+            for run in self.runs
+            if run.variant is not None
+        }
 
     @cached_property
     def bounds(self) -> Mapping[str, Number]:
@@ -202,7 +212,7 @@ class Analysis:
         optimum = self.optima.get(run.cell)
         if optimum is None or run.objective is None or run.status is Status.ERROR:
             return None
-        return _excess_percent(run.objective, optimum)
+        return self._excess_percent(run, optimum)
 
     def largest_excess_percent(self, run: RunRecord) -> float | None:
         """Return how far a run's objective can at most be from the optimum, proved or not.
@@ -212,7 +222,14 @@ class Analysis:
         if run.objective is None or run.status is Status.ERROR:
             return None
         bound = self.bounds.get(run.cell)
-        return math.inf if bound is None else _excess_percent(run.objective, bound)
+        return math.inf if bound is None else self._excess_percent(run, bound)
+
+    def _excess_percent(self, run: RunRecord, yardstick: Number) -> float:
+        """Return the excess of a run with a solution; 0 within the gap that counts as proved."""
+        assert run.objective is not None, "the run has a solution"
+        if same_value(run.objective, yardstick, tolerance=self._proof_gaps[run.cell]):
+            return 0.0
+        return 100 * abs(run.objective - yardstick) / abs(yardstick) if yardstick else math.inf
 
     def gap_table(self) -> list[Summary]:
         """Return a row for each family, size, value of the study's axes, and configuration."""
@@ -342,12 +359,6 @@ def time_to_proof_ms(run: RunRecord) -> float | None:
     if run.status is not Status.OPTIMAL or run.wall_time_s is None:
         return None
     return 1e3 * (run.wall_time_s + (run.certify_time_s or 0.0))
-
-
-def _excess_percent(objective: Number, yardstick: Number) -> float:
-    if same_value(objective, yardstick):
-        return 0.0
-    return 100 * abs(objective - yardstick) / abs(yardstick) if yardstick else math.inf
 
 
 def _mean(values: Sequence[float]) -> float | None:

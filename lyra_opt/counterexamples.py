@@ -22,16 +22,13 @@ from lyra_opt.solving import Answer, refute_bounds, solve_and_check
 from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
     from lyra_opt.problem import Problem
     from lyra_opt.result import Number
     from lyra_opt.solver import Solver
-
-PROVER = "exact"
-"""The solver whose proof is believed; each problem that is searched has one of this name."""
 
 OPTIMUM = "optimum"
 """What a heuristic is held against where no solver is named."""
@@ -51,6 +48,10 @@ MOST_PARENTS = 8
 DRAWS_AFRESH = 4
 """One draw in so many is no variation of another."""
 
+CLEAR_DIFFERENCE = 1e-6
+"""By more than how much, relative, a float must be worse. Within this gap an optimum in floats
+counts as proved, and checkers forgive less; integers are compared exactly."""
+
 CLIMB = 50
 """After so many draws the variations start again from one of the worst instances."""
 
@@ -61,7 +62,8 @@ SketchT = TypeVar("SketchT")
 class InstanceSpace(Protocol[SketchT]):
     """The small instances of one variant of a problem, as sketches that are cheap to change.
 
-    A sketch is hashable and immutable. `lyra_opt.reclaim.counterexamples` is an example.
+    A sketch is hashable and immutable. `lyra_opt.reclaim.counterexamples` and
+    `lyra_opt.allocation.counterexamples` are examples.
     """
 
     @property
@@ -71,6 +73,14 @@ class InstanceSpace(Protocol[SketchT]):
     @property
     def variant(self) -> str:
         """Which variant of it all instances are."""
+
+    @property
+    def prover(self) -> str:
+        """The name of the solver of that variant whose proof is believed."""
+
+    @property
+    def size_names(self) -> Sequence[str]:
+        """What a size counts: the names of the first `measures`."""
 
     @property
     def plain(self) -> str:
@@ -131,7 +141,7 @@ class Counterexample:
 
     @property
     def ratio(self) -> float:
-        """How many times as bad the heuristic is; infinite if the better value alone is 0."""
+        """How many times as bad the heuristic is; infinite if the smaller value alone is 0."""
         return float(_ratio(self.heuristic, self.against))
 
 
@@ -151,7 +161,8 @@ class CounterexampleSearch:
     tried_plain
         How many of them are plain and were tried because all were.
     skipped
-        How many were not compared because a solver did not take them or found no solution.
+        How many were not compared because a solver did not take them or found no solution, or
+        the optimum was not proved.
     skip_reason
         Why, for the first of them.
     stopped_by
@@ -189,15 +200,17 @@ def find_counterexample(
     Parameters
     ----------
     space
-        The instances to look among, such as `lyra_opt.reclaim.counterexamples.ReclaimSpace`.
+        The instances to look among, such as `lyra_opt.reclaim.counterexamples.ReclaimSpace` or
+        `lyra_opt.allocation.counterexamples.AllocationSpace`.
     heuristic
         A solver that does not prove optimality; it need not be registered.
     against
         Another solver; None is the optimum.
     min_ratio
         The objective of `heuristic` must be at least this many times the other (for a maximised
-        objective the other way round), and strictly worse in any case. Where the better value
-        is 0 the ratio is infinite.
+        objective the other way round), floats within 1e-9 relative, and worse in any case:
+        integers by any difference, floats by more than `CLEAR_DIFFERENCE`, relative. Where the
+        smaller value is 0 the ratio is infinite.
     seed
         Seed of the search and of both solvers: the same seed gives the same answer, unless the
         time limit ends the search.
@@ -210,7 +223,7 @@ def find_counterexample(
     -------
     CounterexampleSearch
         Every value in it was recomputed by the problem's checker from the instance as read
-        back from its file format, and the optimum is proved by the solver `PROVER`.
+        back from its file format, and the optimum is proved by the solver `space.prover`.
 
     Raises
     ------
@@ -223,7 +236,10 @@ def find_counterexample(
     Notes
     -----
     A solver that proves optimality is asked for its own answer once, at the end; until then the
-    exact solver stands for it.
+    exact solver stands for it. An instance whose optimum that one does not prove is not compared.
+
+    An optimum in floats is proved up to a relative gap, so that the ratio to the true one may be
+    larger than the ratio found by as much, never smaller but for what the checker forgives.
 
     Examples
     --------
@@ -277,13 +293,26 @@ def _value(answer: Answer) -> Number:
 
 
 def _ratio(heuristic: Answer, against: Answer) -> Fraction | float:
-    """Return how many times as bad `heuristic` is, exactly; 1 if it is not worse."""
-    worse, better = _value(heuristic), _value(against)
+    """Return how many times as bad `heuristic` is, exactly; 1 if it is not clearly worse."""
+    smaller, larger = _value(against), _value(heuristic)
     if heuristic.sense == "max":
-        worse, better = better, worse
-    if worse <= better or same_value(worse, better):
+        smaller, larger = larger, smaller
+    if not _is_clearly_below(smaller, larger):
         return Fraction(1)
-    return Fraction(worse) / Fraction(better) if better > 0 else math.inf
+    return Fraction(larger) / Fraction(smaller) if smaller > 0 else math.inf
+
+
+def _same_ratio(first: Fraction | float, second: Fraction | float, answer: Answer) -> bool:
+    """Whether two ratios are one: exactly if the objective of `answer` is exact, else nearly."""
+    if first == second or isinstance(answer.objective, int):
+        return first == second
+    return math.inf not in (first, second) and same_value(float(first), float(second))
+
+
+def _is_clearly_below(smaller: Number, larger: Number) -> bool:
+    if isinstance(smaller, int) and isinstance(larger, int):
+        return smaller < larger
+    return larger - smaller > CLEAR_DIFFERENCE * abs(larger)
 
 
 class _TimeIsOverError(Exception):
@@ -305,7 +334,7 @@ class _Search(Generic[SketchT]):
         self._space = space
         self._heuristic = heuristic
         self._against = against
-        self._prover = find_solver(space.problem.name, PROVER)
+        self._prover = find_solver(space.problem.name, space.prover)
         self._min_ratio = min_ratio
         self._seed = seed
         self._time_limit_s = time_limit_s
@@ -434,17 +463,23 @@ class _Search(Generic[SketchT]):
         answers = []
         for solver in (self._heuristic, better_solver):
             answer = self._answer(instance, solver)
-            if answer.objective is None:
+            is_unproved = solver is self._prover and answer.status is not Status.OPTIMAL
+            if answer.objective is None or is_unproved:
                 self._skipped += 1
-                self._skip_reason = self._skip_reason or _why_no_value(answer)
+                self._skip_reason = self._skip_reason or _why_not_compared(answer)
                 return Fraction(1)
             answers.append(answer)
-        ratio = _ratio(*answers)
+        ratio = self._ratio(*answers)
         if 1 < ratio < self._min_ratio:
             self._parents.append((ratio, sketch))
             self._parents.sort(key=lambda parent: (-parent[0], self._order(parent[1])))
             del self._parents[MOST_PARENTS:]
         return ratio
+
+    def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
+        """Return the ratio; of floats that it was asked for within rounding, just that."""
+        ratio = _ratio(heuristic, against)
+        return self._min_ratio if _same_ratio(ratio, self._min_ratio, heuristic) else ratio
 
     def _answer(self, instance: Any, solver: Solver) -> Answer:
         answer = solve_and_check(self._space.problem, instance, solver, seed=self._seed)
@@ -463,13 +498,16 @@ class _Search(Generic[SketchT]):
             instance,
             self._heuristic,
             self._against,
+            self._prover,
             seed=self._seed,
             measures=self._space.measures(sketch),
         )
-        ratio = _ratio(counterexample.heuristic, counterexample.against)
-        if ratio != self._ratios[sketch]:
+        heuristic, against = counterexample.heuristic, counterexample.against
+        ratio = self._ratio(heuristic, against)
+        # Another solution that is optimal too may have its floats added in another order.
+        if not _same_ratio(ratio, self._ratios[sketch], heuristic):
             raise SolverFailedError(
-                f"{self._heuristic.name} or {counterexample.against.solver} answers differently "
+                f"{self._heuristic.name} or {against.solver} answers differently "
                 "when it is run again, so that nothing is known"
             )
         return counterexample
@@ -480,11 +518,23 @@ def prove(
     instance: Any,
     heuristic: Solver,
     against: Solver | None,
+    prover: Solver,
     *,
     seed: int = 0,
     measures: Mapping[str, int] | None = None,
 ) -> Counterexample:
     """Run both solvers and the exact one on `instance`; return their answers, held together.
+
+    Parameters
+    ----------
+    heuristic, against
+        The solvers that are compared; None is the optimum.
+    prover
+        The solver that proves the optimum.
+    seed
+        Of all runs.
+    measures
+        What is counted of the instance.
 
     Raises
     ------
@@ -492,14 +542,13 @@ def prove(
         If one has no solution, a proof is missing, or their bounds and values contradict one
         another.
     """
-    prover = find_solver(problem.name, PROVER)
     solvers = [heuristic, prover] + ([] if against is None else [against])
     answers = refute_bounds(
         [solve_and_check(problem, instance, solver, seed=seed) for solver in solvers]
     )
     for answer in answers:
         if answer.objective is None:
-            raise SolverFailedError(f"{answer.solver} failed: {_why_no_value(answer)}")
+            raise SolverFailedError(f"{answer.solver} failed: {_why_not_compared(answer)}")
     first, optimum, other = answers[0], answers[1], answers[-1]
     if optimum.status is not Status.OPTIMAL:
         raise SolverFailedError(f"{optimum.solver} did not prove the optimum")
@@ -512,5 +561,6 @@ def prove(
     )
 
 
-def _why_no_value(answer: Answer) -> str:
-    return f"{answer.solver}: {answer.message or f'ended {answer.status} without a solution'}"
+def _why_not_compared(answer: Answer) -> str:
+    ending = "a solution" if answer.objective is None else "a proof"
+    return f"{answer.solver}: {answer.message or f'ended {answer.status} without {ending}'}"

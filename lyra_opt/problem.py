@@ -60,6 +60,9 @@ class Problem(Protocol):
     def sense_of(self, variant: str) -> Literal["min", "max"]:
         """Return whether the objective of that variant is minimised or maximised."""
 
+    def proof_gap_of(self, variant: str) -> float:
+        """Return the relative gap within which a bound in floats proves an objective."""
+
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named."""
 

@@ -121,11 +121,11 @@ def _is_number(value: object) -> bool:
     return math.isfinite(value)
 
 
-def same_value(first: Number, second: Number) -> bool:
-    """Whether two values are equal: integers exactly, floats within 1e-9 relative."""
+def same_value(first: Number, second: Number, *, tolerance: float = RELATIVE_TOLERANCE) -> bool:
+    """Whether two values are equal: integers exactly, floats within a relative tolerance."""
     if isinstance(first, int) and isinstance(second, int):
         return first == second
-    return abs(first - second) <= RELATIVE_TOLERANCE * max(abs(first), abs(second))
+    return abs(first - second) <= tolerance * max(abs(first), abs(second))
 
 
 def relative_gap(objective: Number | None, dual_bound: Number | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.errors import show_value
 from lyra_opt.result import Status, relative_gap, same_value
@@ -65,7 +65,7 @@ def verify(
         )
     report = problem.check(instance, solution)
     violations.extend(report.violations)
-    violations.extend(_false_proofs(problem.sense_of(problem.variant(instance)), claims))
+    violations.extend(_false_proofs(problem, problem.variant(instance), claims))
     if report.objective is not None:
         found = {"objective": report.objective, **report.measures()}
         violations.extend(
@@ -78,16 +78,22 @@ def verify(
     )
 
 
-def _false_proofs(sense: Literal["min", "max"], claims: Mapping[str, Any]) -> list[str]:
+def _false_proofs(problem: Problem, variant: str, claims: Mapping[str, Any]) -> list[str]:
     """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
     objective, bound = claims.get("objective"), claims.get("dual_bound")
     false = []
     if objective is not None and bound is not None and not same_value(objective, bound):
-        beyond = bound > objective if sense == "min" else bound < objective
+        minimises = problem.sense_of(variant) == "min"
+        beyond = bound > objective if minimises else bound < objective
         if beyond:
             false.append(f"the dual bound {bound} lies beyond the objective {objective}")
     if "status" in claims:
-        proved = objective is not None and bound is not None and same_value(objective, bound)
+        proof_gap = problem.proof_gap_of(variant)
+        proved = (
+            objective is not None
+            and bound is not None
+            and same_value(objective, bound, tolerance=proof_gap)
+        )
         if (claims["status"] == Status.OPTIMAL) != proved:
             false.append(
                 f"status is claimed to be {claims['status']}, with objective {objective} and "

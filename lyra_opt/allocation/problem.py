@@ -17,6 +17,7 @@ from lyra_opt.allocation.instance import (
 )
 from lyra_opt.documents import JsonObject, Record, located, require_format
 from lyra_opt.errors import FieldError, MissingFieldError
+from lyra_opt.result import RELATIVE_TOLERANCE
 from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class AllocationProblem:
     def sense_of(self, variant: str) -> Literal["min", "max"]:
         """Return "max" for the reduction of completion times, "min" for the other objectives."""
         return "max" if variant == Objective.JCT_REDUCTION else "min"
+
+    def proof_gap_of(self, variant: str) -> float:
+        """Return 1e-6 for schedules over time, whose bounds are sums of many floats; else 1e-9."""
+        return 1e-6 if variant == Objective.MEAN_JCT else RELATIVE_TOLERANCE
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named, which depends on the objective."""

@@ -95,6 +95,8 @@ class ReclaimSpace:
     """
 
     problem = PROBLEM
+    prover = "exact"
+    size_names = ("servers", "jobs")
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lyra_opt.documents import JsonObject, Record, located, require_format
 from lyra_opt.reclaim.checker import ReclaimReport, check
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.result import RELATIVE_TOLERANCE
 from lyra_opt.validation import require_integer, require_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class ReclaimProblem:
     def sense_of(self, variant: str) -> Literal["min", "max"]:  # noqa: ARG002
         """Return "min": the weight of preempted jobs is minimised under both semantics."""
         return "min"
+
+    def proof_gap_of(self, variant: str) -> float:  # noqa: ARG002
+        """Return what rounding may do to a bound: objectives are integers."""
+        return RELATIVE_TOLERANCE
 
     def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
         """Return Lyra's own rule."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.allocation import Schedule
+from lyra_opt.allocation.counterexamples import AllocationSpace
+from lyra_opt.allocation.policy import SchedulePolicy
 from lyra_opt.counterexamples import SolverFailedError, find_counterexample
 from lyra_opt.errors import FieldError
 from lyra_opt.reclaim.counterexamples import ReclaimSpace
 from lyra_opt.reclaim.heuristic import ReclaimHeuristic
-from lyra_opt.result import StoppedBy
+from lyra_opt.result import Limits, Status, StoppedBy
 from lyra_opt.solver import Unsupported, find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+
+    from lyra_opt.allocation import AllocationInstance
     from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.result import SolveResult
     from lyra_opt.solver import Solver
 
 SPACE = ReclaimSpace(max_servers=2, max_jobs=1)
@@ -40,6 +49,27 @@ class Picky(Own):
     def supports(self, instance: ReclaimInstance) -> Unsupported | None:
         hosts = {group.server for job in instance.jobs for group in job.workers}
         return None if instance.servers[-1].id in hosts else Unsupported("an empty server")
+
+
+class Late(SchedulePolicy):
+    """The exact schedule, but all begins later where it may: mean JCT is worse by a factor."""
+
+    name = "late"
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+
+    def schedule(self, instance: AllocationInstance, rng: np.random.Generator) -> Schedule:
+        exact = find_solver("allocation", "exact").solve(instance, limits=Limits(), rng=rng)
+        if any(job.running for job in instance.jobs):
+            return exact.solution
+        delay_s = (self._factor - 1) * exact.objective
+        return Schedule(
+            tuple(
+                replace(piece, start_s=piece.start_s + delay_s, end_s=piece.end_s + delay_s)
+                for piece in exact.solution.pieces
+            )
+        )
 
 
 def first(instance: ReclaimInstance) -> list[int]:
@@ -100,6 +130,53 @@ def test_progress_names_every_size() -> None:
         progress=sizes.append,
     )
     assert sizes == [(2, 1), (2, 2), (3, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("space", [ReclaimSpace(), AllocationSpace()])
+def test_sizes_are_the_first_measures(space: Any) -> None:
+    """By their names, which the output says."""
+    size = next(iter(space.sizes()))
+    measures = space.measures(next(iter(space.plain_of(size))))
+    assert list(measures.items())[: len(size)] == list(zip(space.size_names, size, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("factor", "min_ratio", "is_found"),
+    [
+        (1 + 1e-7, 1, False),  # within the gap at which the optimum counts as proved
+        (1 + 1e-5, 1, True),
+        (1.2, Fraction("1.2"), True),  # the floats may be just below
+        (1.2, Fraction("1.2001"), False),
+    ],
+)
+def test_floats_are_worse_where_that_is_clear(
+    factor: float, min_ratio: int | Fraction, is_found: bool
+) -> None:
+    """A difference within the tolerance of the proof is none; rounding takes no ratio away."""
+    space = AllocationSpace(max_jobs=2, max_gpus=1, max_work=2, max_release=0)
+    search = find_counterexample(space, Late(factor), min_ratio=min_ratio)
+    assert (search.counterexample is not None) is is_found
+    if search.counterexample is not None:
+        assert search.counterexample.ratio == pytest.approx(factor, rel=1e-9)
+
+
+def test_an_optimum_without_proof_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is claimed of the instance, and the reason is kept."""
+    exact = find_solver("allocation", "exact")
+    solve = type(exact).solve
+
+    def unproved(self: Any, *arguments: Any, **options: Any) -> SolveResult[Schedule]:
+        result = solve(self, *arguments, **options)
+        assert result.objective is not None
+        return replace(result, status=Status.FEASIBLE, dual_bound=result.objective / 2)
+
+    monkeypatch.setattr(type(exact), "solve", unproved)
+    space = AllocationSpace(max_jobs=2, max_gpus=1, max_work=1, max_release=0)
+    search = find_counterexample(space, find_solver("allocation", "equal-share"))
+    assert search.counterexample is None
+    assert search.skipped == search.tried > 0
+    assert search.skip_reason == "exact: ended feasible without a proof"
+    assert not search.no_plain_of_smaller_size
 
 
 @pytest.mark.parametrize(

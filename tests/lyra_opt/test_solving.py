@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
 from lyra_opt.problem import find_problem
 from lyra_opt.reclaim import ReclaimSolution
 from lyra_opt.result import SolveResult, Status, StoppedBy, relative_gap, same_value
+from lyra_opt.solver import find_solver
 from lyra_opt.solving import COMMON_ANSWER_KEYS, refute_bounds, solve_and_check
 
 if TYPE_CHECKING:
@@ -187,3 +189,24 @@ def test_stopped_by_prints_as_its_value() -> None:
     """The words of the JSON output, on every Python version."""
     assert f"{StoppedBy.TIME}" == "time"
     assert f"{Status.OPTIMAL}" == "optimal"
+
+
+def test_schedules_are_proved_within_the_gap_that_their_problem_states() -> None:
+    """Two orders of these jobs differ by less than 1e-6, so that neither is told from the best."""
+    works = {"a": (1, 1, 2_000_001), "b": (2, 2, 2_000_000), "c": (1, 2, 1_999_999)}
+    instance = AllocationInstance(
+        name="near-tie",
+        objective=Objective.MEAN_JCT,
+        gpus=3,
+        jobs=tuple(
+            ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work)
+            for name, (least, most, work) in works.items()
+        ),
+    )
+    answer = solve_and_check(
+        find_problem("allocation"), instance, find_solver("allocation", "exact")
+    )
+    assert answer.status is Status.OPTIMAL
+    assert answer.objective is not None
+    assert answer.dual_bound is not None
+    assert answer.dual_bound <= answer.objective <= answer.dual_bound * (1 + 1.1e-6)

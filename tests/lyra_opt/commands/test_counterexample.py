@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = ("--max-servers", 3, "--max-jobs", 2)
+LYRA = ("--heuristic", "lyra", "--max-jobs", 2, "--max-gpus", 2, "--max-work", 2)
 GREEDY = ("counterexample", "--heuristic", "lyra-greedy", "--against", "optimum", *SMALL)
 KEYS = [
     *("found", "problem", "variant", "heuristic", "against", "min_ratio", "seed"),
@@ -82,6 +83,50 @@ def test_the_files_hold_what_is_claimed(
         assert answer.objective == value
 
 
+@pytest.mark.parametrize(
+    ("arguments", "prover", "variant"),
+    [
+        ((*LYRA, "--against", "optimum", "--max-release", 0), "exact", "mean_jct"),
+        ((*LYRA, "--against", "best-fill"), "exact", "mean_jct"),
+        (
+            ("--heuristic", "mckp-greedy", "--against", "optimum", "--objective", "joint"),
+            "mckp-core",
+            "joint",
+        ),
+        (
+            ("--heuristic", "mckp-greedy", "--against", "mckp-dp", "--max-work", 2),
+            "mckp-core",
+            "jct_reduction",
+        ),
+    ],
+)
+def test_the_files_of_an_allocation(
+    run: Any, arguments: tuple[object, ...], prover: str, variant: str
+) -> None:
+    """As for reclaim; of the reduction, the heuristic's value is the smaller."""
+    exit_code, out, err = run("counterexample", *arguments, "--json")
+    record = json.loads(out)
+    assert (exit_code, err) == (0, "")
+    assert list(record) == KEYS
+    assert (record["problem"], record["variant"]) == ("allocation", variant)
+    assert record["proved_by"] == prover
+    values = record["objective"], record["against_objective"]
+    smaller, larger = values if variant == "jct_reduction" else values[::-1]
+    assert record["ratio"] == pytest.approx(larger / smaller)
+    assert record["ratio"] > 1 + 1e-6
+    loaded = load_instance(record["file"])
+    assert record["size"]["gpus"] == loaded.instance.gpus
+    for path, value in zip(record["solution_files"], values, strict=True):
+        _, claims = load_solution(path, loaded.problem)
+        assert claims["objective"] == value
+        assert run("verify", record["file"], path)[0] == 0
+    named = record["heuristic"], record["against"]
+    for name, value in zip(named, values, strict=True):
+        solver = find_solver("allocation", prover if name == "optimum" else name)
+        answer = solve_and_check(loaded.problem, loaded.instance, solver, seed=record["seed"])
+        assert answer.objective == pytest.approx(value, rel=1e-9)
+
+
 def test_json_has_every_key_found_or_not(run: Any) -> None:
     """In the documented order; exit code 1 and no file where nothing was found."""
     exit_code, out, _ = run(*GREEDY, "--json")
@@ -119,6 +164,34 @@ def test_for_people(run: Any) -> None:
     assert lines[3].startswith("proved: no plain instance with fewer servers, ")
     assert "lyra-greedy-against-optimum.optimum.solution.json" in lines[5]
     assert run(*GREEDY)[1].splitlines()[:-1] == lines[:-1]
+
+
+def test_an_allocation_for_people(run: Any) -> None:
+    """What is counted has its units, and the sizes have their names."""
+    exit_code, out, _ = run("counterexample", *LYRA, "--against", "optimum", "--max-release", 0)
+    assert exit_code == 0
+    lines = out.splitlines()
+    assert lines[0] == "lyra is worse than optimum: 1 against 0.75, ratio 1.33333"
+    assert lines[1] == "optimum: 0.75, proved by exact"
+    assert lines[2].startswith("smallest found, most important first: jobs 2, GPUs 2, workers 4, ")
+    assert ", work 2 worker-s, " in lines[2]
+    assert lines[3].startswith(
+        "proved: no plain instance with fewer jobs, or as many and fewer GPUs, shows it "
+    )
+
+
+def test_the_problem_follows_from_the_solvers(run: Any) -> None:
+    """Where both problems have the heuristic the other solver decides, or --problem."""
+
+    def problem(*arguments: object) -> str:
+        _, out, _ = run("counterexample", *arguments, "--time-limit", 1e-9, "--json")
+        return json.loads(out)["problem"]
+
+    assert problem("--heuristic", "srw", "--against", "optimum") == "allocation"
+    assert problem("--heuristic", "scf", "--against", "exact") == "reclaim"
+    assert problem("--heuristic", "cpsat", "--against", "srw") == "allocation"
+    asked = ("--problem", "allocation")
+    assert problem("--heuristic", "cpsat", "--against", "optimum", *asked) == "allocation"
 
 
 def test_none_found(run: Any, tmp_path: Path) -> None:
@@ -169,7 +242,14 @@ def test_semantics(run: Any) -> None:
     ("changed", "parts"),
     [
         ({"--heuristic": "gurobi"}, ["solver 'gurobi': no such solver", "lyra-greedy"]),
-        ({"--heuristic": "cpsat"}, ['"cpsat"', "proves optimality"]),
+        ({"--heuristic": "cpsat", "--problem": "reclaim"}, ['"cpsat"', "proves optimality"]),
+        ({"--heuristic": "cpsat"}, ["'cpsat'", "allocation and of reclaim", "--problem"]),
+        ({"--problem": "chess"}, ["--problem", "chess", "reclaim"]),
+        ({"--problem": "allocation"}, ["solver 'peeling': no such solver of allocation;", "lyra"]),
+        ({"--against": "srw"}, ["--against 'srw'", '"optimum"', "of reclaim", "lyra-greedy"]),
+        ({"--max-gpus": "3"}, ["--max-gpus 3: is an option of allocation", "reclaim instances"]),
+        ({"--max-release": "0"}, ["--max-release 0", "option of allocation"]),
+        ({"--objective": "joint"}, ["--objective joint", "option of allocation"]),
         ({"--heuristic": "optimum"}, ["solver 'optimum': no such solver"]),
         ({"--heuristic": ""}, ["--heuristic", "must not be empty"]),
         ({"--heuristic": None}, ["--heuristic"]),
@@ -203,7 +283,39 @@ def test_bad_usage(
     run: Any, tmp_path: Path, changed: dict[str, str | None], parts: list[str]
 ) -> None:
     """One line, exit code 2, nothing on stdout, nothing written, and at once."""
-    options = {"--heuristic": "peeling", "--against": "optimum"} | changed
+    _assert_bad_usage(run, tmp_path, {"--heuristic": "peeling"} | changed, parts)
+
+
+@pytest.mark.parametrize(
+    ("changed", "parts"),
+    [
+        ({"--max-servers": "3"}, ["--max-servers 3: is an option of reclaim", "allocation"]),
+        ({"--max-weight": "1"}, ["--max-weight 1", "option of reclaim"]),
+        ({"--semantics": "rigid"}, ["--semantics rigid", "option of reclaim"]),
+        ({"--against": "peeling"}, ["--against 'peeling'", "a solver of allocation", "srw"]),
+        ({"--against": "lyra"}, ['against is "lyra"', "another solver"]),
+        ({"--against": "mckp-dp"}, ['"mckp-dp"', "not mean_jct"]),
+        ({"--heuristic": "exact", "--problem": "allocation"}, ['"exact"', "proves optimality"]),
+        ({"--objective": "joint"}, ['"lyra"', "takes mean_jct instances, not joint ones"]),
+        ({"--objective": "makespan"}, ["--objective", "makespan", "mean_jct"]),
+        ({"--heuristic": "mckp-greedy", "--max-release": "3"}, ["--max-release 3", "no part"]),
+        ({"--max-gpus": "65"}, ["--max-gpus", "'65'", "from 1 to 64"]),
+        ({"--max-jobs": "17"}, ["--max-jobs", "'17'", "from 1 to 16"]),
+        ({"--max-work": "0"}, ["--max-work", "'0'"]),
+        ({"--max-release": "-1"}, ["--max-release", "'-1'"]),
+    ],
+)
+def test_bad_usage_for_allocation(
+    run: Any, tmp_path: Path, changed: dict[str, str | None], parts: list[str]
+) -> None:
+    """The same."""
+    _assert_bad_usage(run, tmp_path, {"--heuristic": "lyra"} | changed, parts)
+
+
+def _assert_bad_usage(
+    run: Any, tmp_path: Path, changed: dict[str, str | None], parts: list[str]
+) -> None:
+    options = {"--against": "optimum"} | changed
     words = [
         word for option, value in options.items() if value is not None for word in (option, value)
     ]
