@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.evaluator import FluidState
-from lyra_opt.allocation.fluid_kernel import FILL_BASES_FIRST
-from lyra_opt.allocation.policy import SchedulePolicy
+from lyra_opt.allocation.fluid_kernel import FILL_BASES_FIRST, decide_by_rule
+from lyra_opt.allocation.policy import StepPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class Fill:
         state.run(self.rule, decides=decides)
 
 
-class PriorityFill(SchedulePolicy):
+class PriorityFill(StepPolicy):
     """Fill in order of a key: base demands first, then extra workers in the same order.
 
     At each decision started jobs keep their base demands, waiting jobs get theirs in order of
@@ -99,12 +99,20 @@ class PriorityFill(SchedulePolicy):
 
     key: Key
 
+    def prepare(self, state: FluidState) -> None:
+        """Order jobs by the key."""
+        self.key.set_in(state)
+
+    def decide(self, state: FluidState) -> None:
+        """Fill once."""
+        state.decide(decide_by_rule, FILL_BASES_FIRST)
+
     def schedule(
         self,
         instance: AllocationInstance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Schedule:
-        """Return the schedule that the key makes."""
+        """Return the schedule that the key makes, by one kernel to its end."""
         state = FluidState(instance)
         Fill(FILL_BASES_FIRST, self.key).run(state, decides=False)
         return state.schedule()
@@ -126,7 +134,7 @@ class ShortestJobFirst(PriorityFill):
 class SmallestRemainingWork(PriorityFill):
     """`PriorityFill` by remaining work: the malleable form of shortest remaining time first.
 
-    Source: this project's prototype (``research/reclaim_and_allocation.md``, section 4). Shortest
+    Source: this project's prototype study (section 4). Shortest
     remaining time first is optimal for one machine with preemption (Schrage 1968): the case in
     which every job can use all GPUs and none needs any. Complexity as `PriorityFill`. Guarantee:
     none where jobs queue. It lets every job start that fits before the shortest may grow: on J

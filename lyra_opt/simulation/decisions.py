@@ -1,0 +1,233 @@
+"""Put the decisions of a moment to the solvers of standalone instances.
+
+What the cluster asks is written down as an instance of `lyra_opt.reclaim` or
+`lyra_opt.allocation`, the same that a user could store in a file, and a solver object answers it.
+Instances can be captured on the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lyra_opt.allocation.evaluator import FluidState
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation.policy import StepPolicy
+from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.result import Limits
+from lyra_opt.seeding import derive_seed
+from lyra_opt.solver import find_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.simulation.pools import ServerPool
+    from lyra_opt.simulation.run import JobRun, Share
+
+    Capture = Callable[[str, Any], None]
+
+LONGEST_DECISION_S = 10.0
+"""Seconds that a solver may take for one decision; what it has then is taken."""
+
+
+class DecisionError(Exception):
+    """A solver had no answer for a decision of the simulation."""
+
+
+class ReclaimRule:
+    """Which servers on loan to give back.
+
+    Parameters
+    ----------
+    solver
+        Name of a reclaim solver.
+    weighs_lost_work
+        Whether a preemption counts the GPU-seconds that it loses, rather than 1 as in Lyra.
+    seed
+        For solvers that draw.
+    """
+
+    def __init__(self, solver: str, *, weighs_lost_work: bool = False, seed: int = 0) -> None:
+        self._solver = find_solver("reclaim", solver)
+        self._weighs_lost_work = weighs_lost_work
+        self._rng = np.random.default_rng(
+            derive_seed(simulation="reclaim", solver=solver, seed=seed)
+        )
+
+    def choose(
+        self,
+        pool: ServerPool,
+        hosted: Sequence[tuple[JobRun, Share]],
+        count: int,
+        *,
+        name: str,
+        capture: Capture | None = None,
+    ) -> list[int]:
+        """Return the numbers of `count` servers of `pool` to vacate.
+
+        Parameters
+        ----------
+        hosted
+            The jobs with workers there, with what they hold, in the order of the workload.
+
+        Raises
+        ------
+        DecisionError
+            If the solver has no answer.
+        """
+        instance = reclaim_instance(
+            pool, hosted, count, name=name, weighs_lost_work=self._weighs_lost_work
+        )
+        if capture is not None:
+            capture("reclaim", instance)
+        result = self._solver.solve(
+            instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
+        )
+        if result.solution is None:
+            raise DecisionError(f"{self._solver.name} chose no servers: {result.message}")
+        return [int(server) for server in result.solution.servers]
+
+
+def reclaim_instance(
+    pool: ServerPool,
+    hosted: Sequence[tuple[JobRun, Share]],
+    count: int,
+    *,
+    name: str,
+    weighs_lost_work: bool = False,
+) -> ReclaimInstance:
+    """Return the question which `count` servers of `pool` to vacate; arguments as `choose`."""
+    servers = tuple(
+        Server(id=str(server), gpus=pool.gpus_per_server, on_loan=True)
+        for server in sorted(pool.servers)
+    )
+    jobs = []
+    for run, share in hosted:
+        base, flexible = share.placements
+        jobs.append(
+            Job(
+                id=str(run.order),
+                workers=tuple(
+                    WorkerGroup(
+                        server=str(server),
+                        base=base.get(server, 0),
+                        flexible=flexible.get(server, 0),
+                    )
+                    for server in sorted(base.keys() | flexible.keys())
+                ),
+                weight=_lost_gpu_s(run) if weighs_lost_work else 1,
+                gpus_per_worker=run.job.gpus_per_worker,
+            )
+        )
+    return ReclaimInstance(
+        name=name,
+        semantics=Semantics.RIGID,
+        reclaim_servers=count,
+        servers=servers,
+        jobs=tuple(jobs),
+    )
+
+
+def _lost_gpu_s(run: JobRun) -> int:
+    """Return the GPU-seconds, on training GPUs, that a preemption of the job loses; at least 1."""
+    if run.job.checkpoints:
+        return 1
+    done_worker_s = run.job.work_worker_s - run.remaining_worker_s
+    return 1 + int(done_worker_s * run.job.gpus_per_worker)
+
+
+class ScalingRule(Protocol):
+    """How many workers beyond their base demand running jobs get."""
+
+    def extra_workers(
+        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+    ) -> list[int]:
+        """Return the flexible workers of each job.
+
+        Parameters
+        ----------
+        runs
+            Running elastic jobs of one pool, in the order of the workload.
+        free_gpus
+            GPUs, counted as training GPUs, beyond the base demands.
+        """
+
+
+class KnapsackScaling:
+    """Lyra's phase 2: a solver of the multiple-choice knapsack on the reduction of JCTs.
+
+    Source: Lyra (EuroSys 2023), section 5.2; values by remaining work, which the paper leaves open.
+    """
+
+    def __init__(self, solver: str) -> None:
+        self._solver = find_solver("allocation", solver)
+
+    def extra_workers(
+        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+    ) -> list[int]:
+        """See `ScalingRule`; `DecisionError` if the solver has no answer."""
+        instance = AllocationInstance(
+            name=name,
+            objective=Objective.JCT_REDUCTION,
+            gpus=free_gpus,
+            jobs=tuple(_elastic_job(run) for run in runs),
+        )
+        if capture is not None:
+            capture("allocation", instance)
+        result = self._solver.solve(
+            instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=np.random.default_rng(0)
+        )
+        if result.solution is None:
+            raise DecisionError(f"{self._solver.name} found no workers: {result.message}")
+        return [
+            workers - run.job.min_workers
+            for workers, run in zip(result.solution.workers, runs, strict=True)
+        ]
+
+
+class PolicyScaling:
+    """The decision that a schedule policy makes for running jobs alone.
+
+    Parameters
+    ----------
+    policy
+        Name of an allocation policy that decides from the state alone.
+    """
+
+    def __init__(self, policy: str) -> None:
+        solver = find_solver("allocation", policy)
+        if not isinstance(solver, StepPolicy):
+            raise DecisionError(f"{policy} does not decide step by step")
+        self._policy = solver
+
+    def extra_workers(
+        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+    ) -> list[int]:
+        """See `ScalingRule`."""
+        instance = AllocationInstance(
+            name=name,
+            objective=Objective.MEAN_JCT,
+            gpus=free_gpus + sum(run.min_gpus for run in runs),
+            jobs=tuple(_elastic_job(run, running=True) for run in runs),
+        )
+        if capture is not None:
+            capture("allocation", instance)
+        state = FluidState(instance, logs=False)
+        self._policy.prepare(state)
+        state.advance()
+        self._policy.decide(state)
+        return [state.target(job) - run.job.min_workers for job, run in enumerate(runs)]
+
+
+def _elastic_job(run: JobRun, *, running: bool = False) -> ElasticJob:
+    job = run.job
+    return ElasticJob(
+        id=str(run.order),
+        min_workers=job.min_workers,
+        max_workers=job.max_workers,
+        work_worker_s=max(run.believed_remaining_worker_s, 1e-6),
+        gpus_per_worker=job.gpus_per_worker,
+        running=running,
+        scaling_loss=job.scaling_loss,
+    )

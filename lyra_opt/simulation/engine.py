@@ -1,0 +1,607 @@
+"""The event engine: replay a workload on a cluster under a scheme.
+
+Events are ordered by time, then completions before moves of servers before arrivals, then in the
+order in which they were made. After all events of an instant there is one scheduling pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.errors import FieldError, UserError
+from lyra_opt.seeding import derive_seed
+from lyra_opt.simulation.decisions import ReclaimRule
+from lyra_opt.simulation.pools import CountedPool, Group, ServerPool
+from lyra_opt.simulation.run import NEVER, JobRun
+from lyra_opt.validation import require_integer, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lyra_opt.simulation.pools import Pool
+    from lyra_opt.simulation.run import Share
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.workload import TrainingJob, Workload
+
+PREEMPTION_S = 63.0
+"""What a preempted job pays when it starts again; Lyra (EuroSys 2023), section 7.5."""
+
+MIXED_EFFICIENCY = 0.7
+"""Throughput of a job on both kinds of GPUs, as a share of the ideal; Lyra, section 7.1."""
+
+SCALING_INTERVAL_S = 60.0
+"""How often elastic jobs are resized at most. Lyra does not state its own interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Training servers, and the inference servers that can be borrowed.
+
+    Parameters
+    ----------
+    servers, gpus_per_server
+        Of the training cluster.
+    inference_servers, inference_gpus_per_server
+        Of the inference cluster; none by default.
+    inference_replicas
+        Inference GPUs that do what one training GPU does: 3 (Lyra, section 7.5, for T4 and V100).
+    """
+
+    servers: int
+    gpus_per_server: int = 8
+    inference_servers: int = 0
+    inference_gpus_per_server: int = 8
+    inference_replicas: int = 3
+
+    def __post_init__(self) -> None:
+        require_integer("servers", self.servers, minimum=1)
+        require_integer("gpus_per_server", self.gpus_per_server, minimum=1)
+        require_integer("inference_servers", self.inference_servers, minimum=0)
+        require_integer("inference_gpus_per_server", self.inference_gpus_per_server, minimum=1)
+        require_integer("inference_replicas", self.inference_replicas, minimum=1)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the training cluster."""
+        return self.servers * self.gpus_per_server
+
+    def holds(self, job: TrainingJob) -> bool:
+        """Whether the base demand of a job fits the empty training cluster."""
+        per_server = self.gpus_per_server // job.gpus_per_worker
+        return per_server * self.servers >= job.min_workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoanPlan:
+    """How many inference servers are lent over time, decided before the simulation.
+
+    Parameters
+    ----------
+    interval_s
+        Time between two decisions.
+    on_loan
+        Servers on loan from each decision on; the last one holds for ever.
+    busy_share
+        Share of the inference cluster's GPUs that serve in each interval; the last one holds for
+        ever.
+    """
+
+    interval_s: float
+    on_loan: tuple[int, ...]
+    busy_share: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        require_number("interval_s", self.interval_s, minimum=0, above=True)
+        for field_name in ("on_loan", "busy_share"):
+            if not getattr(self, field_name):
+                raise FieldError(field_name, [], "must not be empty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the cluster behaves whatever the scheme.
+
+    Parameters
+    ----------
+    seed
+        For schemes that draw.
+    preemption_s
+        Seconds that a preempted job holds its GPUs for before it goes on.
+    mixed_efficiency
+        Throughput of a job on both kinds of GPUs at once, as a share of the ideal.
+    scaling_interval_s
+        Least time between two resizings of elastic jobs; 0 resizes at every event.
+    """
+
+    seed: int = 0
+    preemption_s: float = PREEMPTION_S
+    mixed_efficiency: float = MIXED_EFFICIENCY
+    scaling_interval_s: float = SCALING_INTERVAL_S
+
+
+@dataclass(slots=True)
+class Totals:
+    """What is counted while the simulation runs."""
+
+    training_gpu_s: float = 0.0
+    loan_gpu_s: float = 0.0
+    loan_capacity_gpu_s: float = 0.0
+    serving_gpu_s: float = 0.0
+    preemptions: int = 0
+    loans: int = 0
+    reclaims: int = 0
+    returned_servers: int = 0
+    vacated_gpus: int = 0
+    collateral_gpus: int = 0
+    running_at_reclaims: int = 0
+    scaling_operations: int = 0
+    events: int = 0
+    series: list[tuple[float, int, int, int, int, int, float]] = field(default_factory=list)
+    """Time, held training GPUs, held GPUs on loan, servers on loan, queued, running, busy share."""
+
+
+class Simulation:
+    """One replay; `run` carries it out.
+
+    Parameters
+    ----------
+    workload
+        What is submitted.
+    cluster
+        Where it runs.
+    scheme
+        How it is run.
+    plan
+        Loans over time; needed by schemes that borrow, where there are inference servers.
+    options
+        How the cluster behaves.
+    capture
+        Is given the kind and the instance of every decision put to a solver.
+    progress
+        Is given the simulated time now and then.
+
+    Raises
+    ------
+    UserError
+        If a job can never run.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        scheme: Scheme,
+        *,
+        plan: LoanPlan | None = None,
+        options: Options | None = None,
+        capture: Callable[[str, Any], None] | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        self.workload, self.cluster, self.scheme = workload, cluster, scheme
+        self.options = options or Options()
+        self.now_s = workload.jobs[0].submit_s
+        self.totals = Totals()
+        self._capture, self._progress = capture, progress
+        self._require_room()
+        self.runs = [JobRun(job, order) for order, job in enumerate(workload.jobs)]
+        self.queue = scheme.make_queue()
+        self._completions: list[tuple[float, int, int, JobRun]] = []
+        self._sequence = 0
+        self._running = 0
+        self._held = {"training": 0, "loan": 0}
+        self._plan = plan if cluster.inference_servers else None
+        self._busy_share = 0.0
+        self.training = self._training_pool()
+        self.loaned = ServerPool(
+            cluster.inference_gpus_per_server,
+            replicas=cluster.inference_replicas,
+            mixes_groups=not scheme.keeps_groups_apart,
+        )
+        self._borrows = self._plan is not None and scheme.reclaimer is not None
+        self._reclaimer = (
+            ReclaimRule(
+                scheme.reclaimer,
+                weighs_lost_work=scheme.weighs_lost_work,
+                seed=derive_seed(simulation=workload.name, seed=self.options.seed),
+            )
+            if scheme.reclaimer is not None and self._borrows
+            else None
+        )
+        self._on_loan_runs: dict[int, JobRun] = {}
+        self._elastic: dict[int, JobRun] = {}
+        self._scaling = scheme.make_scaling()
+        self._is_dirty = False
+        self._next_scaling_s = self.now_s
+
+    def _require_room(self) -> None:
+        for job in self.workload.jobs:
+            if not self.cluster.holds(job):
+                raise UserError(
+                    f"job {job.id} needs {job.min_workers} workers of {job.gpus_per_worker} GPUs, "
+                    f"which {self.cluster.servers} servers of {self.cluster.gpus_per_server} GPUs "
+                    "do not hold; --drop-oversized leaves such jobs out"
+                )
+
+    def _training_pool(self) -> Pool:
+        """Return the training servers; they are only counted where it makes no difference."""
+        if all(job.gpus_per_worker == 1 for job in self.workload.jobs):
+            return CountedPool(self.cluster.gpus)
+        return ServerPool(self.cluster.gpus_per_server, servers=range(self.cluster.servers))
+
+    # The loop.
+
+    def run(self) -> Simulation:
+        """Replay the workload until its last job completes; return the simulation."""
+        runs, completions = self.runs, self._completions
+        arriving, jobs = 0, len(runs)
+        tick = 0
+        next_tick_s = self.now_s if self._plan is not None else math.inf
+        done = 0
+        while done < jobs:
+            arrival_s = runs[arriving].job.submit_s if arriving < jobs else math.inf
+            while completions and completions[0][3].version != completions[0][2]:
+                heappop(completions)
+            completion_s = completions[0][0] if completions else math.inf
+            scaling_s = self._next_scaling_s if self._is_dirty and self._scaling else math.inf
+            now_s = min(arrival_s, completion_s, next_tick_s, max(scaling_s, self.now_s))
+            if now_s == math.inf:
+                raise AssertionError("jobs wait that nothing will start")
+            self._advance(now_s)
+            changed = False
+            while completions and completions[0][0] <= now_s:
+                _, _, version, run = heappop(completions)
+                if run.version == version:
+                    self._complete(run)
+                    done += 1
+                    changed = True
+            if next_tick_s <= now_s:
+                self._move_servers(tick)
+                tick += 1
+                next_tick_s = self._next_tick_s(tick)
+                changed = True
+            while arriving < jobs and runs[arriving].job.submit_s <= now_s:
+                self.queue.add(runs[arriving])
+                arriving += 1
+                changed = True
+            if changed:
+                self._is_dirty = True
+                self._start_queued()
+            if self._is_dirty and self._scaling and self._next_scaling_s <= now_s:
+                self._resize()
+            self.totals.events += 1
+        self._note_state()
+        return self
+
+    def _next_tick_s(self, tick: int) -> float:
+        assert self._plan is not None, "only plans have ticks"
+        return self.workload.jobs[0].submit_s + tick * self._plan.interval_s
+
+    def _advance(self, now_s: float) -> None:
+        """Account for the time until `now_s`."""
+        elapsed_s = now_s - self.now_s
+        if elapsed_s > 0:
+            totals = self.totals
+            totals.training_gpu_s += self._held["training"] * elapsed_s
+            totals.loan_gpu_s += self._held["loan"] * elapsed_s
+            totals.loan_capacity_gpu_s += self.loaned.gpus * elapsed_s
+            totals.serving_gpu_s += (
+                self._busy_share
+                * self.cluster.inference_servers
+                * self.cluster.inference_gpus_per_server
+                * elapsed_s
+            )
+        self.now_s = now_s
+
+    # Jobs.
+
+    def _complete(self, run: JobRun) -> None:
+        run.advance(self.now_s)
+        run.remaining_worker_s = 0.0
+        run.completion_s = self.now_s
+        self._leave(run)
+
+    def _leave(self, run: JobRun) -> None:
+        """Take a job off its GPUs."""
+        self._count_held(run, -1)
+        run.release_all()
+        run.version += 1
+        self._running -= 1
+        self._on_loan_runs.pop(run.order, None)
+        self._elastic.pop(run.order, None)
+
+    def _preempt(self, run: JobRun) -> None:
+        """Send a job back to the queue, without its progress unless it has checkpoints."""
+        run.advance(self.now_s)
+        self._leave(run)
+        if not run.job.checkpoints:
+            run.remaining_worker_s = run.job.work_worker_s
+        run.preemptions += 1
+        run.queued_since_s = self.now_s
+        self.totals.preemptions += 1
+        self.queue.add(run)
+
+    def _count_held(self, run: JobRun, sign: int) -> None:
+        for share in run.shares:
+            kind = "loan" if share.pool is self.loaned else "training"
+            gpus = share.workers * share.pool.replicas * run.job.gpus_per_worker
+            self._held[kind] += sign * gpus
+
+    def _start_queued(self) -> None:
+        """Carry out one scheduling pass."""
+        queue = self.queue
+        if not len(queue):
+            return
+        queue.begin()
+        while (run := queue.first()) is not None:
+            homes = self._homes(run)
+            if homes:
+                queue.take()
+                self._start(run, homes)
+            else:
+                queue.block()
+
+    def _homes(self, run: JobRun) -> list[tuple[Pool, int]]:
+        """Return where the base demand goes, as (pool, workers); empty if there is no room."""
+        job = run.job
+        pools = self._pools(job)
+        for pool in pools:
+            if self._has_room(pool, run, job.min_workers):
+                return [(pool, job.min_workers)]
+        if job.heterogeneous and len(pools) > 1:
+            rooms = [(pool, pool.room(job.gpus_per_worker, Group.BASE)) for pool in pools]
+            if sum(room for _, room in rooms) >= job.min_workers:
+                homes, left = [], job.min_workers
+                for pool, room in rooms:
+                    workers = min(room, left)
+                    if workers:
+                        homes.append((pool, workers))
+                    left -= workers
+                return homes
+        for pool in pools:
+            if self._scaling and self._make_room(pool, run):
+                return [(pool, job.min_workers)]
+        return []
+
+    def _pools(self, job: TrainingJob) -> list[Pool]:
+        """Return the pools that a job may run in, the preferred one first.
+
+        Elastic jobs prefer servers on loan, others training servers (Lyra, section 5.3); jobs on
+        both kinds have their base demand on training servers (section 6).
+        """
+        if not self._borrows or not (job.fungible or job.heterogeneous):
+            return [self.training]
+        if self.scheme.confines_fungible and self._can_be_confined(job):
+            return [self.loaned]
+        if job.is_elastic and not job.heterogeneous:
+            return [self.loaned, self.training]
+        return [self.training, self.loaned]
+
+    def _can_be_confined(self, job: TrainingJob) -> bool:
+        """Whether a job is small enough to find room on inference servers before long.
+
+        At most a tenth of the inference cluster, so that a workload has no job that waits for a
+        loan that is never large enough.
+        """
+        gpus = self.cluster.inference_servers * self.cluster.inference_gpus_per_server
+        return 10 * job.min_workers * job.gpus_per_worker * self.cluster.inference_replicas <= gpus
+
+    def _has_room(self, pool: Pool, run: JobRun, workers: int) -> bool:
+        gpus_per_worker = run.job.gpus_per_worker
+        if pool.free_gpus < workers * pool.replicas * gpus_per_worker:
+            return False
+        return pool.room(gpus_per_worker, Group.BASE) >= workers
+
+    def _make_room(self, pool: Pool, run: JobRun) -> bool:
+        """Scale jobs in until a base demand fits, if it can; return whether it fits now.
+
+        Base demands come before flexible workers (Lyra, section 5.2). Those go first whose loss
+        delays their job least.
+        """
+        job = run.job
+        shares = [
+            (share, other)
+            for other in self._elastic.values()
+            for share in other.shares
+            if share.pool is pool and share.flexible
+        ]
+        flexible_gpus = sum(
+            share.flexible * pool.replicas * other.job.gpus_per_worker for share, other in shares
+        )
+        needed = job.min_workers * pool.replicas * job.gpus_per_worker
+        if pool.free_gpus + flexible_gpus < needed:
+            return False
+        losses = [
+            (_delay_s(other), other.order, number) for number, (share, other) in enumerate(shares)
+        ]
+        heapify(losses)
+        while losses and not self._has_room(pool, run, job.min_workers):
+            _, order, number = losses[0]
+            share, other = shares[number]
+            self._scale(other, share, -1)
+            if share.flexible:
+                heapreplace(losses, (_delay_s(other), order, number))
+            else:
+                heappop(losses)
+        return self._has_room(pool, run, job.min_workers)
+
+    def _start(self, run: JobRun, homes: Iterable[tuple[Pool, int]]) -> None:
+        job = run.job
+        now_s = self.now_s
+        for pool, workers in homes:
+            run.hold(pool, workers, Group.BASE)
+            if pool is self.loaned:
+                self._on_loan_runs[run.order] = run
+                run.ran_on_loan = True
+        run.queued_s += now_s - run.queued_since_s
+        run.queued_since_s = NEVER
+        if run.start_s == NEVER:
+            run.start_s = now_s
+        run.updated_s = now_s
+        run.pauses_until_s = now_s + (self.options.preemption_s if run.preemptions else 0.0)
+        self._count_held(run, 1)
+        self._running += 1
+        if job.is_elastic:
+            self._elastic[run.order] = run
+        self._set_rate(run)
+
+    def _set_rate(self, run: JobRun) -> None:
+        """Set the speed of a job by what it holds, and say when it completes."""
+        run.rate = run.job.rate(run.workers)
+        if len(run.shares) > 1:
+            run.rate *= self.options.mixed_efficiency
+        run.version += 1
+        self._sequence += 1
+        heappush(
+            self._completions,
+            (run.expected_completion_s(self.now_s), self._sequence, run.version, run),
+        )
+
+    # Elastic scaling.
+
+    def _scale(self, run: JobRun, share: Share, workers: int) -> None:
+        """Add flexible workers in the pool of a share, or take them away if negative."""
+        run.advance(self.now_s)
+        self._count_held(run, -1)
+        if workers > 0:
+            run.hold(share.pool, workers, Group.FLEXIBLE)
+        else:
+            run.drop_flexible(share, -workers)
+        self._count_held(run, 1)
+        self._set_rate(run)
+
+    def _resize(self) -> None:
+        """Let the scheme's rule decide anew on all flexible workers."""
+        self._is_dirty = False
+        self._next_scaling_s = self.now_s + self.options.scaling_interval_s
+        if self.scheme.grows_only_without_queue and len(self.queue):
+            return
+        pools: list[Pool] = [self.training, self.loaned] if self._borrows else [self.training]
+        for pool in pools:
+            runs = [
+                run
+                for run in self._elastic.values()
+                if len(run.shares) == 1 and run.shares[0].pool is pool
+            ]
+            if runs:
+                self._resize_in(pool, sorted(runs, key=lambda run: run.order))
+
+    def _resize_in(self, pool: Pool, runs: list[JobRun]) -> None:
+        assert self._scaling is not None, "only schemes that scale resize"
+        held = sum(run.flexible_workers * run.job.gpus_per_worker for run in runs)
+        free_gpus = pool.free_gpus // pool.replicas + held
+        if free_gpus == 0:
+            return
+        for run in runs:
+            run.advance(self.now_s)
+        kind = "loan" if pool is self.loaned else "training"
+        targets = self._scaling.extra_workers(
+            runs, free_gpus, name=f"{kind}-at-{self.now_s:.0f}-s", capture=self._capture
+        )
+        changes = [
+            (run, target - run.flexible_workers) for run, target in zip(runs, targets, strict=True)
+        ]
+        for run, change in changes:
+            if change < 0:
+                self._scale(run, run.shares[0], change)
+                self.totals.scaling_operations += 1
+        for run, change in changes:
+            # Fragments of servers may hold fewer workers than their GPUs add up to.
+            room = min(change, pool.room(run.job.gpus_per_worker, Group.FLEXIBLE))
+            if room > 0:
+                self._scale(run, run.shares[0], room)
+                self.totals.scaling_operations += 1
+
+    # Loans.
+
+    def _move_servers(self, tick: int) -> None:
+        """Lend or take back servers as the plan says."""
+        plan = self._plan
+        assert plan is not None, "only plans have ticks"
+        self._busy_share = plan.busy_share[min(tick, len(plan.busy_share) - 1)]
+        if self._borrows:
+            change = plan.on_loan[min(tick, len(plan.on_loan) - 1)] - len(self.loaned.servers)
+            if change > 0:
+                idle = (
+                    server
+                    for server in range(self.cluster.inference_servers)
+                    if server not in self.loaned
+                )
+                self.loaned.add([next(idle) for _ in range(change)])
+                self.totals.loans += 1
+            elif change < 0:
+                self._give_back(-change)
+        self._note_state()
+        if self._progress is not None:
+            self._progress(self.now_s)
+
+    def _give_back(self, count: int) -> None:
+        """Vacate servers on loan and return them."""
+        pool = self.loaned
+        hosted = [
+            (run, share)
+            for _, run in sorted(self._on_loan_runs.items())
+            for share in run.shares
+            if share.pool is pool
+        ]
+        for run, _ in hosted:
+            run.advance(self.now_s)
+        assert self._reclaimer is not None, "only schemes that borrow give back"
+        chosen = set(
+            self._reclaimer.choose(
+                pool, hosted, count, name=f"reclaim-at-{self.now_s:.0f}-s", capture=self._capture
+            )
+        )
+        free_before = dict(pool.servers)
+        self.totals.running_at_reclaims += self._running
+        for run, share in hosted:
+            base, flexible = share.placements
+            if not chosen.isdisjoint(base):
+                self._preempt(run)
+            elif not chosen.isdisjoint(flexible):
+                self._vacate_flexible(run, share, chosen)
+        self.totals.reclaims += 1
+        self.totals.returned_servers += count
+        self.totals.vacated_gpus += count * pool.gpus_per_server
+        self.totals.collateral_gpus += sum(
+            pool.servers[server] - free
+            for server, free in free_before.items()
+            if server not in chosen
+        )
+        pool.withdraw(chosen)
+
+    def _vacate_flexible(self, run: JobRun, share: Share, chosen: set[int]) -> None:
+        """Scale a job in so far that it leaves the chosen servers.
+
+        Replicas that no longer make up a whole worker leave too, from the servers that hold fewest.
+        """
+        flexible = share.placements[Group.FLEXIBLE]
+        leaving = sum(replicas for server, replicas in flexible.items() if server in chosen)
+        workers = -(-leaving // share.pool.replicas)
+        run.advance(self.now_s)
+        self._count_held(run, -1)
+        run.drop_flexible(share, workers, chosen)
+        self._count_held(run, 1)
+        self._set_rate(run)
+        self.totals.scaling_operations += 1
+
+    def _note_state(self) -> None:
+        self.totals.series.append(
+            (
+                self.now_s,
+                self._held["training"],
+                self._held["loan"],
+                len(self.loaned.servers),
+                len(self.queue),
+                self._running,
+                self._busy_share,
+            )
+        )
+
+
+def _delay_s(run: JobRun) -> float:
+    """Return by how much a job would complete later with one worker less."""
+    job, left = run.job, run.believed_remaining_worker_s
+    return left / job.rate(run.workers - 1) - left / job.rate(run.workers)

@@ -1,0 +1,198 @@
+"""What a simulation replays: training jobs, and the inference cluster's demand for servers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lyra_opt.errors import FieldError
+from lyra_opt.validation import require_flag, require_integer, require_number, require_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """A training job as it is submitted.
+
+    Parameters
+    ----------
+    id
+        Its name, unique in the workload.
+    submit_s
+        When it is submitted, at least 0.
+    work_worker_s
+        Its work in worker-seconds on training GPUs, above 0.
+    min_workers, max_workers
+        The base demand, at least 1, which starts as a gang, and the most workers that it can use;
+        equal for an inelastic job.
+    gpus_per_worker
+        Training GPUs that each worker holds, at least 1.
+    scaling_loss
+        From 0 (linear speed-up) to 1 (workers beyond the base demand do nothing).
+    fungible
+        Whether it can run on inference GPUs instead, all its workers on one kind of GPU.
+    heterogeneous
+        Whether its workers can be on both kinds at once.
+    checkpoints
+        Whether it keeps its progress when it is preempted.
+    estimated_work_worker_s
+        What the scheduler believes its work to be; None where it knows.
+    """
+
+    id: str
+    submit_s: float
+    work_worker_s: float
+    min_workers: int = 1
+    max_workers: int = 1
+    gpus_per_worker: int = 1
+    scaling_loss: float = 0.0
+    fungible: bool = False
+    heterogeneous: bool = False
+    checkpoints: bool = False
+    estimated_work_worker_s: float | None = None
+
+    def __post_init__(self) -> None:
+        require_text("id", self.id)
+        require_integer("min_workers", self.min_workers, minimum=1)
+        require_integer("max_workers", self.max_workers, minimum=1)
+        if self.max_workers < self.min_workers:
+            rule = f"must be at least the job's min_workers, {self.min_workers}"
+            raise FieldError("max_workers", self.max_workers, rule)
+        require_integer("gpus_per_worker", self.gpus_per_worker, minimum=1)
+        self._keep_float("submit_s")
+        self._keep_float("work_worker_s", above=True)
+        self._keep_float("scaling_loss")
+        if self.scaling_loss > 1:
+            raise FieldError("scaling_loss", self.scaling_loss, "must be at most 1")
+        for field in ("fungible", "heterogeneous", "checkpoints"):
+            require_flag(field, getattr(self, field))
+        if self.estimated_work_worker_s is not None:
+            self._keep_float("estimated_work_worker_s", above=True)
+
+    def _keep_float(self, field: str, *, above: bool = False) -> None:
+        value = getattr(self, field)
+        object.__setattr__(self, field, require_number(field, value, minimum=0, above=above))
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether it can use more workers than its base demand."""
+        return self.max_workers > self.min_workers
+
+    @property
+    def min_gpus(self) -> int:
+        """Training GPUs of the base demand."""
+        return self.min_workers * self.gpus_per_worker
+
+    @property
+    def duration_s(self) -> float:
+        """How long it runs with its base demand, undisturbed."""
+        return self.work_worker_s / self.min_workers
+
+    @property
+    def believed_work_worker_s(self) -> float:
+        """Its work as far as the scheduler knows."""
+        estimate = self.estimated_work_worker_s
+        return self.work_worker_s if estimate is None else estimate
+
+    def rate(self, workers: int) -> float:
+        """Return the work done a second by `workers` workers, at least the base demand."""
+        return self.min_workers + (workers - self.min_workers) * (1.0 - self.scaling_loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """Training jobs in the order of submission.
+
+    Parameters
+    ----------
+    name
+        What it is called in results.
+    jobs
+        At least one, by submission; equal times in file order.
+    assumptions
+        What is assumed of it or was done to it (rescaled arrivals, merged traces, elasticity
+        drawn by seed), a sentence each; every result repeats them.
+    """
+
+    name: str
+    jobs: tuple[TrainingJob, ...]
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        if not self.jobs:
+            raise FieldError("jobs", [], "must not be empty")
+        seen: set[str] = set()
+        latest_s = 0.0
+        for position, job in enumerate(self.jobs):
+            if job.id in seen:
+                raise FieldError(f"jobs[{position}].id", job.id, "must not occur twice")
+            if job.submit_s < latest_s:
+                rule = "must not be before the job that stands before it"
+                raise FieldError(f"jobs[{position}].submit_s", job.submit_s, rule)
+            seen.add(job.id)
+            latest_s = job.submit_s
+
+    @cached_property
+    def gpu_work_s(self) -> float:
+        """GPU-seconds of all jobs on training GPUs, without scaling losses."""
+        return math.fsum(job.work_worker_s * job.gpus_per_worker for job in self.jobs)
+
+    @property
+    def submission_span_s(self) -> float:
+        """From the first submission to the last."""
+        return self.jobs[-1].submit_s - self.jobs[0].submit_s
+
+    def load(self, gpus: int) -> float:
+        """Return the GPU time asked for as a share of what `gpus` have over the submissions.
+
+        Infinite where all jobs are submitted at one moment.
+        """
+        span = self.submission_span_s
+        return self.gpu_work_s / (gpus * span) if span > 0 else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceDemand:
+    """How many of its servers the inference cluster needs over time, in steps of equal length.
+
+    Parameters
+    ----------
+    name
+        What it is called in results.
+    step_s
+        Length of a step, above 0.
+    busy_share
+        Share of the cluster's GPUs that serve in each step, from 0 to 1; at least one. Time
+        beyond the last step goes on from the first one.
+    assumptions
+        As in `Workload`.
+    """
+
+    name: str
+    step_s: float
+    busy_share: tuple[float, ...]
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_number("step_s", self.step_s, minimum=0, above=True)
+        if not self.busy_share:
+            raise FieldError("busy_share", [], "must not be empty")
+        for position, share in enumerate(self.busy_share):
+            if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
+                raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
+
+    def at(self, time_s: float) -> float:
+        """Return the share of GPUs that serve at a moment, at least 0."""
+        return self.busy_share[int(time_s // self.step_s) % len(self.busy_share)]
+
+    def history(self, time_s: float, steps: int) -> Sequence[float]:
+        """Return the shares of at most `steps` steps up to that of a moment, the newest last."""
+        last = int(time_s // self.step_s)
+        first = max(0, last - steps + 1)
+        return [self.busy_share[step % len(self.busy_share)] for step in range(first, last + 1)]
