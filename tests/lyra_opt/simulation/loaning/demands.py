@@ -1,0 +1,35 @@
+"""Demands that the tests of loaning share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.workload import InferenceDemand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STEP_S = 300.0
+DAY = 288  # steps
+
+
+def demand_of(shares: Sequence[float], step_s: float = STEP_S) -> InferenceDemand:
+    return InferenceDemand(name="drawn", step_s=step_s, busy_share=tuple(shares))
+
+
+def sine(days: int, amplitude: float = 0.3) -> InferenceDemand:
+    """Return a demand with a trough at midnight and a peak at noon, the same every day."""
+    return demand_of(
+        [0.6 - amplitude * math.cos(2 * math.pi * (step % DAY) / DAY) for step in range(days * DAY)]
+    )
+
+
+SHARES = st.integers(0, 40).map(lambda fortieths: fortieths / 40)
+
+
+def demands(max_steps: int = 30) -> st.SearchStrategy[InferenceDemand]:
+    """Draw demands in fortieths, so that shares fill whole servers of clusters of 40 and 80."""
+    return st.lists(SHARES, min_size=1, max_size=max_steps).map(demand_of)
