@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.allocation.instance import Objective, Schedule
-from lyra_opt.allocation.mean_jct_bounds import ASCENT_STEPS, mean_jct_bound
+from lyra_opt.allocation.mean_jct_bounds import mean_jct_bound
+from lyra_opt.allocation.mean_jct_busy_times import ASCENT_STEPS
 from lyra_opt.allocation.mean_jct_orders import (
     Event,
     Kind,
@@ -23,6 +24,7 @@ from lyra_opt.allocation.mean_jct_orders import (
     replay,
     schedule_of,
 )
+from lyra_opt.allocation.mean_jct_prices import priced_schedules_bound
 from lyra_opt.allocation.mean_jct_starts import listed_plan, starting_plans
 from lyra_opt.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.solver import Unsupported
@@ -41,8 +43,16 @@ BOUND_MARGIN = 1e-12
 """What is taken off a bound for the rounding of its own sums."""
 SHORT_ASCENT, SHORT_ASCENT_JOBS = 20, 12
 """Steps of the bound before the search, and up to how many jobs that is enough."""
+JOBS_FOR_PRICES = range(7, 101)
+"""Numbers of jobs for which the bound of prices of time is taken too: fewer are proved at once."""
+LEAST_TIME_FOR_PRICES_S = 3.0
+"""The least time limit with which it is: it takes a second at most."""
 LARGEST_FOR_ALL_LISTS = 4
 """Jobs up to which every priority list is tried as a start."""
+
+_MIB = 2**20
+_BYTES_PER_OBJECT = 64
+_NOTHING = np.zeros((0, 0))
 
 
 class MeanJctExact:
@@ -59,8 +69,9 @@ class MeanJctExact:
 
     Notes
     -----
-    Source: this project; ``formulations/allocation/mean_jct.md``. Complexity: exponential, a
-    linear programme with O(n^2) rows a node. Limits: time, nodes.
+    Source: this project; ``formulations/allocation/README.md``. Complexity: exponential, a
+    linear programme with O(n^2) rows a node. Limits: time, nodes, memory of the open nodes
+    and of the orders that were tried.
     """
 
     name = "exact"
@@ -99,11 +110,17 @@ class MeanJctExact:
 class _Node:
     events: tuple[Event, ...]
     starts: tuple[StartRange | None, ...]
-    solution: OrderSolution = field(compare=False)
+    bound: float
+    solution: OrderSolution | None
+    """Only where all completions are in order, to branch on starts: it is large."""
 
-    @property
-    def bound(self) -> float:
-        return self.solution.bound
+    def memory(self) -> int:
+        """Return about the bytes that it takes."""
+        found = _BYTES_PER_OBJECT * (4 + len(self.starts)) + 8 * len(self.events)
+        if self.solution is not None:
+            arrays = (self.solution.lengths, self.solution.run, self.solution.is_open)
+            found += sum(array.nbytes + 2 * _BYTES_PER_OBJECT for array in arrays)
+        return found
 
 
 def _mean(instance: AllocationInstance, completions: Sequence[float]) -> float:
@@ -136,6 +153,7 @@ class _Search:
         self.value = math.inf  # sum of completions in units of time
         self.told_bound = -math.inf
         self.nodes = 0
+        self.memory = 0  # bytes, about
         self.tried: set[tuple[Event, ...]] = set()
         self.bound = 0.0
         if warm_start is not None:
@@ -169,6 +187,7 @@ class _Search:
         if order in self.tried:
             return False
         self.tried.add(order)
+        self.memory += 2 * _BYTES_PER_OBJECT + 8 * len(order)
         known = tuple(
             None
             if self.data.running[job]
@@ -180,11 +199,16 @@ class _Search:
             return False
         return self.take_plan(replay(self.data, order, solution))
 
+    def is_out_of_time(self) -> bool:
+        return self.limits.time_s is not None and self.stopwatch.elapsed_s >= self.limits.time_s
+
     def out_of_limits(self) -> StoppedBy | None:
-        if self.limits.time_s is not None and self.stopwatch.elapsed_s >= self.limits.time_s:
+        if self.is_out_of_time():
             return StoppedBy.TIME
         if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
             return StoppedBy.NODES
+        if self.limits.memory_mib is not None and self.memory > self.limits.memory_mib * _MIB:
+            return StoppedBy.MEMORY
         return None
 
     @property
@@ -195,9 +219,10 @@ class _Search:
     def run(self) -> SolveResult[Schedule]:
         plans = sorted(starting_plans(self.data), key=lambda plan: plan.value)
         self.take_plan(plans[0])
-        self.bound = mean_jct_bound(
-            self.instance, SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
-        )
+        steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
+        self.bound = mean_jct_bound(self.instance, steps, rounds=0)
+        if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():
+            self.bound = max(self.bound, priced_schedules_bound(self.instance))
         stopped_by = self.out_of_limits()
         if stopped_by is None and not self.is_proved(self.bound):
             self.programme = Programme(self.data, self.value * 1.0001 + 1e-9)
@@ -219,6 +244,12 @@ class _Search:
                 "programmes": self.programme.solved if hasattr(self, "programme") else 0,
             },
         )
+
+    def has_time_for_prices(self) -> bool:
+        """Whether the stronger bound is worth its time: not if proved, nor in a short run."""
+        if self.is_proved(self.bound):
+            return False
+        return self.limits.time_s is None or self.limits.time_s >= LEAST_TIME_FOR_PRICES_S
 
     def is_proved(self, bound: float) -> bool:
         return self.objective - bound <= PROOF_GAP * self.objective
@@ -248,6 +279,8 @@ class _Search:
                     continue
                 if first.kind == second.kind == Kind.RELEASE:
                     continue
+                if self.out_of_limits():
+                    return
                 swapped = [*events[:place], second, first, *events[place + 2 :]]
                 if self.try_order(swapped):
                     improved = True
@@ -275,8 +308,9 @@ class _Search:
         )
         solution = self.programme.solve((), starts)
         assert solution is not None
-        root = _Node((), starts, solution)
+        root = _Node((), starts, solution.bound, None)
         heap: list[tuple[float, int, int, _Node]] = [(root.bound, 0, 0, root)]
+        self.memory += root.memory()
         serial = 0
         lowest_closed = math.inf  # bounds of branches left alone, for they gain too little
         stopped_by = None
@@ -287,21 +321,27 @@ class _Search:
             if stopped_by is not None:
                 break
             _, _, _, node = heapq.heappop(heap)
+            self.memory -= node.memory()
             self.nodes += 1
             for events, ranges in self.children(node):
+                if self.is_out_of_time():  # the node stays open, beside children made already
+                    heapq.heappush(heap, (node.bound, -len(node.events), -1, node))
+                    break
                 found = self.programme.solve(events, ranges)
                 if found is None:
                     continue
-                child = _Node(events, ranges, replace_bound(found, node.bound))
+                child = _Node(events, ranges, max(found.bound, node.bound), None)
                 if child.bound >= self.threshold:
                     lowest_closed = min(lowest_closed, child.bound)
                     continue
                 if self.is_complete(child):
-                    self.try_implied(child)
-                    if child.bound >= self.threshold or self.is_settled(child):
+                    child = replace(child, solution=found._replace(extra=_NOTHING))
+                    self.try_implied(child, found)
+                    if child.bound >= self.threshold or is_settled(found):
                         lowest_closed = min(lowest_closed, child.bound)
                         continue
                 serial += 1
+                self.memory += child.memory()
                 heapq.heappush(heap, (child.bound, -len(events), serial, child))
         lowest = min(lowest_closed, heap[0][0] if heap else math.inf, self.value)
         self.bound = max(self.bound, self.as_mean(lowest))
@@ -311,14 +351,10 @@ class _Search:
         completed = sum(event.kind is Kind.COMPLETION for event in node.events)
         return completed == self.data.jobs
 
-    def is_settled(self, node: _Node) -> bool:
-        """Whether all starts are known, so that the programme is exact."""
-        return not node.solution.is_open.any()
-
-    def try_implied(self, node: _Node) -> None:
+    def try_implied(self, node: _Node, solution: OrderSolution) -> None:
         """Solve the order in which each job starts as late as its time in the answer allows."""
-        data, solution = self.data, node.solution
-        if self.is_settled(node):
+        data = self.data
+        if is_settled(solution):
             self.try_order(self.with_all_starts(node))
             return
         ends = np.cumsum(solution.lengths)
@@ -472,6 +508,7 @@ class _Search:
     def torn(self, node: _Node) -> tuple[int, int]:
         """Return the job and the interval in which the answer violates its start the most."""
         solution = node.solution
+        assert solution is not None
         best: tuple[float, int, int] | None = None
         for job in range(self.data.jobs):
             places = np.flatnonzero(solution.is_open[job])
@@ -490,6 +527,6 @@ class _Search:
         return best[1], best[2]
 
 
-def replace_bound(solution: OrderSolution, parent: float) -> OrderSolution:
-    """Return the solution with a bound that is at least the parent's."""
-    return solution._replace(bound=max(solution.bound, parent))
+def is_settled(solution: OrderSolution) -> bool:
+    """Whether all starts are known, so that the programme is exact."""
+    return not solution.is_open.any()

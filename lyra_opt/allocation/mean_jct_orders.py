@@ -3,7 +3,7 @@
 Between two events (a release, a start, a completion) the running jobs stay the same, so constant
 numbers of workers lose nothing: an order of events leaves only the lengths of the intervals and
 the workers in them to choose, and both together are linear. The proofs stand in
-``formulations/allocation/mean_jct.md``.
+``formulations/allocation/README.md``, section 9.
 """
 
 from __future__ import annotations

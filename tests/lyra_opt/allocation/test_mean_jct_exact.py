@@ -232,6 +232,8 @@ def test_limits_keep_incumbent_and_bound() -> None:
     for limits, reason in (
         (Limits(nodes=1), StoppedBy.NODES),
         (Limits(time_s=1e-6), StoppedBy.TIME),
+        (Limits(memory_mib=0.001), StoppedBy.MEMORY),
+        (Limits(memory_mib=0.02), StoppedBy.MEMORY),
     ):
         result = solved(instance, limits)
         assert result.dual_bound is not None

@@ -1,0 +1,94 @@
+"""The numbers of an instance as the bounds on mean JCT need them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.allocation.instance import AllocationInstance
+
+    FloatArray = NDArray[np.float64]
+
+MARGIN = 1e-11
+"""What is taken off a bound, relative to the sums that it is the difference of."""
+EPSILON = float(np.finfo(float).eps)
+
+
+class BoundData:
+    """The jobs as arrays, in file order.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+
+    Attributes
+    ----------
+    release, work : FloatArray
+        In seconds and worker-seconds.
+    base, extra : FloatArray
+        GPUs of the base demand and of the workers beyond it, no more than there are in all.
+    base_rate, top_rate : FloatArray
+        Work a second with w_min and with all workers.
+    gpus_per_work, efficiency : FloatArray
+        GPUs for a unit of work a second in the base demand; what a worker beyond it does for one
+        of it, at most 1.
+    height : FloatArray
+        Seconds of the work at the top rate.
+    """
+
+    def __init__(self, instance: AllocationInstance) -> None:
+        jobs = instance.jobs
+        self.jobs = len(jobs)
+        self.gpus = float(instance.gpus)
+        self.running = np.array([job.running for job in jobs], dtype=np.bool_)
+        self.release = np.array([job.release_s for job in jobs], dtype=float)
+        self.work = np.array([job.work_worker_s for job in jobs], dtype=float)
+        self.gpus_per_work = np.array([job.gpus_per_worker for job in jobs], dtype=float)
+        least = np.array([job.min_workers for job in jobs], dtype=float)
+        most = np.array([job.max_workers for job in jobs], dtype=float)
+        most = np.minimum(most, self.gpus / self.gpus_per_work)
+        efficiency = np.array([1 - job.scaling_loss for job in jobs], dtype=float)
+        self.base_rate = least
+        self.efficiency = efficiency
+        self.base = least * self.gpus_per_work
+        self.extra = (most - least) * self.gpus_per_work
+        self.top_rate = least + (most - least) * efficiency
+        self.height = self.work / self.top_rate
+
+
+def safe_difference(total: float, less: float, terms: int) -> float:
+    """Return total - less, and less what sums of that many terms may have been rounded by."""
+    margin = MARGIN + 4 * EPSILON * terms
+    return max(0.0, total - less - margin * (abs(total) + abs(less)))
+
+
+def smallest_area_first(data: BoundData) -> tuple[FloatArray, FloatArray]:
+    """Return each job's completion on one fast machine, and how many jobs then wait."""
+    area = data.work * data.gpus_per_work / data.gpus
+    order = np.argsort(data.release, kind="stable")
+    waiting: list[tuple[float, int]] = []
+    completions, queue = np.zeros(data.jobs), np.zeros(data.jobs)
+    now, following = 0.0, 0
+    while waiting or following < data.jobs:
+        if not waiting:
+            now = max(now, float(data.release[order[following]]))
+        while following < data.jobs and data.release[order[following]] <= now:
+            job = int(order[following])
+            heapq.heappush(waiting, (float(area[job]), job))
+            following += 1
+        until = float(data.release[order[following]]) if following < data.jobs else math.inf
+        left, job = heapq.heappop(waiting)
+        if now + left <= until:
+            now += left
+            completions[job], queue[job] = now, len(waiting)
+        else:
+            heapq.heappush(waiting, (left - (until - now), job))
+            now = until
+    return completions, queue
