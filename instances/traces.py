@@ -21,13 +21,14 @@ from lyra_opt.documents import read_text
 from lyra_opt.errors import InputError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 LARGEST_TRACE_BYTES = 512 * 2**20
 LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
 LARGEST_GPUS = 10**9
 MILLISECONDS = 1000
+LISTED_CLUSTERS = 20
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -69,7 +70,7 @@ class Trace:
     jobs: tuple[TraceJob, ...]
 
 
-def read_trace(path: str | Path) -> Trace:
+def read_trace(path: str | Path, *, vc: str | None = None) -> Trace:
     """Read a job trace.
 
     Rows that are equal throughout are kept, for real traces have them. Where a job id occurs
@@ -80,43 +81,95 @@ def read_trace(path: str | Path) -> Trace:
     ----------
     path
         The file; its name appears in every error as given.
+    vc
+        Only the jobs of this virtual cluster, by the column ``vc``; None reads all.
 
     Raises
     ------
     InputError
         If the file cannot be read, is larger than 512 MiB once unpacked, is a damaged gzip
-        file, is not UTF-8, has no rows or lacks a column, or if a value breaks its rule;
-        names the row, counted from the header as row 1, and the column.
+        file, is not UTF-8, has no rows or lacks a column, if a value breaks its rule (the error
+        names the row, counted from the header as row 1, and the column), or if no row has `vc`.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 - a string too, as typed
         state = status.st_ino, status.st_size, status.st_mtime_ns
     except (OSError, ValueError):
         state = None  # reading it says what is wrong
-    return _read_trace(str(path), state)
+    return _read_trace(str(path), vc, state)
 
 
 @lru_cache(maxsize=1)
-def _read_trace(source: str, state: object) -> Trace:  # noqa: ARG001 - part of the cache's key
+def _read_trace(
+    source: str,
+    vc: str | None,
+    state: object,  # noqa: ARG001 - part of the cache's key
+) -> Trace:
     text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(rows, [])
         positions = _column_positions(source, header)
+        clusters = Clusters(source, [name.strip() for name in header], vc)
         jobs = [
             (number, _parse_row(source, number, row, positions, len(header)))
             for number, row in enumerate(rows, start=2)
-            if row  # an empty line
+            if row and clusters.take(row)  # or an empty line
         ]
     except csv.Error as error:
         raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    clusters.require_some()
     if not jobs:
         raise InputError(source, "has a header, but no rows")
-    by_submission = sorted(_with_unique_ids(jobs), key=lambda job: job.submit_time_ms)
-    return Trace(_name_of(source), tuple(by_submission))
+    by_submission = sorted(with_unique_ids(jobs), key=lambda job: job.submit_time_ms)
+    return Trace(name_of(source), tuple(by_submission))
 
 
-def _name_of(source: str) -> str:
+class Clusters:
+    """Which rows are of a virtual cluster.
+
+    Parameters
+    ----------
+    source
+        The file, for errors.
+    header
+        The columns.
+    vc
+        The virtual cluster; None takes all rows.
+
+    Raises
+    ------
+    InputError
+        If `vc` is given and there is no column ``vc``.
+    """
+
+    def __init__(self, source: str, header: Sequence[str], vc: str | None) -> None:
+        if vc is not None and "vc" not in header:
+            raise InputError(source, "has no column vc: its jobs are not told apart by cluster")
+        self._source, self._vc = source, vc
+        self._position = header.index("vc") if vc is not None else 0
+        self._seen: set[str] = set()
+
+    def take(self, row: Sequence[str]) -> bool:
+        """Return whether a row is of the virtual cluster."""
+        if self._vc is None:
+            return True
+        # A row too short is passed on: its own error says so.
+        name = row[self._position].strip() if self._position < len(row) else self._vc
+        self._seen.add(name)
+        return name == self._vc
+
+    def require_some(self) -> None:
+        """Raise `InputError` if no row was of the virtual cluster."""
+        if self._vc is not None and self._vc not in self._seen:
+            known = ", ".join(sorted(self._seen)[:LISTED_CLUSTERS])
+            more = ", ..." if len(self._seen) > LISTED_CLUSTERS else ""
+            asked = show_value(self._vc)
+            raise InputError(self._source, f"has no jobs of vc {asked}; it has {known}{more}")
+
+
+def name_of(source: str) -> str:
+    """Return a file's name without directory and without ``.csv`` and ``.gz``."""
     return Path(source).name.removesuffix(".gz").removesuffix(".csv")
 
 
@@ -138,40 +191,43 @@ def _parse_row(
         raise InputError(source, f"row {number} has {fields}, but the header has {width}")
     job_id, submit_time, duration, gpus = (row[position].strip() for position in positions)
     if not job_id:
-        raise _bad_value(source, number, "job_id", job_id, "must not be empty")
+        raise bad_value(source, number, "job_id", job_id, "must not be empty")
     return TraceJob(
         job_id,
-        _parse_milliseconds(source, number, "submit_time_s", submit_time),
-        _parse_milliseconds(source, number, "duration_s", duration),
-        _parse_gpus(source, number, gpus),
+        parse_milliseconds(source, number, "submit_time_s", submit_time),
+        parse_milliseconds(source, number, "duration_s", duration),
+        parse_gpus(source, number, gpus),
     )
 
 
-def _parse_milliseconds(source: str, number: int, column: str, text: str) -> int:
+def parse_milliseconds(source: str, number: int, column: str, text: str) -> int:
+    """Return decimal seconds of a row as milliseconds; `InputError` where they are none."""
     if text.isascii() and text.isdigit() and len(text) <= 11:
         return int(text) * MILLISECONDS
     rule = f"must be a number of seconds from 0 to {LARGEST_SECONDS}"
     if not _DECIMAL.fullmatch(text):
-        raise _bad_value(source, number, column, text, rule)
+        raise bad_value(source, number, column, text, rule)
     seconds = Decimal(text)
     if not 0 <= seconds <= LARGEST_SECONDS:
-        raise _bad_value(source, number, column, text, rule)
+        raise bad_value(source, number, column, text, rule)
     return int((seconds * MILLISECONDS).to_integral_value(rounding=ROUND_HALF_EVEN))
 
 
-def _parse_gpus(source: str, number: int, text: str) -> int:
+def parse_gpus(source: str, number: int, text: str, column: str = "gpus") -> int:
+    """Return a row's number of GPUs, at least 1; `InputError` where it is none."""
     if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= LARGEST_GPUS:
         rule = f"must be an integer from 1 to {LARGEST_GPUS}"
-        raise _bad_value(source, number, "gpus", text, rule)
+        raise bad_value(source, number, column, text, rule)
     return int(text)
 
 
-def _bad_value(source: str, number: int, column: str, text: str, rule: str) -> InputError:
+def bad_value(source: str, number: int, column: str, text: str, rule: str) -> InputError:
+    """Return the error that a value of a row breaks its rule."""
     return InputError(source, f"row {number}, column {column} is {show_value(text)}: {rule}")
 
 
-def _with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
-    """Yield the jobs; those whose id is not unique get their row appended."""
+def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
+    """Yield the jobs of (row, job) pairs; those whose id is not unique get their row appended."""
     count: dict[str, int] = {}
     for _, job in jobs:
         count[job.job_id] = count.get(job.job_id, 0) + 1

@@ -1,0 +1,439 @@
+"""Workloads and inference demand with the published figures of Lyra's production clusters.
+
+The paper (Li et al., "Lyra: Elastic Scheduling for Deep Learning Clusters", EuroSys 2023) keeps
+its traces private, but prints enough figures to pin most of a workload down: 50,390 jobs in 15
+days on 3,544 training GPUs, percentiles of the JCT under FIFO (table 8), means of queuing time,
+JCT and usage (table 5), the shares of elastic and fungible jobs (section 7.1), and the load of
+the inference cluster hour by hour (figure 1). What it does not print is assumed here, and said
+to be in the ``assumptions`` of every workload.
+
+The published percentiles of the JCT alone ask for a mean of at least 13,113 s (each job counted
+at the percentile below it), and the mean running time is about 13,540 s. So running times cannot
+be spread smoothly: they must lie in narrow bands at the percentiles, as `_CLASSES` has them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from instances.randomness import IntegerStream
+from instances.workloads.scenario import Scenario, assigned
+from lyra_opt.errors import FieldError
+from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
+from lyra_opt.validation import require_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PUBLISHED_DAYS = 15
+PUBLISHED_JOBS = 50_390
+PUBLISHED_TRAINING_GPUS = 3_544
+PUBLISHED_INFERENCE_SERVERS = 520
+GPUS_PER_SERVER = 8
+
+DAY_S = 86_400
+HOUR_MS = 3_600_000
+STEP_S = 300
+STEPS_PER_HOUR = 12
+VERSION = 1
+"""Goes up when a seed gives another workload."""
+
+GPUS_PER_JOB = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobClass:
+    """Jobs of like length.
+
+    Parameters
+    ----------
+    share
+        Of all jobs, in parts of 100,000.
+    quantiles
+        Running time in seconds at parts per thousand of the class, linear in between.
+    gpu_shares
+        How many in a thousand jobs of the class ask for each number of `GPUS_PER_JOB`.
+    is_elastic_kind
+        Whether these are the jobs that are elastic in Lyra's Basic scenario.
+    """
+
+    share: int
+    quantiles: tuple[tuple[int, int], ...]
+    gpu_shares: tuple[int, ...]
+    is_elastic_kind: bool = False
+
+
+_HALF_A_DAY_OR_LESS = ((0, 26_000), (1000, 27_500))
+_A_DAY = ((0, 77_000), (1000, 81_000))
+_DAYS = ((0, 360_000), (1000, 384_000))
+_SHORT_JOBS = (700, 110, 85, 85, 14, 4, 2)
+_LONG_JOBS = (500, 155, 145, 150, 31, 13, 6)
+_ELASTIC_JOBS = (0, 0, 305, 478, 178, 34, 5)
+
+_CLASSES = (
+    _JobClass(
+        72_940,
+        ((0, 60), (137, 120), (411, 260), (685, 640), (890, 1300), (1000, 3000)),
+        _SHORT_JOBS,
+    ),
+    _JobClass(18_150, _HALF_A_DAY_OR_LESS, _LONG_JOBS),
+    _JobClass(3_030, _A_DAY, _LONG_JOBS),
+    _JobClass(880, _DAYS, _LONG_JOBS),
+    _JobClass(3_690, _HALF_A_DAY_OR_LESS, _ELASTIC_JOBS, is_elastic_kind=True),
+    _JobClass(1_130, _A_DAY, _ELASTIC_JOBS, is_elastic_kind=True),
+    _JobClass(180, _DAYS, _ELASTIC_JOBS, is_elastic_kind=True),
+)
+_LONGEST_SHORT_JOB_MS = 3_000_000
+_PARTS = 1 << 20  # of an interval that a draw can hit
+
+# Hours of heavy and of light submission take turns. The lengths, and how much less is submitted
+# in light hours, are such that strict FIFO on pooled GPUs queues jobs about as the paper has it.
+_HEAVY_HOURS = (7, 9)
+_LIGHT_HOURS = (15, 17)
+_LIGHT_PERCENT_OF_HEAVY = 5
+_LIGHT_PERCENT_OF_HEAVY_FOR_SHORT_JOBS = 70
+_HOURLY_PERCENT = (50, 150)
+
+ASSUMPTIONS = (
+    "Generated, not a trace: Lyra's own is private; means and percentiles of running times, GPU "
+    "time and kinds of jobs are those published or follow from them, the rest is assumed.",
+    "Assumed: running times lie in narrow bands at the published percentiles of the JCT less the "
+    "mean queuing time, for these and the mean leave no room for more.",
+    "Assumed: 1 to 64 GPUs per job, in powers of two, 62 % of the jobs on one GPU, long jobs wider "
+    "than short ones, so that a job takes 65,600 GPU-seconds in the mean (usage of 72 %).",
+    "Assumed: jobs of the elastic kind (5 % of all, 36 % of the GPU time) run for 14.2 hours with "
+    "about 9 GPUs each at their base demand.",
+    "Assumed: submissions are a doubly stochastic Poisson process, in which 7 to 9 heavy hours and "
+    "15 to 17 light ones take turns, and every hour has a random rate of its own; jobs of less "
+    "than 50 minutes come more evenly.",
+    "Assumed: each worker holds one GPU.",
+)
+
+
+def lyra_like(
+    *,
+    days: int = PUBLISHED_DAYS,
+    seed: int = 0,
+    training_gpus: int = PUBLISHED_TRAINING_GPUS,
+    jobs: int | None = None,
+    fungible_percent: int = 21,
+    elastic_percent: int = 5,
+    heterogeneous_percent: int = 0,
+    all_elastic: bool = False,
+    checkpoint_percent: int = 0,
+    scaling_loss_percent: int = 0,
+    wrong_estimate_percent: int = 0,
+) -> Workload:
+    """Generate a workload with the published figures of Lyra's trace.
+
+    Lyra's scenarios (section 7.1) are: Basic, the defaults; Advanced, `heterogeneous_percent` 10;
+    Heterogeneous, that and `fungible_percent` 0; Ideal, `all_elastic`. Every draw has a stream of
+    its own, so that workloads that differ in an option of the scenario are equal in all else.
+
+    Parameters
+    ----------
+    days
+        Length of the submissions, at least 1.
+    seed
+        Of all draws, at least 0; the same seed gives the same workload on any machine.
+    training_gpus
+        Of the cluster that the load is meant for, at least 1. No job asks for more.
+    jobs
+        How many; None scales the published 50,390 with days and GPUs, which keeps the load.
+    fungible_percent, elastic_percent, heterogeneous_percent, all_elastic, checkpoint_percent,
+    scaling_loss_percent, wrong_estimate_percent
+        See `instances.workloads.scenario.Scenario`. Up to 5 %, elastic jobs are drawn from those
+        of the elastic kind; beyond, from all others.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+
+    Notes
+    -----
+    Shares and quantiles are kept by every workload, not only in the mean over seeds: kinds of
+    jobs, GPUs and running times are drawn one from each of equally likely intervals. With fewer
+    than some thousand jobs the load still varies, for a handful of jobs holds a quarter of the GPU
+    time. Time O(jobs log jobs), about two seconds for 50,390.
+
+    How well it fits, by strict FIFO on pooled GPUs with seeds 0 to 5 (published: tables 5 and 8):
+    mean queuing time 1,590 to 3,120 s (3,072), its median 0 (55), 75th percentile 0 to 4,280
+    (1,892) and 95th 9,380 to 13,700 (8,357); mean JCT 15,100 to 16,600 s (16,610), its median
+    1,210 to 2,150 (791), 75th percentile 26,200 to 26,300 (29,163), 95th 77,300 (82,933) and 99th
+    362,000 (376,513); usage 0.67 to 0.69 over the 15 days (0.72). Medians are not met: with a load
+    of 72 % a pooled cluster is either full for hours or not at all.
+    """
+    scenario = Scenario(
+        fungible_percent=fungible_percent,
+        elastic_percent=elastic_percent,
+        heterogeneous_percent=heterogeneous_percent,
+        all_elastic=all_elastic,
+        checkpoint_percent=checkpoint_percent,
+        scaling_loss_percent=scaling_loss_percent,
+        wrong_estimate_percent=wrong_estimate_percent,
+    )
+    require_integer("days", days, minimum=1)
+    require_integer("seed", seed, minimum=0)
+    require_integer("training_gpus", training_gpus, minimum=1)
+    if jobs is None:
+        published_gpu_days = PUBLISHED_DAYS * PUBLISHED_TRAINING_GPUS
+        jobs = (2 * PUBLISHED_JOBS * days * training_gpus + published_gpu_days) // (
+            2 * published_gpu_days
+        )
+        jobs = max(1, jobs)
+    require_integer("jobs", jobs, minimum=1)
+    drawn = _sizes(jobs, seed)
+    submissions_ms = _submissions_ms([duration_ms for duration_ms, _, _ in drawn], days, seed)
+    order = sorted(range(jobs), key=submissions_ms.__getitem__)
+    widest = 1 << (training_gpus.bit_length() - 1)
+    digits = len(str(jobs))
+    plain = []
+    for number, position in enumerate(order, start=1):
+        duration_ms, gpus, _ = drawn[position]
+        gpus = min(gpus, widest)
+        plain.append(
+            TrainingJob(
+                id=f"j{number:0{digits}d}",
+                submit_s=submissions_ms[position] / 1000,
+                work_worker_s=duration_ms * gpus / 1000,
+                min_workers=gpus,
+                max_workers=gpus,
+            )
+        )
+    elastic_kind = [number for number, position in enumerate(order) if drawn[position][2]]
+    return Workload(
+        name=f"lyra-like-v{VERSION}-{days}d-{training_gpus}gpus-{jobs}jobs{scenario.label}-seed{seed}",
+        jobs=assigned(plain, scenario, seed=seed, elastic_first=elastic_kind),
+        assumptions=(*ASSUMPTIONS, scenario.in_words),
+    )
+
+
+def _sizes(jobs: int, seed: int) -> list[tuple[int, int, bool]]:
+    """Draw (running time in ms, GPUs, whether of the elastic kind) of each job, in no order."""
+    classes, durations, gpus, order = (
+        IntegerStream(workload="lyra-like", version=VERSION, purpose=purpose, seed=seed)
+        for purpose in ("class", "duration", "gpus", "order")
+    )
+    class_of = _one_from_each_interval([kind.share for kind in _CLASSES], jobs, classes)
+    sizes = []
+    for position, kind in enumerate(_CLASSES):
+        count = class_of.count(position)
+        gpus_of = _one_from_each_interval(kind.gpu_shares, count, gpus)
+        gpus.shuffle(gpus_of)
+        for interval in range(count):
+            duration_ms = _quantile_ms(kind.quantiles, interval, count, durations)
+            sizes.append((duration_ms, GPUS_PER_JOB[gpus_of[interval]], kind.is_elastic_kind))
+    order.shuffle(sizes)
+    return sizes
+
+
+def _one_from_each_interval(
+    shares: Sequence[int], intervals: int, stream: IntegerStream
+) -> list[int]:
+    """Draw a position of `shares` from each of equally likely intervals, in rising order.
+
+    How often each is drawn differs from its share of the draws by less than 2, and by nothing in
+    the mean, however few the draws are.
+    """
+    ends = list(accumulate(shares))
+    unit = ends[-1] * _PARTS  # of which there are `intervals` in all
+    drawn = []
+    for interval in range(intervals):
+        place = interval * unit + stream.below(unit)
+        drawn.append(bisect_right(ends, place // (intervals * _PARTS)))
+    return drawn
+
+
+def _quantile_ms(
+    quantiles: Sequence[tuple[int, int]], interval: int, intervals: int, stream: IntegerStream
+) -> int:
+    """Draw from one of equally likely intervals, by the quantile function, in integers."""
+    parts = _PARTS
+    place = (interval * parts + stream.below(parts)) * 1000  # of `intervals * parts` per mille
+    for (low, low_s), (high, high_s) in pairwise(quantiles):
+        if place < high * intervals * parts:
+            above = place - low * intervals * parts
+            return low_s * 1000 + (high_s - low_s) * 1000 * above // (
+                (high - low) * intervals * parts
+            )
+    raise AssertionError("the quantile function ends at 1000 per mille")
+
+
+def _submissions_ms(durations_ms: Sequence[int], days: int, seed: int) -> list[int]:
+    """Draw when each job is submitted, given how many there are in all."""
+    rates = IntegerStream(workload="lyra-like", version=VERSION, purpose="rates", seed=seed)
+    moments = IntegerStream(workload="lyra-like", version=VERSION, purpose="moments", seed=seed)
+    hours = 24 * days
+    is_heavy: list[bool] = []
+    heavy = rates.percent(50)
+    while len(is_heavy) < hours:
+        is_heavy += [heavy] * rates.between(*(_HEAVY_HOURS if heavy else _LIGHT_HOURS))
+        heavy = not heavy
+    hourly = [rates.between(*_HOURLY_PERCENT) for _ in range(hours)]
+
+    def cumulated(light_percent: int) -> list[int]:
+        percent = [100 if heavy else light_percent for heavy in is_heavy[:hours]]
+        return list(accumulate(a * b for a, b in zip(hourly, percent, strict=True)))
+
+    for_long = cumulated(_LIGHT_PERCENT_OF_HEAVY)
+    for_short = cumulated(_LIGHT_PERCENT_OF_HEAVY_FOR_SHORT_JOBS)
+    submissions = []
+    for duration_ms in durations_ms:
+        rate = for_short if duration_ms <= _LONGEST_SHORT_JOB_MS else for_long
+        hour = bisect_right(rate, moments.below(rate[-1]))
+        submissions.append(hour * HOUR_MS + moments.below(HOUR_MS))
+    return submissions
+
+
+def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
+    """Return `days` days drawn with replacement from the days of a workload.
+
+    So does Lyra to get ten traces of ten days out of its one (section 7.2, figure 12).
+
+    Parameters
+    ----------
+    workload
+        Its days are counted from moment 0; the last one counts when half of it or more is there.
+    days
+        At least 1.
+    seed
+        Of the draws, at least 0.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule, or no job was submitted on any of the days drawn.
+    """
+    require_integer("days", days, minimum=1)
+    require_integer("seed", seed, minimum=0)
+    source_days = max(1, int(workload.jobs[-1].submit_s / DAY_S + 0.5))
+    jobs_of: list[list[TrainingJob]] = [[] for _ in range(source_days)]
+    for job in workload.jobs:
+        day = int(job.submit_s // DAY_S)
+        if day < source_days:
+            jobs_of[day].append(job)
+    stream = IntegerStream(workload="bootstrapped", purpose="days", seed=seed)
+    chosen = [stream.below(source_days) for _ in range(days)]
+    jobs = [
+        replace(
+            job,
+            id=f"d{number + 1}-{job.id}",
+            submit_s=number * DAY_S + (job.submit_s - day * DAY_S),
+        )
+        for number, day in enumerate(chosen)
+        for job in jobs_of[day]
+    ]
+    if not jobs:
+        raise FieldError("seed", seed, "must draw a day on which jobs were submitted")
+    listed = ", ".join(str(day + 1) for day in chosen)
+    return Workload(
+        name=f"{workload.name}-bootstrapped{days}d-seed{seed}",
+        jobs=tuple(jobs),
+        assumptions=(
+            *workload.assumptions,
+            f"Bootstrapped: days {listed} of {source_days}, drawn with replacement.",
+        ),
+    )
+
+
+INFERENCE_BUSY_PER_MILLE = (
+    # Share of inference GPUs that serve, hour by hour from 1 to 7 October 2020 (figure 1).
+    *(645, 502, 442, 425, 422, 439, 526, 624, 695, 770, 831, 843),
+    *(831, 831, 840, 807, 829, 834, 839, 906, 968, 966, 968, 871),
+    *(606, 487, 426, 420, 402, 420, 467, 529, 621, 698, 805, 820),
+    *(795, 786, 788, 797, 812, 834, 847, 933, 972, 967, 922, 751),
+    *(595, 480, 429, 407, 400, 421, 485, 564, 644, 747, 865, 891),
+    *(850, 839, 752, 779, 777, 787, 785, 871, 926, 927, 847, 685),
+    *(545, 450, 411, 388, 401, 418, 481, 551, 618, 706, 772, 769),
+    *(742, 728, 726, 764, 778, 781, 774, 857, 928, 946, 856, 701),
+    *(585, 493, 463, 454, 450, 465, 529, 589, 669, 735, 808, 812),
+    *(780, 769, 763, 790, 806, 800, 821, 904, 938, 952, 880, 745),
+    *(592, 501, 468, 460, 456, 471, 535, 584, 666, 731, 788, 800),
+    *(782, 769, 762, 768, 803, 812, 816, 885, 916, 932, 840, 687),
+    *(521, 418, 374, 359, 362, 382, 435, 537, 587, 676, 756, 769),
+    *(731, 730, 725, 751, 757, 778, 781, 852, 899, 922, 839, 676),
+)
+
+LARGEST_DEPARTURE = 0.0282
+"""Of the busy share from its smooth curve: the median change within 5 minutes is then 2 %."""
+
+
+def inference_demand(
+    *,
+    days: int = PUBLISHED_DAYS,
+    seed: int = 0,
+    servers: int = PUBLISHED_INFERENCE_SERVERS,
+) -> InferenceDemand:
+    """Generate the demand of an inference cluster with the published load of Lyra's.
+
+    The hourly curve of figure 1 (one week, then again from its start) is interpolated to steps of
+    5 minutes. Bursts are added: in each hour the twelve steps depart from the curve by twelve
+    equally spaced amounts from -2.8 % to 2.8 % of the cluster, in random order. The mean of each
+    hour stays that of the curve, and the median change from one step to the next is 2 % of the
+    cluster, which is the burst that Lyra's headroom covers (section 7.1). The departures cannot
+    be foreseen: a forecast that knows the curve has a mean squared error of about 0.0003, where
+    Lyra's predictor has 0.00048 (section 6).
+
+    Parameters
+    ----------
+    days
+        At least 1.
+    seed
+        Of the bursts, at least 0.
+    servers
+        Of the cluster, 8 GPUs each, at least 1; shares are of whole GPUs.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("days", days, minimum=1)
+    require_integer("seed", seed, minimum=0)
+    require_integer("servers", servers, minimum=1)
+    stream = IntegerStream(workload="inference-demand", version=VERSION, seed=seed)
+    middles = _values_at_half_past()
+    gpus = servers * GPUS_PER_SERVER
+    shares = []
+    for hour in range(24 * days):
+        at = hour % len(middles)
+        before, middle, after = middles[at - 1], middles[at], middles[(at + 1) % len(middles)]
+        departures = list(range(1 - STEPS_PER_HOUR, STEPS_PER_HOUR, 2))
+        stream.shuffle(departures)
+        for step, departure in enumerate(departures):
+            from_middle = (2 * step + 1 - STEPS_PER_HOUR) / (2 * STEPS_PER_HOUR)
+            neighbour = before if from_middle < 0 else after
+            smooth = middle + (neighbour - middle) * abs(from_middle)
+            share = smooth + departure / (STEPS_PER_HOUR - 1) * LARGEST_DEPARTURE
+            shares.append(round(min(1.0, max(0.0, share)) * gpus) / gpus)
+    return InferenceDemand(
+        name=f"lyra-like-inference-v{VERSION}-{days}d-{servers}servers-seed{seed}",
+        step_s=float(STEP_S),
+        busy_share=tuple(shares),
+        assumptions=(
+            "Generated: the hourly load that Lyra's figure 1 shows for a week, again and again.",
+            "Assumed: within each hour the load departs from the curve by up to 2.8 % of the "
+            "cluster at random, so that the median change within 5 minutes is 2 %.",
+        ),
+    )
+
+
+def _values_at_half_past() -> list[float]:
+    """Return values between which straight lines have the published means of the hours.
+
+    Such a line's mean over an hour is six eighths of its value at half past and an eighth of each
+    neighbour's. That system is solved by repeated substitution, whose error shrinks to a third
+    each time.
+    """
+    means = [per_mille / 1000 for per_mille in INFERENCE_BUSY_PER_MILLE]
+    values = means
+    for _ in range(40):
+        values = [
+            (8 * mean - values[hour - 1] - values[(hour + 1) % len(values)]) / 6
+            for hour, mean in enumerate(means)
+        ]
+    return values

@@ -1,0 +1,199 @@
+"""Change workloads: rescale, merge, cut, and give the jobs of a trace what it does not say.
+
+Every change is said in a sentence of the workload's ``assumptions``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from instances.workloads.scenario import Scenario, assigned
+from lyra_opt.errors import FieldError
+from lyra_opt.simulation.workload import Workload
+from lyra_opt.validation import require_integer, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.simulation.workload import TrainingJob
+
+DAY_S = 86_400
+
+
+def rescaled(workload: Workload, *, load: float, gpus: int) -> Workload:
+    """Return the workload with submissions moved together or apart to reach a load.
+
+    Parameters
+    ----------
+    workload
+        Its jobs are submitted at two moments at least.
+    load
+        GPU time asked for, as a share of what `gpus` have from the first submission to the last;
+        above 0.
+    gpus
+        Of the cluster, at least 1.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule, or all jobs are submitted at one moment.
+    """
+    require_number("load", load, minimum=0, above=True)
+    require_integer("gpus", gpus, minimum=1)
+    span = workload.submission_span_s
+    if span <= 0:
+        raise FieldError("load", load, "cannot be reached: all jobs are submitted at one moment")
+    before = workload.load(gpus)
+    factor = before / load
+    first = workload.jobs[0].submit_s
+    return _changed(
+        workload,
+        [replace(job, submit_s=first + (job.submit_s - first) * factor) for job in workload.jobs],
+        f"Submissions are moved {'together' if factor < 1 else 'apart'}, their times multiplied by "
+        f"{factor:.4g}: the load on {gpus:,} GPUs is {100 * load:.4g} % instead of "
+        f"{100 * before:.4g} %.",
+    )
+
+
+def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workload:
+    """Return the jobs of several workloads as one, each on its own clock.
+
+    Ids are kept where they are unique in all; otherwise each gets the number of its workload in
+    front, such as ``2-job``. Equal submission times go by the order given.
+
+    Parameters
+    ----------
+    workloads
+        At least one.
+    name
+        Of the result; None joins the names by ``+``.
+
+    Raises
+    ------
+    FieldError
+        If there is none.
+    """
+    if not workloads:
+        raise FieldError("workloads", [], "must not be empty")
+    ids = [job.id for workload in workloads for job in workload.jobs]
+    if len(set(ids)) < len(ids):
+        jobs = [
+            replace(job, id=f"{number}-{job.id}")
+            for number, workload in enumerate(workloads, start=1)
+            for job in workload.jobs
+        ]
+    else:
+        jobs = [job for workload in workloads for job in workload.jobs]
+    jobs.sort(key=lambda job: job.submit_s)
+    said = dict.fromkeys(sentence for workload in workloads for sentence in workload.assumptions)
+    names = [workload.name for workload in workloads]
+    return Workload(
+        name=name or "+".join(names),
+        jobs=tuple(jobs),
+        assumptions=(*said, f"Merged of {len(names)} workloads: {', '.join(names)}."),
+    )
+
+
+def first_days(workload: Workload, days: int) -> Workload:
+    """Return the jobs submitted in the first `days` days, counted from the first submission."""
+    require_integer("days", days, minimum=1)
+    end_s = workload.jobs[0].submit_s + days * DAY_S
+    jobs = [job for job in workload.jobs if job.submit_s < end_s]
+    return _changed(workload, jobs, f"Only the first {_counted(days, 'day')}.")
+
+
+def limited(workload: Workload, jobs: int) -> Workload:
+    """Return the first `jobs` jobs by submission, or all where there are fewer."""
+    require_integer("jobs", jobs, minimum=1)
+    kept = workload.jobs[:jobs]
+    return _changed(
+        workload, kept, f"Only the first {_counted(len(kept), 'job')} of {len(workload.jobs):,}."
+    )
+
+
+def with_elasticity(
+    workload: Workload,
+    *,
+    elastic_percent: int = 5,
+    fungible_percent: int = 21,
+    heterogeneous_percent: int = 0,
+    all_elastic: bool = False,
+    checkpoint_percent: int = 0,
+    scaling_loss_percent: int = 0,
+    wrong_estimate_percent: int = 0,
+    seed: int,
+) -> Workload:
+    """Return the workload with what no public trace says of its jobs, drawn by seed.
+
+    All jobs are equally likely to be drawn, unlike in `instances.workloads.lyra_like.lyra_like`,
+    where elastic jobs are long and wide. What the jobs said before is lost.
+
+    Parameters
+    ----------
+    workload
+        Any.
+    elastic_percent, fungible_percent, heterogeneous_percent, all_elastic, checkpoint_percent,
+    scaling_loss_percent, wrong_estimate_percent
+        See `instances.workloads.scenario.Scenario`; the defaults are Lyra's Basic scenario.
+    seed
+        At least 0.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("seed", seed, minimum=0)
+    scenario = Scenario(
+        elastic_percent=elastic_percent,
+        fungible_percent=fungible_percent,
+        heterogeneous_percent=heterogeneous_percent,
+        all_elastic=all_elastic,
+        checkpoint_percent=checkpoint_percent,
+        scaling_loss_percent=scaling_loss_percent,
+        wrong_estimate_percent=wrong_estimate_percent,
+    )
+    return _changed(workload, assigned(workload.jobs, scenario, seed=seed), scenario.in_words)
+
+
+def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
+    """Return the jobs whose base demand `gpus` GPUs can hold, and how many were dropped.
+
+    Raises
+    ------
+    FieldError
+        If no job is left.
+    """
+    require_integer("gpus", gpus, minimum=1)
+    jobs = [job for job in workload.jobs if job.min_gpus <= gpus]
+    dropped = len(workload.jobs) - len(jobs)
+    if not jobs:
+        raise FieldError("gpus", gpus, "must hold at least one job of the workload")
+    sentence = f"{_counted(dropped, 'job')} larger than {gpus:,} GPUs left out."
+    return _changed(workload, jobs, sentence), dropped
+
+
+def demand_in_words(workload: Workload, gpus: int) -> str:
+    """Return a line on how much a workload asks of `gpus` GPUs."""
+    require_integer("gpus", gpus, minimum=1)
+    jobs = _counted(len(workload.jobs), "job")
+    asks = "asks" if len(workload.jobs) == 1 else "ask"
+    span = workload.submission_span_s
+    if span <= 0:
+        hours = workload.gpu_work_s / 3600
+        return f"{jobs} at one moment {asks} for {hours:,.1f} GPU hours of {gpus:,} GPUs"
+    days = f"{span / DAY_S:.1f}" if span < 10 * DAY_S else f"{span / DAY_S:.0f}"
+    return f"{jobs} over {days} days {asks} for {100 * workload.load(gpus):.1f} % of {gpus:,} GPUs"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def _changed(workload: Workload, jobs: Sequence[TrainingJob], sentence: str) -> Workload:
+    return Workload(
+        name=workload.name,
+        jobs=tuple(jobs),
+        assumptions=(*workload.assumptions, sentence),
+    )

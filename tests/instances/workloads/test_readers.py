@@ -1,0 +1,415 @@
+"""The readers: every layout by a file made by hand, and what is refused of each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.workloads.readers import read_workload
+from lyra_opt.errors import InputError, UserError
+from tests.instances.workloads.published import published
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content: str | bytes, name: str = "trace.csv"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+def rows_of(workload):
+    """Return (id, submission, running time, GPUs), after what holds for every layout."""
+    for job in workload.jobs:
+        assert job.max_workers == job.min_workers
+        assert job.gpus_per_worker == 1
+    return [(job.id, job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
+
+
+OURS = "job_id,submit_time_s,duration_s,gpus,vc\nb,130,20.5,8,x\na,100,10,1,y\nzero,110,0,2,x\n"
+
+HELIOS = """\
+job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
+7,u,vc1,4,16,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:41:30,2020-06-09 18:45:36,246,3
+6,u,vc2,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0
+8,u,vc1,0,1,1,COMPLETED,2020-06-09 18:42:00,2020-06-09 18:42:00,2020-06-09 18:43:00,60,0
+9,u,vc1,8,1,1,CANCELLED,2020-06-09 18:43:00,,2020-06-09 18:43:10,,
+"""
+
+ACME = """\
+job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,\
+start_time,end_time,fail_time,stop_time,duration,queue,gpu_time
+dlc1,u,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,\
+2023-05-17 11:01:16+00:00,2023-05-17 11:01:16+00:00,,18,10.0,1152.0
+dlc2,u,1,8.0,96,100,100.0,Debug,COMPLETED,2023-05-17 19:00:58+08:00,2023-05-17 19:01:00+08:00,\
+2023-05-17 19:02:00+08:00,,,62,2.0,496.0
+cpu,u,1,0,96,100,100.0,Debug,COMPLETED,2023-05-17 19:00:58+08:00,2023-05-17 19:01:00+08:00,\
+2023-05-17 19:02:00+08:00,,,62,2.0,0
+"""
+
+TIRESIAS = """\
+job_id,num_gpu,submit_time,iterations,model_name,duration,interval
+0,1,10,606,vgg19,164,30
+1,8,40,133,vgg11,147,23
+"""
+
+ITP = """\
+job_id,submission_time,duration,num_gpu
+6b2d9ccc,16566,3890,4
+7c3e,16560,600,1
+"""
+
+ELASTICFLOW = """\
+job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration
+6b2d9ccc,16566,40285,bert,21347,64,4,3890
+"""
+
+
+def attempt(start, end, *gpus_of_servers):
+    detail = [
+        {"ip": f"m{n}", "gpus": [f"gpu{g}" for g in range(gpus)]}
+        for n, gpus in enumerate(gpus_of_servers)
+    ]
+    return {"start_time": start, "end_time": end, "detail": detail}
+
+
+def philly_job(jobid, *attempts, vc="ee9e8c", submitted="2017-10-07 01:11:39"):
+    return {
+        "status": "Pass",
+        "vc": vc,
+        "jobid": jobid,
+        "attempts": list(attempts),
+        "submitted_time": submitted,
+        "user": "ce2f4c",
+    }
+
+
+PHILLY = [
+    philly_job(
+        "two-attempts",
+        attempt("2017-10-07 01:12:09", "2017-10-07 01:13:23", 8),
+        attempt("2017-10-07 01:13:30", "2017-10-09 06:53:12", 8, 4),
+    ),
+    philly_job("never", vc="other"),
+    philly_job("running", attempt("2017-10-07 02:00:00", None, 1)),
+    philly_job("lost", attempt("None", "2017-10-07 02:00:00", 1)),
+    philly_job("no-gpus", attempt("2017-10-07 02:00:00", "2017-10-07 02:00:09")),
+    philly_job(
+        "first",
+        attempt("2017-10-07 01:00:01", "2017-10-07 01:00:11", 1),
+        vc="other",
+        submitted="2017-10-07 01:00:00",
+    ),
+]
+
+PAI_TASKS = """\
+j1,ps,1.0,Terminated,110.0,200.0,600.0,29.3,,MISC
+j1,worker,2.0,Terminated,120.0,210.0,600.0,29.3,50.0,MISC
+j1,chief,3.0,Terminated,115.0,190.0,600.0,29.3,25.0,V100
+j2,tensorflow,1.0,Running,300.0,,600.0,29.3,100.0,T4
+j3,tensorflow,1.0,Terminated,300.0,310.0,600.0,29.3,0.0,
+j4,worker,2.0,Failed,400.0,450.0,600.0,29.3,200.0,P100
+j5,worker,,Waiting,,,600.0,29.3,100.0,P100
+"""
+PAI_JOBS = """\
+j1,i1,u,Terminated,90.0,210.0
+j2,i2,u,Running,290.0,
+j3,i3,u,Terminated,290.0,310.0
+j4,i4,u,Failed,,450.0
+"""
+
+
+def test_own_columns(write):
+    workload = read_workload(write(OURS))
+    assert workload.name == "trace"
+    assert rows_of(workload) == [("a", 0, 10, 1), ("b", 30, 20.5, 8)]
+    assert workload.assumptions[-1] == "Jobs of the trace left out: 1 that ran for no time."
+
+
+def test_own_columns_of_one_cluster(write):
+    workload = read_workload(write(OURS), vc="x")
+    assert rows_of(workload) == [("b", 0, 20.5, 8)]
+    assert "Only the jobs of virtual cluster x." in workload.assumptions
+
+
+def test_helios(write):
+    workload = read_workload(write(HELIOS))
+    assert rows_of(workload) == [("6", 0, 36848, 1), ("7", 26, 246, 4)]
+    left_out = "1 that never ran or had not ended; 1 without GPUs"
+    assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."
+    assert rows_of(read_workload(write(HELIOS), vc="vc1")) == [("7", 0, 246, 4)]
+
+
+def test_acme_times_zones_and_its_duration_that_counts_the_queue(write):
+    workload = read_workload(write(ACME, "trace_kalos.csv"))
+    assert workload.name == "trace_kalos"
+    assert rows_of(workload) == [("dlc1", 0, 8, 64), ("dlc2", 0, 60, 8)]
+
+
+def test_tiresias(write):
+    assert rows_of(read_workload(write(TIRESIAS))) == [("0", 0, 164, 1), ("1", 30, 147, 8)]
+
+
+def test_itp(write):
+    expected = [("7c3e", 0, 600, 1), ("6b2d9ccc", 6, 3890, 4)]
+    assert rows_of(read_workload(write(ITP))) == expected
+    assert rows_of(read_workload(write(ELASTICFLOW))) == [("6b2d9ccc", 0, 3890, 4)]
+
+
+def test_philly(write):
+    workload = read_workload(write(json.dumps(PHILLY), "cluster_job_log"))
+    assert workload.name == "cluster_job_log"
+    seconds = 74 + (2 * 86400 + 5 * 3600 + 39 * 60 + 42)
+    assert rows_of(workload) == [("first", 0, 10, 1), ("two-attempts", 699, seconds, 12)]
+    left_out = "3 that never ran or had not ended; 1 without GPUs"
+    assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."
+
+
+def test_philly_of_one_cluster(write):
+    workload = read_workload(write(json.dumps(PHILLY)), vc="other")
+    assert rows_of(workload) == [("first", 0, 10, 1)]
+
+
+def test_philly_over_the_hour_when_the_clock_is_put_back(write):
+    job = philly_job(
+        "j",
+        attempt("2017-11-05 01:50:00", "2017-11-05 01:10:00", 1),
+        attempt("2017-11-05 03:00:00", "2017-11-05 03:00:30", 1),
+        submitted="2017-11-05 01:00:00",
+    )
+    assert rows_of(read_workload(write(json.dumps([job])))) == [("j", 0, 30, 1)]
+
+
+@pytest.mark.parametrize("asked", ["pai_task_table.csv", "pai_job_table.csv"])
+def test_pai_tables_from_either(write, asked):
+    write(PAI_TASKS, "pai_task_table.csv")
+    write(PAI_JOBS, "pai_job_table.csv")
+    workload = read_workload(write("", "other").with_name(asked))
+    # j1: 2 x 50 % + 3 x 25 % of a GPU are 2 whole ones; j4 has no submission in the job table.
+    assert rows_of(workload) == [("j1", 0, 95, 2), ("j4", 310, 50, 4)]
+    left_out = "2 that never ran or had not ended; 1 without GPUs"
+    assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."
+
+
+def test_pai_tasks_alone(write):
+    workload = read_workload(write(PAI_TASKS))
+    assert rows_of(workload) == [("j1", 0, 95, 2), ("j4", 285, 50, 4)]
+    assert any("for lack of a job table" in sentence for sentence in workload.assumptions)
+
+
+def test_pai_with_its_header_put_in_front(write):
+    header = (
+        "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,"
+        "gpu_type\n"
+    )
+    assert rows_of(read_workload(write(header + PAI_TASKS))) == rows_of(
+        read_workload(write(PAI_TASKS))
+    )
+
+
+LAYOUTS = {
+    "ours": OURS,
+    "helios": HELIOS,
+    "acme": ACME,
+    "tiresias": TIRESIAS,
+    "itp": ITP,
+    "philly": json.dumps(PHILLY),
+    "pai": PAI_TASKS,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gzip_reads_as_plain(write, layout):
+    plain = read_workload(write(LAYOUTS[layout]))
+    compressed = read_workload(write(gzip.compress(LAYOUTS[layout].encode()), "trace.csv.gz"))
+    assert (compressed.name, compressed.jobs) == (plain.name, plain.jobs)
+
+
+def test_ids_that_occur_twice_get_their_row(write):
+    twice = "job_id,submission_time,duration,num_gpu\na,0,1,1\na,0,1,1\n"
+    assert [job.id for job in read_workload(write(twice)).jobs] == ["a#2", "a#3"]
+    philly = json.dumps([PHILLY[-1], PHILLY[-1]])
+    assert [job.id for job in read_workload(write(philly)).jobs] == ["first#0", "first#1"]
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def philly_with(**fields) -> str:
+    return json.dumps([{**PHILLY[0], **fields}])
+
+
+PHILLY_NO_VC = {key: value for key, value in PHILLY[0].items() if key != "vc"}
+MALFORMED = {
+    "missing file": (None, "cannot be read"),
+    "empty": ("", "the file is empty"),
+    "not gzip": (b"\x1f\x8bnot gzip", "is a damaged or truncated gzip file"),
+    "truncated gzip": (gzip.compress(OURS.encode())[:-9], "is a damaged or truncated gzip file"),
+    "not UTF-8": (b"job_id\xff", "is not UTF-8 text"),
+    "header alone": (ITP.splitlines()[0], "holds no jobs"),
+    "only rows left out": (
+        "\n".join([*HELIOS.splitlines()[:1], *HELIOS.splitlines()[3:]]),
+        "holds no jobs; left out: 1 that never ran or had not ended; 1 without GPUs",
+    ),
+    "quotes": (ITP + '"', "is not valid CSV: unexpected end of data"),
+    # ours
+    "ours negative": (changed(OURS, ",130,", ",-130,"), 'column submit_time_s is "-130"'),
+    "ours zero GPUs": (changed(OURS, ",8,x", ",0,x"), 'row 2, column gpus is "0": must be'),
+    "ours missing column": (changed(OURS, ",gpus", ",gpu"), "lacks the column gpus"),
+    # Helios and Acme
+    "helios text": (
+        changed(HELIOS, "7,u,vc1,4", "7,u,vc1,four"),
+        'row 2, column gpu_num is "four"',
+    ),
+    "helios negative": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,-4"), 'column gpu_num is "-4"'),
+    "helios NaN": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,nan"), 'column gpu_num is "nan"'),
+    "helios part of a GPU": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,4.5"), 'gpu_num is "4.5"'),
+    "helios date": (
+        changed(HELIOS, "2020-06-09 18:41:27", "yesterday"),
+        'row 2, column submit_time is "yesterday": must be a date and time',
+    ),
+    "helios month": (
+        changed(HELIOS, "2020-06-09 18:41:30", "2020-13-09 18:41:30"),
+        "row 2, column start_time is",
+    ),
+    "helios ends first": (
+        changed(HELIOS, "2020-06-09 18:45:36", "2020-06-09 18:41:29"),
+        "row 2, column end_time is",
+    ),
+    "helios no id": (changed(HELIOS, "\n7,u", "\n,u"), 'row 2, column job_id is ""'),
+    "helios short row": (HELIOS + "10,u,vc1\n", "row 6 has 3 fields, but the header has 12"),
+    "helios two columns alike": (
+        changed(HELIOS, "queue", "vc"),
+        "row 1: column vc occurs more than once",
+    ),
+    "acme before 1970": (
+        changed(ACME, "2023-05-17 11:00:58", "1923-05-17 11:00:58"),
+        "row 2, column submit_time is",
+    ),
+    # Tiresias and ITP
+    "tiresias zero GPUs": (changed(TIRESIAS, "1,8,", "1,0,"), 'row 3, column num_gpu is "0"'),
+    "itp infinite": (changed(ITP, "3890", "inf"), 'row 2, column duration is "inf": must be'),
+    "itp NaN": (changed(ITP, "3890", "NaN"), 'row 2, column duration is "NaN": must be'),
+    "itp missing column": (
+        changed(ITP, ",num_gpu", ",cards"),
+        "(for Microsoft ITP (ElasticFlow), row 1 lacks the column num_gpu)",
+    ),
+    # Philly
+    "philly not JSON": ("[{", "is not valid JSON"),
+    "philly no object": ("[7]", "[0] is 7: must be an object"),
+    "philly missing": (json.dumps([PHILLY_NO_VC]), "[0].vc is missing"),
+    "philly id": (philly_with(jobid=7), "[0].jobid is 7: must be text"),
+    "philly half a character": (philly_with(jobid="\ud800"), "[0].jobid is"),
+    "philly submission": (philly_with(submitted_time=None), "[0].submitted_time is null: must be"),
+    "philly attempts": (philly_with(attempts={}), "[0].attempts is {}: must be a list"),
+    "philly time": (
+        philly_with(attempts=[attempt("2017-10-07 01:12:09", 9, 1)]),
+        "[0].attempts[0].end_time is 9: must be a date and time",
+    ),
+    "philly ends first": (
+        philly_with(attempts=[attempt("2017-10-07 03:12:09", "2017-10-07 01:12:09", 1)]),
+        "[0].attempts[0].end_time is",
+    ),
+    "philly gpus": (
+        philly_with(attempts=[{**attempt(None, None), "detail": [{"ip": "m", "gpus": 8}]}]),
+        "[0].attempts[0].detail[0].gpus is 8: must be a list",
+    ),
+    "philly empty": ("[]", "holds no jobs"),
+    # Alibaba
+    "pai jobs alone": (PAI_JOBS, "pai_task_table.csv must be beside it"),
+    "pai text": (changed(PAI_TASKS, "50.0", "half"), 'row 2, column plan_gpu is "half"'),
+    "pai instances": (changed(PAI_TASKS, "r,2.0", "r,-2"), 'row 2, column inst_num is "-2"'),
+    "pai ends first": (changed(PAI_TASKS, "120.0,210", "220.0,210"), "row 2, column end_time is"),
+    "pai width": (PAI_TASKS + "j6,worker\n", "row 8 has 2 fields, but the table has 10"),
+    "pai GPUs": (changed(PAI_TASKS, ",50.0", ",1e11"), "GPUs at most"),
+}
+
+
+@pytest.mark.parametrize("defect", MALFORMED)
+def test_malformed(write, tmp_path, defect):
+    content, reason = MALFORMED[defect]
+    path = tmp_path / "absent.csv" if content is None else write(content)
+    with pytest.raises(InputError) as caught:
+        read_workload(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert reason in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "content", ["hello", "a,b\n1,2\n", '{"jobs": []}', "1,2,3,4,5,6\n", "<html></html>"]
+)
+def test_an_unknown_layout_lists_the_known_ones(write, content):
+    with pytest.raises(InputError, match="is no trace in a known layout") as caught:
+        read_workload(write(content))
+    for name in ("this project", "Philly", "Helios", "Alibaba", "Acme", "Tiresias", "ITP"):
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        ("ours", 'has no jobs of vc "nowhere"; it has x, y'),
+        ("helios", 'has no jobs of vc "nowhere"; it has vc1, vc2'),
+        ("philly", 'has no jobs of vc "nowhere"; it has ee9e8c, other'),
+        ("acme", "has no column vc"),
+        ("itp", "has no column vc"),
+        ("pai", "has no column vc"),
+    ],
+)
+def test_no_such_cluster(write, layout, reason):
+    with pytest.raises(InputError) as caught:
+        read_workload(write(LAYOUTS[layout]), vc="nowhere")
+    assert reason in str(caught.value)
+
+
+@given(st.sampled_from(sorted(LAYOUTS)), st.data())
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path_factory, layout, data):
+    """Whatever single change is made, there is a workload or a `UserError`, never a traceback."""
+    text = LAYOUTS[layout]
+    place = data.draw(st.integers(0, len(text) - 1))
+    inserted = data.draw(st.text(max_size=3))
+    cut = data.draw(st.integers(0, 9))
+    path = tmp_path_factory.mktemp("damaged") / "trace.csv"
+    damaged = text[:place] + inserted + text[place + cut :]
+    path.write_bytes(damaged.encode("utf-8", "surrogatepass"))
+    refusal = f"{path}: "
+    try:
+        assert read_workload(path).jobs[0].submit_s == 0
+    except UserError as error:
+        refusal = str(error)
+    assert refusal.startswith(f"{path}: ")
+    assert "\n" not in refusal
+
+
+@pytest.mark.parametrize(
+    ("file", "jobs", "gpu_hours", "days"),
+    [
+        ("philly_jobs.csv.gz", 82_247, 978_078, 109),
+        ("microsoft_itp2021_jobs.csv.gz", 69_351, 1_632_720, 60),
+    ],
+)
+def test_published_traces(file, jobs, gpu_hours, days):
+    workload = read_workload(published(file))
+    left_out = jobs - len(workload.jobs)
+    assert left_out < jobs / 1000  # those that ran for no time
+    assert any(f"{left_out:,} that ran for no time" in s for s in workload.assumptions) == (
+        left_out > 0
+    )
+    assert workload.gpu_work_s / 3600 == pytest.approx(gpu_hours, rel=1e-6)
+    assert workload.submission_span_s / 86_400 == pytest.approx(days, abs=1)
+
+
+def test_a_cluster_of_a_published_trace():
+    path = published("microsoft_itp2021_jobs.csv.gz")
+    workload = read_workload(path, vc="cluster07")
+    assert 0 < len(workload.jobs) < 69_351

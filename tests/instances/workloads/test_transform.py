@@ -1,0 +1,168 @@
+"""Transformations: what they change, what they keep, and that they say so."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.workloads.readers import read_workload
+from instances.workloads.transform import (
+    demand_in_words,
+    first_days,
+    limited,
+    merged,
+    rescaled,
+    with_elasticity,
+    without_oversized,
+)
+from lyra_opt.errors import FieldError
+from lyra_opt.simulation.workload import TrainingJob, Workload
+from tests.instances.workloads.published import published
+
+DAY_S = 86_400
+
+
+def workload_of(*rows: tuple[float, float, int], name: str = "made-up") -> Workload:
+    """Return a workload of (submission, running time, GPUs)."""
+    jobs = tuple(
+        TrainingJob(
+            id=f"j{n}", submit_s=s, work_worker_s=d * gpus, min_workers=gpus, max_workers=gpus
+        )
+        for n, (s, d, gpus) in enumerate(rows)
+    )
+    return Workload(name=name, jobs=jobs, assumptions=("Made up.",))
+
+
+@st.composite
+def workloads(draw, **options):
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 10 * DAY_S), st.integers(1, 9 * DAY_S), st.integers(1, 64)),
+            min_size=1,
+            max_size=30,
+        )
+    )
+    return workload_of(*sorted(rows), **options)
+
+
+@given(workloads(), st.floats(0.01, 20), st.integers(1, 4000))
+def test_rescaled_reaches_the_load(workload, load, gpus):
+    if workload.submission_span_s == 0:
+        with pytest.raises(FieldError, match="all jobs are submitted at one moment"):
+            rescaled(workload, load=load, gpus=gpus)
+        return
+    result = rescaled(workload, load=load, gpus=gpus)
+    assert result.load(gpus) == pytest.approx(load, rel=1e-6)
+    assert result.gpu_work_s == workload.gpu_work_s
+    assert result.jobs[0].submit_s == workload.jobs[0].submit_s
+    assert [job.id for job in result.jobs] == [job.id for job in workload.jobs]
+
+
+def test_rescaled_by_hand():
+    # 8 GPUs for 10 s and 4 for 30 s are 200 GPU-seconds; 10 GPUs have that in 20 s.
+    workload = workload_of((5, 10, 8), (30, 15, 4), (105, 15, 4))
+    result = rescaled(workload, load=0.5, gpus=10)
+    assert [job.submit_s for job in result.jobs] == [5, 15, 45]
+    assert result.assumptions == (
+        "Made up.",
+        "Submissions are moved together, their times multiplied by 0.4: the load on 10 GPUs is "
+        "50 % instead of 20 %.",
+    )
+
+
+@given(st.lists(workloads(), min_size=1, max_size=3))
+def test_merged_keeps_every_job(parts):
+    result = merged(parts)
+    assert len(result.jobs) == sum(len(part.jobs) for part in parts)
+    assert math.isclose(result.gpu_work_s, sum(part.gpu_work_s for part in parts))
+    times = [job.submit_s for job in result.jobs]
+    assert times == sorted(times)
+
+
+def test_merged_by_hand():
+    first, second = workload_of((3, 1, 1), (9, 1, 1)), workload_of((3, 2, 1), name="second")
+    result = merged([first, second])
+    assert [job.id for job in result.jobs] == ["1-j0", "2-j0", "1-j1"]
+    assert result.name == "made-up+second"
+    assert result.assumptions == ("Made up.", "Merged of 2 workloads: made-up, second.")
+    assert merged([first], name="own").name == "own"
+    assert [job.id for job in merged([first]).jobs] == ["j0", "j1"]
+    with pytest.raises(FieldError, match="must not be empty"):
+        merged([])
+
+
+def test_first_days():
+    workload = workload_of((DAY_S / 2, 1, 1), (DAY_S * 1.4, 1, 1), (DAY_S * 1.5, 1, 1))
+    assert [job.id for job in first_days(workload, 1).jobs] == ["j0", "j1"]
+    assert len(first_days(workload, 2).jobs) == 3
+    assert first_days(workload, 1).assumptions[-1] == "Only the first 1 day."
+
+
+def test_limited():
+    workload = workload_of(*((n, 1, 1) for n in range(5)))
+    assert [job.id for job in limited(workload, 2).jobs] == ["j0", "j1"]
+    assert limited(workload, 2).assumptions[-1] == "Only the first 2 jobs of 5."
+    assert limited(workload, 9).jobs == workload.jobs
+
+
+@given(workloads(), st.integers(1, 64))
+def test_without_oversized(workload, gpus):
+    widest = min(job.min_gpus for job in workload.jobs)
+    if gpus < widest:
+        with pytest.raises(FieldError, match="must hold at least one job"):
+            without_oversized(workload, gpus)
+        return
+    result, dropped = without_oversized(workload, gpus)
+    assert dropped == len(workload.jobs) - len(result.jobs)
+    assert max(job.min_gpus for job in result.jobs) <= gpus
+    assert set(result.jobs) == {job for job in workload.jobs if job.min_gpus <= gpus}
+    assert f"larger than {gpus} GPUs left out." in result.assumptions[-1]
+
+
+def test_with_elasticity():
+    workload = workload_of(*((n, 100, 1 + n % 4) for n in range(200)))
+    result = with_elasticity(workload, elastic_percent=30, seed=4)
+    assert sum(job.is_elastic for job in result.jobs) == 60
+    assert sum(job.fungible for job in result.jobs) == 42
+    assert result.gpu_work_s == workload.gpu_work_s
+    assert result == with_elasticity(workload, elastic_percent=30, seed=4)
+    assert result.jobs != with_elasticity(workload, elastic_percent=30, seed=5).jobs
+    assert result.assumptions[-1].startswith("Assumed by seed: 21 % of the jobs are fungible")
+
+
+def test_demand_in_words():
+    workload = workload_of((0, DAY_S, 8), (2 * DAY_S, DAY_S, 8))
+    assert demand_in_words(workload, 16) == "2 jobs over 2.0 days ask for 50.0 % of 16 GPUs"
+    alone = workload_of((0, 7200, 8))
+    assert demand_in_words(alone, 16) == "1 job at one moment asks for 16.0 GPU hours of 16 GPUs"
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda w: rescaled(w, load=0, gpus=1), "load"),
+        (lambda w: rescaled(w, load=math.nan, gpus=1), "load"),
+        (lambda w: rescaled(w, load=1, gpus=0), "gpus"),
+        (lambda w: first_days(w, 0), "days"),
+        (lambda w: limited(w, 0), "jobs"),
+        (lambda w: without_oversized(w, 0), "gpus"),
+        (lambda w: with_elasticity(w, seed=-1), "seed"),
+        (lambda w: with_elasticity(w, elastic_percent=101, seed=0), "elastic_percent"),
+        (lambda w: demand_in_words(w, 0), "gpus"),
+    ],
+)
+def test_bad_values(call, field):
+    with pytest.raises(FieldError) as caught:
+        call(workload_of((0, 1, 1), (1, 1, 1)))
+    assert caught.value.field == field
+
+
+def test_published_trace_at_the_scale_of_lyra():
+    trace = read_workload(published("philly_jobs.csv.gz"))
+    words = demand_in_words(trace, 3544)
+    assert words.startswith("82,2")
+    assert " jobs over 109 days ask for " in words
+    assert rescaled(trace, load=0.82, gpus=3544).load(3544) == pytest.approx(0.82)
