@@ -1,7 +1,7 @@
 """Mean JCT on a grid in CP-SAT: starts on the grid, whole workers, real schedules.
 
-Every solution is a schedule, so its value is never below the optimum. Symbols: see
-``mean_jct.md`` beside this file.
+Every solution is a schedule, so its value is never below the optimum. Symbols: see the README
+beside this file, sections 9 and 12.
 """
 
 from __future__ import annotations
@@ -9,26 +9,21 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.exact_solver import Countdown, load_modules, missing_module
-from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
+from formulations.allocation.mean_jct_model import Incumbent, MeanJctModel
+from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.allocation.mean_jct_exact import schedule_value
-from lyra_opt.allocation.mean_jct_starts import best_priority_schedule
 from lyra_opt.result import SolveResult, Status, StoppedBy
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    import numpy as np
-
+    from formulations.allocation.mean_jct_model import Observer
+    from formulations.exact_solver import Countdown
     from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
-    from lyra_opt.result import Limits
 
-MODULES = ("ortools.sat.python.cp_model",)
 DEFAULT_SLOTS = 24
-LARGEST_SEED = 2**31 - 1
 RATE_UNIT = 10**6
 """Parts of a worker in which rates are counted, rounded down."""
 
@@ -247,7 +242,7 @@ def _schedule(
     )
 
 
-class CpsatSchedule:
+class CpsatSchedule(MeanJctModel):
     """A schedule with whole workers on a grid of time, by CP-SAT.
 
     Never below the optimum of `mean_jct`, and equal to it where an optimum with whole workers
@@ -259,42 +254,19 @@ class CpsatSchedule:
         Length of a slot in seconds; None for a 24th of the longest needed time.
     """
 
-    name = "cpsat-schedule"
-    problem = "allocation"
-    variants: ClassVar[Sequence[str]] = (str(Objective.MEAN_JCT),)
-    proves_optimality = False
+    name = "cpsat"
     gives_bound = False
+    modules = ("ortools.sat.python.cp_model",)
 
-    def __init__(self, step_s: float | None = None) -> None:
-        self.step_s = step_s
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is."""
-        return missing_module(MODULES)
-
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
-        """Return a reason for the one-shot objectives."""
-        if instance.objective is not Objective.MEAN_JCT:
-            return Unsupported("the model is of the objective mean_jct")
-        return None
-
-    def solve(
+    def run(
         self,
         instance: AllocationInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,
-        warm_start: Schedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        incumbent: Incumbent,
+        countdown: Countdown,
+        seed: int,
+        observer: Observer | None,
     ) -> SolveResult[Schedule]:
-        """Search the grid; see `lyra_opt.solver.Solver.solve`."""
-        load_modules(MODULES)
-        countdown = Countdown(limits.time_s)
-        seed = int(rng.integers(LARGEST_SEED))
-        schedule = warm_start or best_priority_schedule(instance)
-        objective = schedule_value(instance, schedule)
-        if observer is not None:
-            observer("objective", objective)
+        """Search the grid."""
         longest_s = max(job.release_s for job in instance.jobs) + math.fsum(
             float(job.duration_s(job.min_workers)) for job in instance.jobs
         )
@@ -308,14 +280,14 @@ class CpsatSchedule:
             )
             limited = not found.is_optimal
             if found.schedule is not None:
-                value = schedule_value(instance, found.schedule)
-                if value < objective:
-                    schedule, objective = found.schedule, value
+                objective = schedule_value(instance, found.schedule)
+                if objective < incumbent.objective:
+                    incumbent = Incumbent(found.schedule, objective)
                     if observer is not None:
                         observer("objective", objective)
         return SolveResult(
             status=Status.FEASIBLE,
             stopped_by=StoppedBy.TIME if limited else None,
-            solution=schedule,
-            objective=objective,
+            solution=incumbent.schedule,
+            objective=incumbent.objective,
         )

@@ -3,71 +3,94 @@
 Time is cut into slots of one length. The programme knows in which slot a job starts and in which
 it completes, and how long it runs and how much it gets done in each; it forgets when in a slot
 that is, so that capacity is kept on average over a slot only. Every schedule gives a solution of
-the same value. Symbols: see ``mean_jct.md`` beside this file.
+the same value. Symbols: see the README beside this file, sections 9 and 12.
 """
 
 from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.exact_solver import (
-    ABSOLUTE_TOLERANCE,
-    Countdown,
-    load_modules,
-    missing_module,
-)
-from lyra_opt.allocation.instance import Objective, Schedule
-from lyra_opt.allocation.mean_jct_exact import schedule_value
-from lyra_opt.allocation.mean_jct_starts import best_priority_schedule
+from formulations.allocation.mean_jct_model import MeanJctModel
+from formulations.exact_solver import ABSOLUTE_TOLERANCE
 from lyra_opt.result import SolveResult, Status, StoppedBy
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from formulations.allocation.mean_jct_model import Incumbent, Observer
+    from formulations.exact_solver import Countdown
+    from lyra_opt.allocation.instance import AllocationInstance, Schedule
 
-    import numpy as np
-
-    from lyra_opt.allocation.instance import AllocationInstance
-    from lyra_opt.result import Limits
-
-MODULES = ("ortools.math_opt.python.mathopt",)
 DEFAULT_SLOTS = 16
-LARGEST_SEED = 2**31 - 1
+KNOWN_MARGIN = 1e-6
+WINDOW_MARGIN = 1e-12
+ROUNDS_OF_CUTS = 2
+"""At the root of the search tree alone: by default SCIP spends most of its time in there."""
 
 
 class Variables(NamedTuple):
     """By job, then by slot where it has one."""
 
-    start: list[list[Any]]
-    completion: list[list[Any]]
+    started: list[list[Any]]
+    completed: list[list[Any]]
     run: list[list[Any]]
     extra: list[list[Any]]
     completion_time: list[Any]
 
 
 class Slots(NamedTuple):
-    """The instance on a grid; times in steps."""
+    """The instance on a grid.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    step_s
+        Length of a slot in seconds.
+    slots
+        How many there are.
+    known_sum_s
+        The sum of completions of a schedule that is known: the model is of those no worse.
+    """
 
     instance: AllocationInstance
     step_s: float
     slots: int
+    known_sum_s: float
+
+    @property
+    def earliest(self) -> list[float]:
+        """The earliest completion of each job, in slots."""
+        jobs = self.instance.jobs
+        return [
+            (job.release_s + float(job.duration_s(job.max_workers))) / self.step_s for job in jobs
+        ]
+
+    @property
+    def latest(self) -> list[float]:
+        """The latest completion of each job, in slots: that leaves the others their earliest."""
+        spare = self.known_sum_s / self.step_s - math.fsum(self.earliest)
+        return [min(float(self.slots), earliest + max(0.0, spare)) for earliest in self.earliest]
 
 
-def horizon_s(instance: AllocationInstance, objective_s: float) -> float:
-    """Return a time by which an optimal schedule is done, `objective_s` being reached by one.
+def known_sum_s(instance: AllocationInstance, objective_s: float) -> float:
+    """Return the sum of completions of a schedule, with a margin for the backend's tolerances."""
+    total_s = objective_s * len(instance.jobs) + math.fsum(job.release_s for job in instance.jobs)
+    return total_s * (1 + KNOWN_MARGIN)
+
+
+def horizon_s(instance: AllocationInstance, known_s: float) -> float:
+    """Return a time by which an optimal schedule is done, `known_s` being reached by one.
 
     The last job completes no later than the sum of completions of a known schedule leaves it, and
     some job runs at any time after the last release.
     """
     jobs = instance.jobs
     least = [job.release_s + float(job.duration_s(job.max_workers)) for job in jobs]
-    total = objective_s * len(jobs) + math.fsum(job.release_s for job in jobs)
     one_by_one = max(job.release_s for job in jobs) + math.fsum(
         float(job.duration_s(job.min_workers)) for job in jobs
     )
-    return min(one_by_one, total - math.fsum(least) + max(least)) * (1 + 1e-9)
+    return min(one_by_one * (1 + KNOWN_MARGIN), known_s - math.fsum(least) + max(least))
 
 
 def build(data: Slots) -> tuple[Any, Variables]:
@@ -86,20 +109,16 @@ def build(data: Slots) -> tuple[Any, Variables]:
 
 
 def add_variables(model: Any, data: Slots) -> Variables:
-    """``y_js, z_js in {0, 1}``: j starts, completes in s; ``0 <= u_js, e_js <= 1``; ``C_j``."""
+    """``a_js, b_js in {0, 1}``: j starts, completes by the end of s; ``u_js, e_js``; ``C_j``."""
     jobs, slots = range(len(data.instance.jobs)), range(data.slots)
     return Variables(
-        start=[[model.add_binary_variable(name=f"y_{j}_{s}") for s in slots] for j in jobs],
-        completion=[[model.add_binary_variable(name=f"z_{j}_{s}") for s in slots] for j in jobs],
+        started=[[model.add_binary_variable(name=f"a_{j}_{s}") for s in slots] for j in jobs],
+        completed=[[model.add_binary_variable(name=f"b_{j}_{s}") for s in slots] for j in jobs],
         run=[[model.add_variable(lb=0, ub=1, name=f"u_{j}_{s}") for s in slots] for j in jobs],
         extra=[[model.add_variable(lb=0, ub=1, name=f"e_{j}_{s}") for s in slots] for j in jobs],
         completion_time=[
-            model.add_variable(
-                lb=(job.release_s + float(job.duration_s(job.max_workers))) / data.step_s,
-                ub=data.slots,
-                name=f"C_{j}",
-            )
-            for j, job in enumerate(data.instance.jobs)
+            model.add_variable(lb=earliest, ub=latest, name=f"C_{j}")
+            for j, (earliest, latest) in enumerate(zip(data.earliest, data.latest, strict=True))
         ],
     )
 
@@ -107,38 +126,53 @@ def add_variables(model: Any, data: Slots) -> Variables:
 # Constraints
 
 
-def one_start(model: Any, data: Slots, variables: Variables) -> None:
-    """Keep ``sum_s y_js = 1``; none before the release, and at 0 for a running job."""
-    for j, job in enumerate(data.instance.jobs):
-        first = math.floor(job.release_s / data.step_s * (1 - 1e-12))
-        for s in range(data.slots):
-            if s < first or (job.running and s > 0):
-                model.add_linear_constraint(variables.start[j][s] <= 0)
-        model.add_linear_constraint(sum(variables.start[j]) == 1, name=f"one_start_{j}")
-
-
-def one_completion(model: Any, data: Slots, variables: Variables) -> None:
-    """Keep ``sum_s z_js = 1``."""
+def order_in_time(model: Any, data: Slots, variables: Variables) -> None:
+    """``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``."""
     for j in range(len(data.instance.jobs)):
-        model.add_linear_constraint(sum(variables.completion[j]) == 1, name=f"one_completion_{j}")
+        started, completed = variables.started[j], variables.completed[j]
+        for s in range(data.slots):
+            model.add_linear_constraint(completed[s] <= started[s], name=f"order_{j}_{s}")
+            if s > 0:
+                model.add_linear_constraint(started[s - 1] <= started[s], name=f"starts_{j}_{s}")
+                model.add_linear_constraint(
+                    completed[s - 1] <= completed[s], name=f"completes_{j}_{s}"
+                )
+
+
+def windows(model: Any, data: Slots, variables: Variables) -> None:  # noqa: ARG001
+    """Fix ``a_js``, ``b_js`` outside the earliest and latest start and completion of j.
+
+    A start at the end of a slot is in the next one, a completion in that slot.
+    """
+    for j, job in enumerate(data.instance.jobs):
+        earliest, latest = data.earliest[j], data.latest[j]
+        shortest = float(job.duration_s(job.max_workers)) / data.step_s
+        first_start = math.floor(job.release_s / data.step_s * (1 - WINDOW_MARGIN))
+        last_start = 0 if job.running else math.floor((latest - shortest) * (1 + WINDOW_MARGIN))
+        first_completion = math.ceil(earliest * (1 - WINDOW_MARGIN)) - 1
+        last_completion = math.ceil(latest * (1 + WINDOW_MARGIN)) - 1
+        for s, (started, completed) in enumerate(
+            zip(variables.started[j], variables.completed[j], strict=True)
+        ):
+            is_last = s == data.slots - 1
+            started.lower_bound = float(s >= last_start or is_last)
+            started.upper_bound = float(s >= first_start or is_last)
+            completed.lower_bound = float(s >= last_completion or is_last)
+            completed.upper_bound = float(s >= first_completion or is_last)
 
 
 def runs_between(model: Any, data: Slots, variables: Variables) -> None:
-    """``sum_{r<s} (y_jr - z_jr) - z_js <= u_js <= sum_{r<=s} y_jr - sum_{r<s} z_jr``.
+    """``a_j,s-1 - b_js <= u_js <= a_js - b_j,s-1``.
 
-    A running job runs from the beginning of its first slot: its lower side has ``r <= s``.
+    Before the first slot none is completed, and running jobs alone are started.
     """
     for j, job in enumerate(data.instance.jobs):
-        started: Any = 0
-        completed: Any = 0
-        for s in range(data.slots):
-            before = started
-            started = started + variables.start[j][s]
-            run = variables.run[j][s]
-            model.add_linear_constraint(run <= started - completed, name=f"runs_within_{j}_{s}")
-            completed = completed + variables.completion[j][s]
-            since = started if job.running else before
-            model.add_linear_constraint(run >= since - completed, name=f"runs_through_{j}_{s}")
+        started, completed = variables.started[j], variables.completed[j]
+        for s, run in enumerate(variables.run[j]):
+            before = started[s - 1] if s > 0 else int(job.running)
+            done = completed[s - 1] if s > 0 else 0
+            model.add_linear_constraint(run <= started[s] - done, name=f"runs_within_{j}_{s}")
+            model.add_linear_constraint(run >= before - completed[s], name=f"runs_through_{j}_{s}")
 
 
 def extra_while_running(model: Any, data: Slots, variables: Variables) -> None:
@@ -174,36 +208,45 @@ def capacity(model: Any, data: Slots, variables: Variables) -> None:
 
 
 def completion_in_slot(model: Any, data: Slots, variables: Variables) -> None:
-    """``C_j >= sum_r r z_jr + u_js - 1 + z_js`` for each slot s."""
+    """``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1`` for each slot s."""
     for j in range(len(data.instance.jobs)):
-        slot = sum(s * z for s, z in enumerate(variables.completion[j]))
-        for s in range(data.slots):
+        completed = variables.completed[j]
+        slot = data.slots - sum(completed)
+        for s, run in enumerate(variables.run[j]):
+            in_slot = completed[s] - (completed[s - 1] if s > 0 else 0)
             model.add_linear_constraint(
-                variables.completion_time[j]
-                >= slot + variables.run[j][s] - 1 + variables.completion[j][s],
+                variables.completion_time[j] >= slot + run - 1 + in_slot,
                 name=f"completion_in_slot_{j}_{s}",
             )
 
 
 def completion_after_run(model: Any, data: Slots, variables: Variables) -> None:
-    """``C_j >= max(r_j, sum_s s y_js) + sum_s u_js``."""
+    """``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``."""
     for j, job in enumerate(data.instance.jobs):
         run = sum(variables.run[j])
-        slot = sum(s * y for s, y in enumerate(variables.start[j]))
+        slot = data.slots - sum(variables.started[j])
         completion = variables.completion_time[j]
         model.add_linear_constraint(completion >= job.release_s / data.step_s + run)
         model.add_linear_constraint(completion >= slot + run, name=f"completion_after_run_{j}")
 
 
+def no_worse_than_known(model: Any, data: Slots, variables: Variables) -> None:
+    """``sum_j C_j`` is at most that of a known schedule."""
+    model.add_linear_constraint(
+        sum(variables.completion_time) <= data.known_sum_s / data.step_s, name="known"
+    )
+
+
 CONSTRAINTS = (
-    one_start,
-    one_completion,
+    order_in_time,
+    windows,
     runs_between,
     extra_while_running,
     work_done,
     capacity,
     completion_in_slot,
     completion_after_run,
+    no_worse_than_known,
 )
 
 
@@ -215,7 +258,7 @@ def add_objective(model: Any, variables: Variables) -> None:
     model.minimize(sum(variables.completion_time))
 
 
-class TimeIndexedMilp:
+class TimeIndexedMilp(MeanJctModel):
     """A lower bound on mean JCT by a time-indexed relaxation, solved by SCIP.
 
     The schedule returned is the warm start or, without one, the best priority list's; the model
@@ -228,44 +271,23 @@ class TimeIndexedMilp:
     """
 
     name = "time-indexed-milp"
-    problem = "allocation"
-    variants: ClassVar[Sequence[str]] = (str(Objective.MEAN_JCT),)
-    proves_optimality = False
     gives_bound = True
+    modules = ("ortools.math_opt.python.mathopt",)
 
-    def __init__(self, step_s: float | None = None) -> None:
-        self.step_s = step_s
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is."""
-        return missing_module(MODULES)
-
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
-        """Return a reason for the one-shot objectives."""
-        if instance.objective is not Objective.MEAN_JCT:
-            return Unsupported("the model is of the objective mean_jct")
-        return None
-
-    def solve(
+    def run(
         self,
         instance: AllocationInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,
-        warm_start: Schedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        incumbent: Incumbent,
+        countdown: Countdown,
+        seed: int,
+        observer: Observer | None,
     ) -> SolveResult[Schedule]:
-        """Bound the optimum; see `lyra_opt.solver.Solver.solve`."""
-        load_modules(MODULES)
-        countdown = Countdown(limits.time_s)
-        seed = int(rng.integers(LARGEST_SEED))
-        schedule = warm_start or best_priority_schedule(instance)
-        objective = schedule_value(instance, schedule)
-        if observer is not None:
-            observer("objective", objective)
-        horizon = horizon_s(instance, objective)
+        """Bound the optimum."""
+        objective = incumbent.objective
+        known_s = known_sum_s(instance, objective)
+        horizon = horizon_s(instance, known_s)
         step_s = self.step_s or horizon / DEFAULT_SLOTS
-        data = Slots(instance, step_s, max(1, math.ceil(horizon / step_s)))
+        data = Slots(instance, step_s, max(1, math.ceil(horizon / step_s)), known_s)
         bound, limited = 0.0, True
         if not countdown.is_over:
             model, _ = build(data)
@@ -280,7 +302,7 @@ class TimeIndexedMilp:
         return SolveResult(
             status=Status.OPTIMAL if safe == objective else Status.FEASIBLE,
             stopped_by=StoppedBy.TIME if limited and safe < objective else None,
-            solution=schedule,
+            solution=incumbent.schedule,
             objective=objective,
             dual_bound=safe,
             counters={"slots": data.slots},
@@ -290,7 +312,11 @@ class TimeIndexedMilp:
 def _run(model: Any, time_s: float | None, seed: int) -> tuple[float, bool]:
     """Return SCIP's bound, and whether time ran out."""
     from ortools.math_opt.python import mathopt
+    from ortools.math_opt.solvers.gscip import gscip_pb2
 
+    scip = gscip_pb2.GScipParameters()
+    scip.int_params["separating/maxroundsroot"] = ROUNDS_OF_CUTS
+    scip.int_params["separating/maxrounds"] = 0
     try:
         result = mathopt.solve(
             model,
@@ -301,6 +327,7 @@ def _run(model: Any, time_s: float | None, seed: int) -> tuple[float, bool]:
                 absolute_gap_tolerance=0.0,
                 random_seed=seed,
                 threads=1,
+                gscip=scip,
             ),
         )
     except AttributeError as error:  # how OR-Tools 9.15 hides the real one

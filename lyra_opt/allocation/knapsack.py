@@ -8,7 +8,7 @@ them by a power of two and rounds them up. With the scaled optimum at most 2**59
 each class rounded by less than 1, the scaled optimum is too large by a relative (number of
 classes) * 2**-58 at most, since the scale is chosen by the linear relaxation, which is at most
 twice the optimum. That is far below the 1e-9 within which `lyra_opt.result.same_value` calls two
-values one, and it is never too small. Proof: README of ``formulations/allocation``, section 5.
+values one, and it is never too small. Proof: README of ``formulations/allocation``, section 7.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class ReducedKnapsack(Knapsack):
             reduced=self,
             value=value,
             exponent=exponent,
-            price=round(math.ldexp(slope, exponent)),
+            price=math.floor(math.ldexp(slope, exponent)) + 1 if slope > 0 else 0,
         )
 
 
@@ -235,24 +235,18 @@ class PricedItems:
     ----------
     bound
         No choice is worth more, in scaled units.
-    base_weight
-        Weight of the base solution.
     base
         Shape (classes,): the item that is best at the price, -1 for none.
     loss
         Shape (items,): of each item against its class's base.
-    none_loss, least_loss, lighter_loss, heavier_loss
-        Shape (classes,).
+    none_loss
+        Shape (classes,): of taking none.
     """
 
     bound: int
-    base_weight: int
     base: IntArray
     loss: IntArray
     none_loss: IntArray
-    least_loss: IntArray
-    lighter_loss: IntArray
-    heavier_loss: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,8 +262,8 @@ class ScaledKnapsack:
     exponent
         The power of two that they were multiplied by.
     price
-        Of a unit of weight: the linear relaxation's, scaled and rounded. Any price proves a
-        bound; this one nearly the best.
+        Of a unit of weight: the linear relaxation's, scaled and raised by at most 1, so that what
+        ties there is not taken. Any price proves a bound; this one nearly the best.
     """
 
     reduced: ReducedKnapsack
@@ -280,21 +274,19 @@ class ScaledKnapsack:
     def priced(self) -> PricedItems:
         """Return the Lagrangian bound at `price` and each item's distance from it."""
         reduced = self.reduced
-        arrays = [np.zeros(reduced.classes, dtype=np.int64) for _ in range(5)]
-        total, base_weight, *found = price_items.run(
+        total, *found = price_items.run(
             self.price,
             reduced.start,
             reduced.weight,
             self.value,
-            arrays[0],
+            np.zeros(reduced.classes, dtype=np.int64),
             np.zeros(reduced.items, dtype=np.int64),
-            *arrays[1:],
+            np.zeros(reduced.classes, dtype=np.int64),
             work=STEPS_PER_ITEM * reduced.items,
             largest=2 ** (SCALED_BITS + 2),
         )
         return PricedItems(
             total + self.price * reduced.capacity,
-            base_weight,
             *(np.asarray(array, dtype=np.int64) for array in found),
         )
 

@@ -17,6 +17,9 @@ NEVER = 2**61
 
 NONE = -1
 
+NOISE_BITS = 40
+"""Values of items, and prices made of their slopes, agree at least to so many bits."""
+
 
 @kernel
 def mark_undominated(start: Any, order: Any, value: Any, is_kept: Any) -> Any:
@@ -204,10 +207,79 @@ def fill_table(
 
 @kernel
 def price_items(
-    price: int,
+    price: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
+) -> Any:
+    """Find what each item loses against the best of its class when weight has a price.
+
+    Returns ``(total, base, loss, none_loss)``: the best value less price of each class together,
+    and the items (`base`, -1 for none; the lightest of several) that give it; the loss of each
+    item and that of taking none. Time O(items).
+    """
+    total = 0
+    for c in range(len(start) - 1):
+        best = 0
+        base[c] = NONE
+        for item in range(start[c], start[c + 1]):
+            reduced = value[item] - price * weight[item]
+            if reduced > best:
+                best = reduced
+                base[c] = item
+        total += best
+        none_loss[c] = best
+        for item in range(start[c], start[c + 1]):
+            loss[item] = best - (value[item] - price * weight[item])
+    return total, base, loss, none_loss
+
+
+@kernel
+def settle_ties(
+    capacity: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
+) -> Any:
+    """Take what ties with the best of its class, so that little of the capacity is left over.
+
+    What loses no more than rounding explains (2 units, 1 for each unit of weight that it is
+    heavier than the best, and 2**-NOISE_BITS of the value) counts as tied. First each class takes
+    its lightest tie, then in turn its heaviest that fits. Returns ``(room, base, loss,
+    none_loss)``: what is left of the capacity, below 0 if the lightest do not fit; the items
+    taken; the losses less what rounding explains, at least 1. Time O(items).
+    """
+    room = capacity
+    for c in range(len(start) - 1):
+        held = 0
+        worth = 0
+        if base[c] != NONE:
+            held = weight[base[c]]
+            worth = value[base[c]]
+        none_loss[c] = max(1, none_loss[c] - 2 - (worth >> NOISE_BITS))
+        is_settled = none_loss[c] == 1
+        if is_settled:
+            base[c] = NONE
+        for item in range(start[c], start[c + 1]):
+            noise = 2 + max(0, weight[item] - held) + (max(value[item], worth) >> NOISE_BITS)
+            loss[item] = max(1, loss[item] - noise)
+            if loss[item] == 1 and not is_settled:
+                is_settled = True
+                base[c] = item
+        if base[c] != NONE:
+            room -= weight[base[c]]
+    for c in range(len(start) - 1):
+        held = 0
+        if base[c] != NONE:
+            held = weight[base[c]]
+        item = start[c + 1] - 1
+        while room > 0 and item >= start[c] and weight[item] > held:
+            if loss[item] == 1 and weight[item] - held <= room:
+                room -= weight[item] - held
+                base[c] = item
+                break
+            item -= 1
+    return room, base, loss, none_loss
+
+
+@kernel
+def least_losses(
     start: Any,
     weight: Any,
-    value: Any,
     base: Any,
     loss: Any,
     none_loss: Any,
@@ -215,41 +287,25 @@ def price_items(
     lighter_loss: Any,
     heavier_loss: Any,
 ) -> Any:
-    """Find what each item loses against the best of its class when weight has a price.
+    """Find what each class loses at least by anything but its base.
 
-    Returns ``(total, base_weight, base, loss, none_loss, least_loss, lighter_loss,
-    heavier_loss)``: the best value less price of each class together, and the weight of the items
-    (`base`, -1 for none; the lightest of several) that give it; the loss of each item and that of
-    taking none; for each class the least loss of anything but its base, and the least loss per
-    weight, rounded down, of what is lighter and of what is heavier than its base (`NEVER` where
+    Returns ``(least_loss, lighter_loss, heavier_loss)``: the least loss, and the least loss per
+    weight, rounded down, of what is lighter and of what is heavier than the base (`NEVER` where
     there is nothing). Time O(items).
     """
-    total = 0
-    base_weight = 0
     for c in range(len(start) - 1):
-        best = 0
-        base[c] = NONE
         held = 0
-        for item in range(start[c], start[c + 1]):
-            reduced = value[item] - price * weight[item]
-            if reduced > best:
-                best = reduced
-                base[c] = item
-                held = weight[item]
-        total += best
-        base_weight += held
-        none_loss[c] = best
         least = NEVER
         lighter = NEVER
         heavier = NEVER
         if base[c] != NONE:
-            least = best
-            lighter = best // held
+            held = weight[base[c]]
+            least = none_loss[c]
+            lighter = none_loss[c] // held
         for item in range(start[c], start[c + 1]):
-            lost = best - (value[item] - price * weight[item])
-            loss[item] = lost
             if item == base[c]:
                 continue
+            lost = loss[item]
             least = min(least, lost)
             if weight[item] < held:
                 lighter = min(lighter, lost // (held - weight[item]))
@@ -258,7 +314,7 @@ def price_items(
         least_loss[c] = least
         lighter_loss[c] = lighter
         heavier_loss[c] = heavier
-    return total, base_weight, base, loss, none_loss, least_loss, lighter_loss, heavier_loss
+    return least_loss, lighter_loss, heavier_loss
 
 
 @kernel
@@ -266,7 +322,8 @@ def expand_core(
     state_budget: int,
     tolerance: int,
     price: int,
-    capacity: int,
+    lightest: int,
+    heaviest: int,
     room: int,
     order: Any,
     start: Any,
@@ -277,6 +334,7 @@ def expand_core(
     next_loss: Any,
     lighter_loss: Any,
     heavier_loss: Any,
+    unit: Any,
     level: int,
     gap: int,
     best_level: int,
@@ -300,18 +358,22 @@ def expand_core(
     the price of what is left over; `gap` is the least such sum known, less `tolerance`, and only
     what is below it is of interest. So a state is dropped if
 
+    * its weight is not from `lightest` to `heaviest`; or
     * one that is no heavier is worth as much; or
     * its loss and the least that any class outside the core loses (`next_loss`) reach the gap; or
     * so do its loss and what it costs at least to bring its weight to the capacity, at the least
-      loss per weight outside the core (`lighter_loss`, `heavier_loss`) or the price.
+      loss per weight outside the core (`lighter_loss`, `heavier_loss`) or the price, and what is
+      left over where classes outside the core can add multiples of `unit` only.
 
     Parameters
     ----------
     state_budget
         Stop once so many states were looked at.
-    next_loss, lighter_loss, heavier_loss
-        By place in `order`, with one more entry `NEVER`; the latter two are minima over all
-        classes from that place on.
+    lightest, heaviest
+        Whatever some best choice adds to any of the classes together.
+    next_loss, lighter_loss, heavier_loss, unit
+        By place in `order`, over all classes from that place on: minima, with one more entry
+        `NEVER`; common divisors, with one more entry 1.
     level, gap, best_level, best_parent, best_item, first, last
         Where the search stands: classes in the core, and the best end known (the class added
         last, the state before it and the item; -1 for the base solution itself). The states of
@@ -362,6 +424,7 @@ def expand_core(
         least_next = next_loss[level + 1]
         per_heavier = min(price, heavier_loss[level + 1])
         per_lighter = lighter_loss[level + 1]
+        next_unit = unit[level + 1]
         best_gain = -NEVER
         size = last
         while True:
@@ -380,12 +443,12 @@ def expand_core(
                         picked = k
                         new_weight = its_weight
                         new_loss = its_loss
-            if picked == NONE or new_weight > capacity:
+            if picked == NONE or new_weight > heaviest:
                 break
             looked_at += 1
             parent = head[picked]
             head[picked] += 1
-            if new_loss >= gap:
+            if new_loss >= gap or new_weight < lightest:
                 continue
             gain = price * new_weight - new_loss
             if gain <= best_gain:
@@ -397,9 +460,11 @@ def expand_core(
                 best_level = level
                 best_parent = parent
                 best_item = other_item[picked]
-            affordable = gap - 1 - new_loss
+            unused = slack % next_unit
+            affordable = gap - 1 - new_loss - price * unused
             if affordable < least_next:
                 continue
+            slack -= unused
             if slack > 0:
                 if per_heavier > 0 and slack > affordable // per_heavier:
                     continue

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.allocation.knapsack import FLOAT_NOISE, SCALED_BITS, STEPS_PER_ITEM
-from lyra_opt.allocation.knapsack_kernels import NEVER, expand_core
+from lyra_opt.allocation.knapsack_kernels import (
+    NEVER,
+    expand_core,
+    least_losses,
+    settle_ties,
+)
 from lyra_opt.allocation.knapsack_solver import KnapsackChoice, KnapsackSolver
 from lyra_opt.allocation.mckp_dp import table_choice, table_fits
 from lyra_opt.allocation.mckp_greedy import greedy_choice
 from lyra_opt.result import Limits, StoppedBy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lyra_opt.allocation.knapsack import (
         IntArray,
-        PricedItems,
         ReducedKnapsack,
         ScaledKnapsack,
     )
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22
 BYTES_PER_STATE = 32
+FEW = 4
+"""How many times as many ties there must be as classes that enter before them."""
 MOST_STATES = 2**25
 """Without another limit of memory: a GiB."""
 
@@ -39,16 +47,23 @@ class MckpCore(KnapsackSolver):
     programme over the core keeps its undominated states of weight and loss; as soon as the next
     class can only lose more than the best choice known falls short, that choice is optimal.
 
+    Before that, classes that tie at the price are settled so that little of the capacity is left
+    over; what is left beyond a multiple of the common divisor of all changes that are not too
+    dear is lost in any case; and of the changes of one weight only so many are kept, and only
+    such sums of weights, as a best choice with few changes can need.
+
     Notes
     -----
     Source: the expanding core is that of Pisinger (*A minimal algorithm for the multiple-choice
-    knapsack problem*, EJOR 83, 1995), the relaxation that of Dyer (1984) and Zemel (1984); losses
-    at one price in integers, instead of slopes in turn, are this project's. Complexity
-    O(items + classes log classes) plus the states of the core, of which there are at most twice
-    the capacity for each class in it; in practice a few dozen classes. Exact in integers, so
-    optimal within 1e-9. Where the states outgrow a GiB, as they may if thousands of classes tie at
-    the price and no choice fills the capacity, the table of `mckp-dp` takes their place if that
-    is smaller. Limits: time, looked at every few million states; memory of the states.
+    knapsack problem*, EJOR 83, 1995), the relaxation that of Dyer (1984) and Zemel (1984), the
+    argument for few changes that of Eisenbrand and Weismantel (*Proximity results and faster
+    algorithms for integer programming using the Steinitz lemma*, 2018); losses at one price in
+    integers, instead of slopes in turn, are this project's. Complexity O(items + classes log
+    classes) plus the states of the core: for each class in it at most twice the capacity, and at
+    most twice the product of the largest weights by which a class may grow and shrink; in
+    practice a few dozen classes. Exact in integers, so optimal within 1e-9. Where the states outgrow a GiB,
+    the table of `mckp-dp` takes their place if that is smaller. Limits: time, looked at every few
+    million states; memory of the states.
     """
 
     name = "mckp-core"
@@ -79,20 +94,31 @@ class _Core:
 
     Parameters
     ----------
-    scaled, priced
-        The knapsack and its items at the price.
-    order
-        The classes by their least loss: the order in which they enter the core.
-    bounds
-        What classes outside the core lose at least, by place in `order`: their least loss, and
-        the least per weight of what is lighter and what is heavier than the base.
+    scaled
+        The knapsack at the price.
+    bound_without
+        The bound if nothing fell short of it.
+    base
+        The item of each class that it has outside the core, ties settled.
+    loss, none_loss
+        What other items, and none, lose against that at least; at least 1. `NEVER`: not needed.
     start
         The choice known before any search.
     room
-        What the base solution leaves of the capacity; below 0 if it does not fit.
+        What the base solution leaves of the capacity, less `unusable`; below 0 if it does not fit.
     gap
-        Less by `tolerance` than what the best choice known falls short of the bound: choices
-        that are better by no more than that are not looked for.
+        Less by `_tolerance` than what the best choice known falls short of the bound: choices
+        that are better by no more than that are not looked for. Without what `unusable` costs.
+    unusable
+        Capacity that no better choice can use.
+    order
+        The classes that may change, by their least loss: the order in which they enter the core.
+    bounds
+        What classes outside the core lose at least, by place in `order`: their least loss, and
+        the least per weight of what is lighter and what is heavier than the base; and the common
+        divisor of what they can add.
+    window
+        What some best choice adds to the weight of any of the classes together, from and to.
     states
         Weight, loss, parent and item of all states; those of the last level are at ``first`` to
         ``last``.
@@ -101,13 +127,20 @@ class _Core:
     """
 
     scaled: ScaledKnapsack
-    priced: PricedItems
-    order: IntArray
-    bounds: tuple[IntArray, IntArray, IntArray]
+    bound_without: int
+    base: IntArray
+    loss: IntArray
+    none_loss: IntArray
     start: IntArray
     room: int
     gap: int
-    states: list[IntArray]
+    unusable: int = 0
+    order: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    bounds: tuple[IntArray, ...] = ()
+    window: tuple[int, int] = (0, 0)
+    states: list[IntArray] = field(
+        default_factory=lambda: [np.zeros(FIRST_STATES, dtype=np.int64) for _ in range(4)]
+    )
     best: tuple[int, int, int] = (-1, -1, -1)
     level: int = 0
     first: int = 0
@@ -120,30 +153,117 @@ class _Core:
         """Return the search at its beginning: the core is empty."""
         priced = scaled.priced()
         knapsack = scaled.reduced
-        order = np.argsort(priced.least_loss, kind="stable")
-        room = knapsack.capacity - priced.base_weight
-        if room >= 0:
-            start, short = priced.base, scaled.price * room
-        else:
+        room, *found = settle_ties.run(
+            knapsack.capacity,
+            knapsack.start,
+            knapsack.weight,
+            scaled.value,
+            priced.base,
+            priced.loss,
+            priced.none_loss,
+            work=STEPS_PER_ITEM * knapsack.items,
+            largest=2 ** (SCALED_BITS + 2),
+        )
+        base, loss, none_loss = (np.asarray(array, dtype=np.int64) for array in found)
+        start, short = base, scaled.price * room
+        if room < 0:
             start = greedy_choice(knapsack)
-            short = priced.bound - int(scaled.value[start[start >= 0]].sum())
-        return cls(
+            changed = np.flatnonzero(start != base)
+            losses = np.where(start >= 0, loss[start], none_loss)[changed]
+            used = int(knapsack.weight[start[start >= 0]].sum())
+            short = int(losses.sum()) + scaled.price * (knapsack.capacity - used)
+        core = cls(
             scaled=scaled,
-            priced=priced,
-            order=order,
-            bounds=(
-                np.append(priced.least_loss[order], NEVER),
-                _least_from(priced.lighter_loss[order]),
-                _least_from(priced.heavier_loss[order]),
-            ),
+            bound_without=priced.bound,
+            base=base,
+            loss=loss,
+            none_loss=none_loss,
             start=start,
             room=room,
             gap=short - _tolerance(knapsack),
-            states=[np.zeros(FIRST_STATES, dtype=np.int64) for _ in range(4)],
+        )
+        core._narrow()
+        return core
+
+    def _narrow(self) -> None:
+        """Leave out what no choice needs that is better than the one known."""
+        changes = _Changes.of(self).below(self.gap)
+        while len(changes.lost):
+            unusable = self.room % int(np.gcd.reduce(changes.added))
+            if not unusable:
+                break
+            self.room -= unusable
+            self.unusable += unusable
+            self.gap -= self.scaled.price * unusable
+            changes = changes.below(self.gap)
+        if not len(changes.lost):
+            self.is_done = True
+            return
+        most = self._set_window(changes.added)
+        by_weight = np.lexsort((changes.lost, changes.added))
+        first_of_weight = np.searchsorted(changes.added[by_weight], changes.added[by_weight])
+        is_needed = np.arange(len(by_weight)) - first_of_weight < most
+        dropped = changes.at(by_weight[~is_needed])
+        self.loss[dropped.item[dropped.item >= 0]] = NEVER
+        self.none_loss[dropped.of_class[dropped.item < 0]] = NEVER
+        self._order_classes(changes.at(by_weight[is_needed]))
+
+    def _set_window(self, added: IntArray) -> int:
+        """Bound what some best choice adds together, and return the most changes that it makes."""
+        divisor = int(np.gcd.reduce(added))
+        up, down = max(int(added.max()), 0), max(-int(added.min()), 0)
+        least = self.room - (self.gap - 1) // self.scaled.price
+        most = max(
+            max(0, total - divisor + up) - min(0, total + divisor - down)
+            for total in (least, self.room)
+        )
+        most //= divisor
+        self.window = (
+            -(down * (most * up - least) // (up + down)),
+            up * (most * down + self.room) // (up + down),
+        )
+        return most
+
+    def _order_classes(self, changes: _Changes) -> None:
+        """Let classes enter by their least loss, with two exceptions that leave fewer states.
+
+        Classes that tie enter in turn, one that grows and one that shrinks. And if few classes
+        can use what is no multiple of the common divisor of all ties, they enter first, so that
+        whatever leaves it over is dropped before the ties enter.
+        """
+        knapsack = self.scaled.reduced
+        found = least_losses.run(
+            knapsack.start,
+            knapsack.weight,
+            self.base,
+            self.loss,
+            self.none_loss,
+            *(np.zeros(knapsack.classes, dtype=np.int64) for _ in range(3)),
+            work=STEPS_PER_ITEM * knapsack.items,
+            largest=2 ** (SCALED_BITS + 2),
+        )
+        least, lighter, heavier = (np.asarray(array, dtype=np.int64) for array in found)
+        unit = np.zeros(knapsack.classes, dtype=np.int64)
+        np.gcd.at(unit, changes.of_class, changes.added)
+        inside = np.flatnonzero(unit)
+        grows = heavier[inside] < lighter[inside]
+        turn = np.where(grows, np.cumsum(grows), np.cumsum(~grows))
+        ties = changes.added[changes.lost == 1]
+        is_late = unit[inside] % max(int(np.gcd.reduce(ties)), 1) == 0
+        if FEW * np.count_nonzero(~is_late) > len(ties):
+            is_late[:] = False
+        self.order = inside[np.lexsort((turn, least[inside], is_late))]
+        self.bounds = (
+            _least_from(least[self.order]),
+            _least_from(lighter[self.order]),
+            _least_from(heavier[self.order]),
+            np.append(np.gcd.accumulate(unit[self.order][::-1])[::-1], 1),
         )
 
     def expand(self, limits: Limits, stopwatch: Stopwatch) -> StoppedBy | None:
         """Search to the end or to a limit, and return which."""
+        if self.is_done:
+            return None
         knapsack = self.scaled.reduced
         most_states = MOST_STATES
         if limits.memory_mib is not None:
@@ -170,14 +290,14 @@ class _Core:
                 STATES_BETWEEN_LOOKS_AT_THE_CLOCK,
                 _tolerance(knapsack),
                 self.scaled.price,
-                knapsack.capacity,
+                *self.window,
                 self.room,
                 self.order,
                 knapsack.start,
                 knapsack.weight,
-                self.priced.loss,
-                self.priced.base,
-                self.priced.none_loss,
+                self.loss,
+                self.base,
+                self.none_loss,
                 *self.bounds,
                 self.level,
                 self.gap,
@@ -206,14 +326,16 @@ class _Core:
         short = self.gap
         if not self.is_done:  # a better choice still goes through a state of the last level
             short = min(short, int(self.states[1][self.first : self.last].min()))
-        return self.priced.bound - max(short, 0)
+        short += self.scaled.price * self.unusable
+        # A tie counts as a loss of 1.
+        return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:
         """Return the best choice known."""
         level, state, item = self.best
         if level < 0:
             return self.start
-        chosen = self.priced.base.copy()
+        chosen = self.base.copy()
         chosen[self.order[level]] = item
         _, _, parents, items = self.states
         for earlier in range(level - 1, -1, -1):
@@ -222,14 +344,56 @@ class _Core:
         return chosen
 
 
-def _tolerance(knapsack: ReducedKnapsack) -> int:
-    """Return how many units of difference may come from rounding alone.
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Ways for classes to differ from their base: flat arrays.
 
-    A value is rounded by less than 1 for each class and the price by at most half for each unit
-    of weight; equal slopes differ as floats. Were such differences pursued, the core would take
-    in every class of a thousand equal jobs.
+    Parameters
+    ----------
+    of_class, item
+        The class, and the item that it takes instead, -1 for none.
+    added, lost
+        The weight that this adds, below 0 if it is lighter, and what it loses.
     """
-    return knapsack.classes + knapsack.capacity + FLOAT_NOISE
+
+    of_class: IntArray
+    item: IntArray
+    added: IntArray
+    lost: IntArray
+
+    @classmethod
+    def of(cls, core: _Core) -> _Changes:
+        """Return all changes that lose less than the gap."""
+        knapsack, base = core.scaled.reduced, core.base
+        held = np.where(base >= 0, knapsack.weight[base], 0)
+        item = np.flatnonzero(core.loss < core.gap)
+        item = item[base[knapsack.class_of[item]] != item]
+        with_item = knapsack.class_of[item]
+        without = np.flatnonzero((base >= 0) & (core.none_loss < core.gap))
+        return cls(
+            np.append(with_item, without),
+            np.append(item, np.full(len(without), -1)),
+            np.append(knapsack.weight[item] - held[with_item], -held[without]),
+            np.append(core.loss[item], core.none_loss[without]),
+        )
+
+    def at(self, places: NDArray[Any]) -> _Changes:
+        """Return those at some places."""
+        return _Changes(
+            self.of_class[places], self.item[places], self.added[places], self.lost[places]
+        )
+
+    def below(self, loss: int) -> _Changes:
+        """Return those that lose less."""
+        return self.at(self.lost < loss)
+
+
+def _tolerance(knapsack: ReducedKnapsack) -> int:
+    """Return how many units of difference between choices are not looked for.
+
+    That many may come from the rounding of values, by less than 1 for each class.
+    """
+    return knapsack.classes + FLOAT_NOISE
 
 
 def _least_from(losses: IntArray) -> IntArray:

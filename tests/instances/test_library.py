@@ -6,6 +6,9 @@ import pytest
 
 from instances.library import library_instances, library_solutions, load_library_instance
 from lyra_opt.loading import load_solution
+from lyra_opt.result import Status
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim.reference import optimum
 
@@ -51,3 +54,16 @@ def test_knapsacks_of_lyra_are_solved_to_optimality(name, value):
 def test_schedules_of_lyra_are_the_best_of_its_rows(name, value):
     _, claims = load_solution(library_solutions()[name], load_library_instance(name).problem)
     assert claims["objective"] == pytest.approx(value)
+
+
+def test_waiting_pays():
+    """The best is proved; it keeps A waiting, and what never waits where it need not is worse."""
+    loaded = load_library_instance("waiting-pays")
+    solution, claims = load_solution(library_solutions()["waiting-pays"], loaded.problem)
+    assert claims["objective"] == 45
+    assert loaded.problem.check(loaded.instance, solution).mean_queuing_s > 0
+    proved = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "exact"))
+    assert proved.status is Status.OPTIMAL
+    assert proved.objective == pytest.approx(45, rel=1e-9)
+    greedy = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "srw"))
+    assert greedy.objective == pytest.approx(50, rel=1e-9)

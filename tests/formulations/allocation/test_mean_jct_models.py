@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from formulations.allocation.mean_jct_cpsat import CpsatSchedule, grid_schedule
+from formulations.allocation.cpsat_solver import CpsatSolver
+from formulations.allocation.mean_jct_cpsat import grid_schedule
 from formulations.allocation.mean_jct_time_indexed import TimeIndexedMilp
-from lyra_opt.allocation import AllocationInstance, ElasticJob
+from lyra_opt.allocation import (
+    AllocationInstance,
+    ElasticJob,
+    Objective,
+    Schedule,
+    WorkerAllocation,
+)
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.mean_jct_exact import MeanJctExact
-from lyra_opt.result import Limits
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits, Status
+from lyra_opt.solving import solve_and_check
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 
@@ -78,8 +89,8 @@ def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
     assert relaxed(instance, step_s) == pytest.approx(45.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", [TimeIndexedMilp(8.0), CpsatSchedule(8.0)])
-def test_start_is_kept(solver: TimeIndexedMilp | CpsatSchedule) -> None:
+@pytest.mark.parametrize("solver", [TimeIndexedMilp(8.0), CpsatSolver(8.0)])
+def test_start_is_kept(solver: TimeIndexedMilp | CpsatSolver) -> None:
     instance = reference.drawn(2, 1, fit=False, releases=True)
     start = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
     answer = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start.solution)
@@ -87,3 +98,18 @@ def test_start_is_kept(solver: TimeIndexedMilp | CpsatSchedule) -> None:
     assert answer.objective <= start.objective
     hurried = solver.solve(instance, limits=Limits(time_s=1e-6), rng=rng())
     assert hurried.solution is not None
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_cpsat_is_one_solver_for_all_objectives(objective: Objective) -> None:
+    """The knapsack's with its proof, the schedule's without a bound."""
+    instance = reference.drawn(2, 1, fit=True)
+    solver = CpsatSolver()
+    assert set(solver.variants) == set(Objective)
+    answer = solve_and_check(
+        find_problem("allocation"), replace(instance, objective=objective), solver
+    )
+    over_time = objective is Objective.MEAN_JCT
+    assert isinstance(answer.solution, Schedule if over_time else WorkerAllocation)
+    assert answer.status is (Status.FEASIBLE if over_time else Status.OPTIMAL)
+    assert (answer.dual_bound is None) == over_time

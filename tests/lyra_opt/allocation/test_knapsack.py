@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -158,11 +159,74 @@ def test_ties_do_not_fill_the_core():
     assert found.counters["core_classes"] <= 1
 
 
-def unfillable():
-    """Even weights, an odd capacity, and one odd item that is hardly worth anything."""
-    rng = np.random.default_rng(1)
-    classes = [[(2 * int(w), 2.0 * int(w)) for w in rng.integers(1, 300, 6)] for _ in range(60)]
-    return knapsack_of(20_001, [*classes, [(601, 1.0)]])
+@given(knapsacks(), st.floats(0, 1.5))
+def test_core_is_exact_at_any_price(knapsack, factor):
+    """At a wrong price it only takes longer; the base solution may then be too heavy."""
+    reduced = knapsack.reduced()
+    if not reduced.items:
+        return
+    scaled = reduced.scaled()
+    core = mckp_core._Core.of(replace(scaled, price=max(1, int(scaled.price * factor))))
+    assert core.expand(Limits(), Stopwatch()) is None
+    value = value_of(knapsack, reduced.original(core.choice()).tolist())
+    optimum = greatest_value(knapsack)
+    assert (1 - BILLIONTH) * optimum <= value <= optimum
+    assert optimum <= Fraction(scaled.upper_bound(core.bound())) <= (1 + BILLIONTH) * optimum
+
+
+@st.composite
+def repeated_classes(draw):
+    """Draw a knapsack of few kinds of classes, many times each, in any order, often tied."""
+    density = st.sampled_from((0.1, 1 / 3, 1.0, 1.0, 1.1))
+    item = st.tuples(st.integers(1, 12), density, st.sampled_from((0, 0, 1, 5)))
+    kind = st.tuples(st.lists(item, max_size=4), st.sampled_from((1, 1, 2, 3, 5)))
+    classes = []
+    for items, gpus in draw(st.lists(kind, min_size=1, max_size=4)):
+        of_class = [(gpus * weight, gpus * weight * dense + more) for weight, dense, more in items]
+        classes += [of_class] * draw(st.integers(1, 40))
+    draw(st.randoms(use_true_random=False)).shuffle(classes)
+    heaviest = sum(max((weight for weight, _ in of_class), default=0) for of_class in classes)
+    return knapsack_of(draw(st.integers(0, heaviest + 1)), classes)
+
+
+@given(repeated_classes())
+@settings(max_examples=200)
+def test_core_agrees_with_the_table_where_classes_tie(knapsack):
+    """What the core leaves out of many equal changes is never needed."""
+    optimum, _ = solved(MckpDp(), knapsack)
+    value, bound = solved(MckpCore(), knapsack)
+    assert abs(value - optimum) <= BILLIONTH * optimum
+    assert max(value, optimum) <= Fraction(bound) <= (1 + BILLIONTH) * value
+
+
+@pytest.mark.parametrize(
+    ("capacity", "steps", "filled"),
+    [
+        (20_001, (2, 4), 20_000),
+        (20_002, (4, 6, 10), 20_002),
+        (33_333, (3, 5, 7), 33_333),
+        (33_333, (6, 10, 15), 33_333),
+        (33_331, (48, 80, 96, 64), 33_328),
+    ],
+)
+@pytest.mark.parametrize("odd", [[], [[(1, 1e-3)]]])
+def test_thousands_of_ties_that_leave_something_over_leave_few_states(capacity, steps, filled, odd):
+    """Each takes up to four of its steps, all worth the same per weight; one odd class is not."""
+    classes = [
+        [(k * steps[c % len(steps)], 0.7 * k * steps[c % len(steps)]) for k in range(1, 5)]
+        for c in range(3000)
+    ]
+    reduced = knapsack_of(capacity, classes + odd).reduced()
+    found = MckpCore().choose(reduced, Limits(), Stopwatch())
+    optimum = 0.7 * filled + (1e-3 if odd and filled < capacity else 0)
+    value = float(reduced.value[found.chosen[found.chosen >= 0]].sum())
+    assert (value, found.bound) == (pytest.approx(optimum, rel=1e-9),) * 2
+    assert found.counters["states"] < 500
+
+
+def demanding():
+    """Return a knapsack all of whose classes enter the core, with many states."""
+    return random_classes(1, 100, 6, 300, HARD_FOR_CORES["profit ceiling"])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +234,7 @@ def unfillable():
     [(Limits(time_s=0), StoppedBy.TIME), (Limits(memory_mib=0.25), StoppedBy.MEMORY)],
 )
 def test_limits_of_the_core_leave_a_choice_and_a_bound(limits, reason):
-    knapsack = unfillable()
+    knapsack = demanding()
     reduced = knapsack.reduced()
     found = MckpCore().choose(reduced, limits, Stopwatch())
     assert found.stopped_by is reason
@@ -181,7 +245,7 @@ def test_limits_of_the_core_leave_a_choice_and_a_bound(limits, reason):
 
 def test_table_takes_over_where_the_states_outgrow_memory(monkeypatch):
     monkeypatch.setattr(mckp_core, "MOST_STATES", 2**13)
-    knapsack = unfillable()
+    knapsack = demanding()
     optimum, _ = solved(MckpDp(), knapsack)
     value, bound = solved(MckpCore(), knapsack)
     assert value == optimum

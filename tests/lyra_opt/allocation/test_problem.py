@@ -102,6 +102,7 @@ def test_sense_and_default_solver_depend_on_the_objective() -> None:
     assert [kind for kind, sense in senses.items() if sense == "max"] == ["jct_reduction"]
     assert set(DEFAULT_SOLVERS) == set(Objective)
     assert PROBLEM.default_solver_of("mean_jct") == "srw"
+    assert PROBLEM.default_solver_of("joint") == "mckp-core"
 
 
 def test_claims_are_compared_within_rounding() -> None:

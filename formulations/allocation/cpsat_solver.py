@@ -1,0 +1,66 @@
+"""CP-SAT under one name for all objectives: the knapsack, or the schedule on a grid of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from formulations.allocation.cpsat_model import CPSAT
+from formulations.allocation.mean_jct_cpsat import CpsatSchedule
+from lyra_opt.allocation.instance import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from lyra_opt.allocation.instance import AllocationInstance, Solution
+    from lyra_opt.result import Limits, SolveResult
+    from lyra_opt.solver import Solver, Unsupported
+
+
+class CpsatSolver:
+    """The CP-SAT model of the instance's objective; implements `lyra_opt.solver.Solver`.
+
+    The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
+    and workers are integers (`mean_jct_cpsat`), so that its schedule is never below the optimum,
+    without a bound: the solver as a whole therefore promises no proof.
+
+    Parameters
+    ----------
+    step_s
+        Length of a slot of `mean_jct` in seconds; None for `CpsatSchedule`'s own.
+    """
+
+    name = "cpsat"
+    problem = "allocation"
+    variants: ClassVar[Sequence[str]] = (*CPSAT.variants, *CpsatSchedule.variants)
+    proves_optimality = False
+    gives_bound = True
+
+    def __init__(self, step_s: float | None = None) -> None:
+        self._schedule = CpsatSchedule(step_s)
+
+    def availability(self) -> Unsupported | None:
+        """Return which package is missing, None if none is; both models need the same."""
+        return CPSAT.availability()
+
+    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+        """Return why the model of the objective does not take the instance, None if it does."""
+        return self._model_of(instance).supports(instance)
+
+    def solve(
+        self,
+        instance: AllocationInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,
+        warm_start: Solution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[Any]:
+        """Solve the model of the objective; see `lyra_opt.solver.Solver.solve`."""
+        return self._model_of(instance).solve(
+            instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
+        )
+
+    def _model_of(self, instance: AllocationInstance) -> Solver:
+        return self._schedule if instance.objective is Objective.MEAN_JCT else CPSAT
