@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import experiments.command
+import experiments.simulation.command
 import instances.command
 from lyra_opt import __version__
 from lyra_opt.commands import counterexample, solve, solvers, verify
@@ -44,6 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     counterexample.add_parser(subparsers)
     instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
+    experiments.simulation.command.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)
     return parser
 

@@ -1,0 +1,1 @@
+"""``lyra-opt simulate``: schemes side by side on a simulated cluster, and what came of them."""

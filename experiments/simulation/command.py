@@ -1,0 +1,376 @@
+"""``lyra-opt simulate``: replay a workload on a simulated cluster under one or more schemes."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.simulation.scenarios import BASIC, PLAIN, SCENARIOS, find_scenario
+from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.simulation.scheme import SCHEMES, find_scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.simulation.capture import Capture
+    from experiments.simulation.replay import Replay
+    from experiments.simulation.setup import Setup
+    from lyra_opt.simulation.scheme import Scheme
+
+DEFAULT_SCHEME = "lyra"
+LARGEST_CLUSTER = 1_000_000
+LARGEST_SERVER = 1024
+MOST_DAYS = 1000
+
+DESCRIPTION = """\
+Replay jobs on a simulated cluster of training servers, which can borrow servers of an inference
+cluster, and report queuing times, job completion times (JCT), usage and preemptions. Give
+--scheme more than once to see schemes side by side on the same jobs and loans.
+
+Either a generated workload with the published figures of Lyra's trace (--workload lyra-like) or a
+job trace (--jobs FILE: this project's CSV with job_id, submit_time_s, duration_s, gpus, or Philly,
+Helios, Acme, Alibaba PAI, Tiresias or Microsoft ITP as published). Traces say nothing of
+elasticity: none is assumed unless --scenario is given, which then draws it by --seed."""
+
+EXAMPLES = """\
+examples:
+  lyra-opt simulate --workload lyra-like --days 2 --scheme fifo --scheme lyra
+      Lyra beside its baseline on 443 x 8 training GPUs and 520 inference servers
+  lyra-opt simulate --jobs trace.csv --servers 64 --scheme fifo --scheme sjf --out results/trace
+      a trace of your own as it is, with tables, plots and a page
+  lyra-opt simulate --jobs trace.csv --servers 64 --inference-servers 80 --scenario basic --json
+      the same with loans and elastic jobs assumed, for a program to read
+  lyra-opt simulate --workload lyra-like --days 1 --capture decisions
+  lyra-opt solve decisions/reclaim-*.json --solver lyra-greedy --solver exact
+      the decisions met on the way, and how far a heuristic is from the best
+
+Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="replay jobs on a simulated cluster",
+        description=DESCRIPTION,
+        epilog=_epilog(),
+        formatter_class=HelpFormatter,
+    )
+    jobs = parser.add_mutually_exclusive_group(required=True)
+    jobs.add_argument("--jobs", type=plain_text, metavar="FILE", help="job trace, plain or gzip")
+    jobs.add_argument(
+        "--workload", choices=("lyra-like",), help="generated workload instead of a trace"
+    )
+    parser.add_argument(
+        "--scheme",
+        action="append",
+        type=plain_text,
+        metavar="NAME",
+        dest="schemes",
+        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME})",
+    )
+    parser.add_argument(
+        "--scenario",
+        type=plain_text,
+        metavar="NAME",
+        help="what is assumed of jobs, see below (default: basic; with --jobs: plain)",
+    )
+    parser.add_argument(
+        "--days",
+        type=integer_from(1, MOST_DAYS),
+        metavar="D",
+        help="days of submissions (default: 15; with --jobs: all)",
+    )
+    parser.add_argument(
+        "--vc", type=plain_text, metavar="NAME", help="only jobs of this virtual cluster of a trace"
+    )
+    parser.add_argument(
+        "--servers",
+        type=integer_from(1, LARGEST_CLUSTER),
+        metavar="N",
+        help="training servers (default: 443; required with --jobs)",
+    )
+    parser.add_argument(
+        "--gpus-per-server",
+        type=integer_from(1, LARGEST_SERVER),
+        default=8,
+        metavar="G",
+        help="GPUs of each training server (default: 8)",
+    )
+    parser.add_argument(
+        "--inference-servers",
+        type=integer_from(0, LARGEST_CLUSTER),
+        metavar="N",
+        help="inference servers of 8 GPUs (default: 520 for each 443 x 8 training GPUs; with "
+        "--jobs: 0)",
+    )
+    parser.add_argument(
+        "--inference-usage",
+        type=plain_text,
+        metavar="FILE",
+        help="series of GPU usage (CSV: time, total_gpu_num, running_gpu_num) that stands for "
+        "inference demand (default: generated, like that of Lyra's cluster)",
+    )
+    parser.add_argument(
+        "--forecaster",
+        type=plain_text,
+        metavar="NAME",
+        help="how loans foresee inference demand: oracle, last-value, seasonal or autoregressive "
+        "(default: autoregressive)",
+    )
+    parser.add_argument(
+        "--headroom",
+        type=_share,
+        metavar="SHARE",
+        help="share of the inference cluster that is never lent, 0 to 1 (default: 0.02)",
+    )
+    parser.add_argument(
+        "--drop-oversized",
+        action="store_true",
+        help="leave out jobs of a trace that are larger than the cluster, and count them",
+    )
+    parser.add_argument(
+        "--seed",
+        type=integer_from(0),
+        default=0,
+        metavar="N",
+        help="seed of all random choices (default: 0)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="write one JSON object to stdout; of several schemes an array",
+    )
+    parser.add_argument(
+        "--out",
+        type=plain_text,
+        metavar="DIR",
+        help="write metrics.json, jobs.csv, series.csv, plots/*.svg and report.html there",
+    )
+    parser.add_argument(
+        "--capture",
+        type=plain_text,
+        metavar="DIR",
+        help='write decisions met on the way there, as instance files for "lyra-opt solve": at '
+        "most 50 of each kind and scheme, drawn by --seed",
+    )
+    parser.set_defaults(run=run)
+
+
+def _epilog() -> str:
+    """Return a line for each scheme and each scenario, and examples."""
+    lines = ["schemes:"]
+    lines += [f"  {scheme.name:<14} {scheme.summary}" for scheme in SCHEMES.values()]
+    lines += ["", "scenarios:"]
+    lines += [f"  {name:<14} {scenario.summary}" for name, scenario in SCENARIOS.items()]
+    return "\n".join([*lines, "", EXAMPLES])
+
+
+def _share(text: str) -> float:
+    """Argument type: a number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number from 0 to 1")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from experiments.simulation.measures import counted
+    from instances.workloads.transform import demand_in_words
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
+
+    # All that can be wrong is found out before the first simulation.
+    schemes = [find_scheme(name) for name in dict.fromkeys(arguments.schemes or [DEFAULT_SCHEME])]
+    for option in ("out", "capture"):
+        if getattr(arguments, option) is not None:
+            _require_folder_path(f"--{option}", Path(getattr(arguments, option)))
+    setup = _setup(arguments)
+    _say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
+    if setup.dropped:
+        _say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
+    with stdout_kept_clean():
+        replays, captures = _replays(setup, schemes, captures=arguments.capture is not None)
+        if arguments.capture is not None:
+            _save(captures, Path(arguments.capture))
+        if replays and arguments.out is not None:
+            from experiments.simulation.page import write_files
+
+            write_files(replays, Path(arguments.out))
+    if arguments.json:
+        records = [replay.as_json_object() for replay in replays]
+        if records:
+            print_json(records[0] if len(schemes) == 1 else records)
+    elif replays:
+        _print(replays)
+        if arguments.out is not None:
+            from experiments.report import PAGE
+
+            print(f"{Path(arguments.out) / PAGE}: all of it, with plots")
+    return 0 if len(replays) == len(schemes) else 1
+
+
+def _require_folder_path(option: str, folder: Path) -> None:
+    """Raise `UserError` if nothing can be written into `folder`, which need not be there yet."""
+    from lyra_opt.errors import UserError
+
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{option} {folder}: is a file, not a folder")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise UserError(f"{option} {folder}: {above} is a file, not a folder")
+
+
+def _setup(arguments: argparse.Namespace) -> Setup:
+    from experiments.simulation import setup as making
+    from lyra_opt.errors import UserError
+    from lyra_opt.simulation.engine import Cluster
+
+    is_trace = arguments.jobs is not None
+    scenario = arguments.scenario or (PLAIN if is_trace else BASIC)
+    find_scenario(scenario)
+    servers = arguments.servers
+    if servers is None:
+        if is_trace:
+            raise UserError("--jobs needs --servers: traces do not say how large their cluster was")
+        servers = making.LYRA_LIKE_SERVERS
+    if not is_trace:
+        for option in ("vc", "drop_oversized"):
+            if getattr(arguments, option):
+                raise UserError(f"--{option.replace('_', '-')} is for --jobs alone")
+    inference_servers = arguments.inference_servers
+    if inference_servers is None:
+        inference_servers = (
+            0
+            if is_trace
+            else making.proportional_inference_servers(servers * arguments.gpus_per_server)
+        )
+    cluster = Cluster(
+        servers=servers,
+        gpus_per_server=arguments.gpus_per_server,
+        inference_servers=inference_servers,
+    )
+    if not inference_servers:
+        for option in ("inference_usage", "forecaster", "headroom"):
+            if getattr(arguments, option) is not None:
+                raise UserError(
+                    f"--{option.replace('_', '-')} says nothing without --inference-servers"
+                )
+    dropped = 0
+    if is_trace:
+        workload, dropped = making.trace_workload(
+            arguments.jobs,
+            cluster=cluster,
+            seed=arguments.seed,
+            vc=arguments.vc,
+            days=arguments.days,
+            scenario=scenario,
+            drop_oversized=arguments.drop_oversized,
+        )
+    else:
+        workload = making.generated_workload(
+            days=arguments.days or making.LYRA_LIKE_DAYS,
+            seed=arguments.seed,
+            gpus=cluster.gpus,
+            scenario=scenario,
+        )
+    headroom = arguments.headroom
+    loaning = making.make_loaning(
+        workload,
+        cluster,
+        seed=arguments.seed,
+        forecaster=arguments.forecaster or making.DEFAULT_FORECASTER,
+        headroom=making.DEFAULT_HEADROOM if headroom is None else headroom,
+        usage=arguments.inference_usage,
+    )
+    return making.Setup(
+        workload=workload,
+        scenario=scenario,
+        cluster=cluster,
+        options=making.make_options(seed=arguments.seed, scenario=scenario),
+        dropped=dropped,
+        loaning=loaning,
+    )
+
+
+def _inference_in_words(setup: Setup) -> str:
+    if setup.loaning is None:
+        return ""
+    orchestrator, plan = setup.loaning.orchestrator, setup.loaning.plan
+    mean = sum(plan.on_loan) / len(plan.on_loan)
+    return f"; {mean:.0f} of {orchestrator.servers:,} inference servers can be borrowed on average"
+
+
+def _replays(
+    setup: Setup, schemes: Sequence[Scheme], *, captures: bool
+) -> tuple[list[Replay], list[Capture]]:
+    """Run the schemes one by one; those that fail say so and are left out."""
+    from experiments.simulation.capture import Capture
+    from experiments.simulation.progress import simulated_time
+    from experiments.simulation.replay import SimulationError, replay
+    from experiments.simulation.setup import expected_makespan_s
+
+    done: list[Replay] = []
+    captured: list[Capture] = []
+    expected_s = expected_makespan_s(setup.workload, setup.cluster)
+    for scheme in schemes:
+        capture = (
+            Capture(workload=setup.workload.name, scheme=scheme.name, seed=setup.options.seed)
+            if captures
+            else None
+        )
+        try:
+            with simulated_time(scheme.name, expected_s) as show:
+                done.append(replay(setup, scheme, capture=capture, progress=show))
+        except SimulationError as error:
+            _say(f"error: {error}")
+            continue
+        if capture is not None:
+            captured.append(capture)
+    return done, captured
+
+
+def _save(captures: Sequence[Capture], folder: Path) -> None:
+    from experiments.simulation.page import make_folder
+
+    if any(capture.seen for capture in captures):
+        make_folder(folder)
+    for capture in captures:
+        capture.save(folder)
+        _say(capture.in_words())
+
+
+def _print(replays: Sequence[Replay]) -> None:
+    from experiments.simulation.measures import shown_measures
+    from lyra_opt.commands.output import print_table
+    from lyra_opt.errors import one_line
+
+    setup = replays[0].setup
+    records = [replay.as_json_object() for replay in replays]
+    print(f"{one_line(setup.workload.name)}, scenario {setup.scenario}:")
+    print_table(
+        ["", *(replay.scheme.name for replay in replays)],
+        [
+            [measure.name, *(measure.of(record) for record in records)]
+            for measure in shown_measures(records)
+        ],
+        right=1,
+    )
+    print("What is assumed:")
+    for sentence in dict.fromkeys(
+        sentence for replay in replays for sentence in replay.assumptions
+    ):
+        print(f"- {one_line(sentence)}")
+
+
+def _say(text: str) -> None:
+    from lyra_opt.errors import one_line
+
+    print(f"lyra-opt: {one_line(text)}", file=sys.stderr)

@@ -1,0 +1,152 @@
+"""The files of ``lyra-opt simulate --out``: figures, tables, plots and one page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from experiments.report import PAGE, PLOTS_FOLDER, TEMPLATES
+from experiments.simulation.measures import MEASURES, counted, shown_measures
+from experiments.simulation.plots import draw_plots
+from experiments.simulation.replay import Outcomes, Series
+from lyra_opt.documents import format_document, write_text
+from lyra_opt.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from experiments.plots.figures import Plot
+    from experiments.simulation.replay import Replay
+
+METRICS_FILE = "metrics.json"
+JOBS_FILE = "jobs.csv"
+SERIES_FILE = "series.csv"
+
+JOB_COLUMNS = (
+    "submit_s",
+    "work_worker_s",
+    "min_workers",
+    "max_workers",
+    "gpus_per_worker",
+    "fungible",
+    "heterogeneous",
+    "checkpoints",
+)
+
+
+def write_files(replays: Sequence[Replay], folder: Path) -> None:
+    """Write what came of the schemes into a folder, which is made if it is missing.
+
+    Parameters
+    ----------
+    replays
+        Runs of one setup, at least one.
+    folder
+        Gets ``metrics.json`` (an object, or an array of several), ``jobs.csv`` with a row for each
+        scheme and job, ``series.csv`` with a row for each scheme and moment, ``plots/*.svg`` and
+        the page.
+
+    Raises
+    ------
+    UserError
+        If a file cannot be written.
+    """
+    plots = draw_plots(replays)
+    make_folder(folder / PLOTS_FOLDER)
+    write_text(folder / METRICS_FILE, metrics_text([replay.as_json_object() for replay in replays]))
+    write_text(folder / JOBS_FILE, jobs_text(replays))
+    write_text(folder / SERIES_FILE, series_text(replays))
+    for plot in plots:
+        write_text(folder / PLOTS_FOLDER / f"{plot.name}.svg", plot.svg)
+    write_text(folder / PAGE, page_text(replays, plots))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; `UserError` if that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror or error}") from None
+
+
+def metrics_text(records: Sequence[dict[str, Any]]) -> str:
+    """Return an object, or an array of several."""
+    if len(records) == 1:
+        return format_document(records[0])
+    return "[\n" + ",\n".join(format_document(record).rstrip() for record in records) + "\n]\n"
+
+
+def jobs_text(replays: Sequence[Replay]) -> str:
+    """Return what became of each job, as CSV."""
+    outcomes = [field.name for field in fields(Outcomes)]
+
+    def rows() -> Iterable[Sequence[object]]:
+        for replay in replays:
+            columns = [getattr(replay.outcomes, name).tolist() for name in outcomes]
+            for job, *values in zip(replay.setup.workload.jobs, *columns, strict=True):
+                known = [getattr(job, name) for name in JOB_COLUMNS]
+                yield [replay.scheme.name, job.id, *known, *values]
+
+    return _csv_text(["scheme", "job_id", *JOB_COLUMNS, *outcomes], rows())
+
+
+def series_text(replays: Sequence[Replay]) -> str:
+    """Return the state of the cluster over time, as CSV."""
+    names = [field.name for field in fields(Series)]
+
+    def rows() -> Iterable[Sequence[object]]:
+        for replay in replays:
+            columns = [getattr(replay.series, name).tolist() for name in names]
+            for values in zip(*columns, strict=True):
+                yield [replay.scheme.name, *values]
+
+    return _csv_text(["scheme", *names], rows())
+
+
+def _csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_as_written(value) for value in row] for row in rows)
+    return stream.getvalue()
+
+
+def _as_written(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def page_text(replays: Sequence[Replay], plots: Sequence[Plot]) -> str:
+    """Return everything as one HTML page that needs no other file."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from experiments.environment import current_environment
+    from instances.workloads.transform import demand_in_words
+
+    setup = replays[0].setup
+    records = [replay.as_json_object() for replay in replays]
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("simulation.html.jinja").render(
+        setup=setup,
+        counted=counted,
+        demand=demand_in_words(setup.workload, setup.cluster.gpus),
+        schemes=[replay.scheme for replay in replays],
+        rows=[
+            (measure.name, [measure.of(record) for record in records])
+            for measure in shown_measures(records)
+        ],
+        meanings=[measure for measure in MEASURES if measure.meaning],
+        plots=plots,
+        assumptions=dict.fromkeys(
+            sentence for replay in replays for sentence in replay.assumptions
+        ),
+        environment=asdict(current_environment()),
+    )

@@ -1,0 +1,377 @@
+"""``lyra-opt simulate`` from end to end, on traces small enough to follow by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.loading import load_instance
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+HEADER = "job_id,submit_time_s,duration_s,gpus\n"
+
+# On one server of two GPUs, FIFO runs a, b, c one after the other; SJF takes c before b.
+THREE_JOBS = HEADER + "a,0,100,2\nb,10,50,1\nc,20,30,2\n"
+
+KEYS = [
+    *("workload", "scenario", "scheme", "seed", "servers", "gpus_per_server"),
+    *("inference_servers", "forecaster", "headroom", "load", "dropped", "jobs", "finished"),
+    *("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s"),
+    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s"),
+    *("training_usage", "overall_usage", "preemptions", "preemptions_per_submission"),
+    *("collateral_share", "loans", "reclaims", "returned_servers", "scaling_operations"),
+    *("loan_usage", "training_usage_while_submitting", "overall_usage_while_submitting"),
+    *("inference_shortfall_share", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
+]
+MEASURED = ("wall_time_s", "jobs_per_cpu_s")
+
+# Long enough for elastic jobs to be on loan at times.
+BUSY = ("--workload", "lyra-like", "--servers", "20", "--days", "2")
+SMALL = ("--workload", "lyra-like", "--servers", "10", "--days", "1")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return the trace of three jobs."""
+    path = tmp_path / "three.csv"
+    path.write_text(THREE_JOBS)
+    return path
+
+
+@pytest.fixture
+def simulate(run: Run, trace: Path) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that simulates the three jobs on one server of two GPUs."""
+
+    def simulate_trace(*arguments: object) -> tuple[int, str, str]:
+        given = ("--jobs", trace, "--servers", 1, "--gpus-per-server", 2, *arguments)
+        return run("simulate", *given)
+
+    return simulate_trace
+
+
+class TestFigures:
+    """What is printed is what happens."""
+
+    @pytest.mark.parametrize(
+        ("scheme", "queue_mean_s", "queue_p50_s", "jct_mean_s"),
+        [("fifo", (0 + 90 + 130) / 3, 90, 400 / 3), ("sjf", (0 + 120 + 80) / 3, 80, 380 / 3)],
+    )
+    def test_list_schedules(
+        self, simulate: Run, scheme: str, queue_mean_s: float, queue_p50_s: float, jct_mean_s: float
+    ) -> None:
+        """Two schedules that are quickly drawn by hand."""
+        exit_code, out, err = simulate("--scheme", scheme, "--json")
+        record = json.loads(out)
+        assert exit_code == 0
+        assert list(record) == KEYS
+        assert record["jobs"] == record["finished"] == 3
+        assert record["queue_mean_s"] == pytest.approx(queue_mean_s)
+        assert record["queue_p50_s"] == queue_p50_s
+        assert record["jct_mean_s"] == pytest.approx(jct_mean_s)
+        assert record["makespan_s"] == 180
+        assert record["training_usage"] == record["overall_usage"] == pytest.approx(310 / 360)
+        assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)
+        for key in ("forecaster", "headroom", "collateral_share", "loan_usage"):
+            assert record[key] is None
+        assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
+
+    def test_all_at_one_moment(self, run: Run, tmp_path: Path) -> None:
+        """There is no load then, and JSON has no infinity."""
+        path = tmp_path / "jobs.csv"
+        path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
+        record = json.loads(run("simulate", "--jobs", path, "--servers", 1, "--json")[1])
+        assert record["load"] is None
+        assert record["training_usage_while_submitting"] is None
+        assert record["makespan_s"] == 100
+
+    def test_side_by_side(self, simulate: Run) -> None:
+        """Several schemes are an array, and columns of a table; a repeated one counts once."""
+        schemes = ("--scheme", "fifo", "--scheme", "sjf", "--scheme", "fifo")
+        records = json.loads(simulate(*schemes, "--json")[1])
+        assert [record["scheme"] for record in records] == ["fifo", "sjf"]
+        out = simulate(*schemes)[1]
+        assert re.search(r"Queuing time, mean \(s\) +73.3 +66.7\n", out)
+        assert re.search(r"Training usage \(%\) +86.1 +86.1\n", out)
+        assert "- Each worker of the trace's jobs holds one GPU" in out
+
+    def test_a_trace_is_plain_unless_told_otherwise(self, simulate: Run) -> None:
+        """Elasticity is assumed only where it is asked for, and said to be."""
+        plain = json.loads(simulate("--json")[1])
+        assert plain["scenario"] == "plain"
+        assert plain["scheme"] == "lyra"
+        assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
+        ideal = json.loads(simulate("--json", "--scenario", "ideal")[1])
+        assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
+
+    def test_dropping_oversized_jobs(self, simulate: Run, trace: Path) -> None:
+        """They are counted."""
+        trace.write_text(THREE_JOBS + "d,30,10,3\ne,40,10,64\n")
+        exit_code, out, err = simulate("--drop-oversized", "--json")
+        assert exit_code == 0
+        assert json.loads(out)["dropped"] == 2
+        assert json.loads(out)["jobs"] == 3
+        assert "2 jobs larger than the cluster left out" in err
+
+    def test_generated_clusters_keep_their_proportions(self, run: Run) -> None:
+        """A smaller cluster borrows from a smaller one, unless told otherwise."""
+        arguments = ("simulate", *SMALL, "--scheme", "fifo", "--json")
+        assert json.loads(run(*arguments)[1])["inference_servers"] == 12
+        record = json.loads(run(*arguments, "--inference-servers", 0)[1])
+        assert record["inference_servers"] == 0
+        assert record["overall_usage"] == record["training_usage"]
+
+    def test_loans(self, run: Run, tmp_path: Path) -> None:
+        """A usage series stands for the demand; the oracle never lends what will be missed."""
+        usage = tmp_path / "usage.csv"
+        rows = [
+            f"2020-05-01 {minute // 60:02d}:{minute % 60:02d}:00,100,{50 + minute % 40}"
+            for minute in range(0, 600, 5)
+        ]
+        usage.write_text("time,total_gpu_num,running_gpu_num\n" + "\n".join(rows) + "\n")
+        given = ("simulate", *SMALL, "--inference-usage", usage, "--forecaster", "oracle", "--json")
+        record = json.loads(run(*given, "--headroom", "0.1")[1])
+        assert record["forecaster"] == "oracle"
+        assert record["headroom"] == 0.1
+        assert record["loans"] > 0
+        assert record["reclaims"] > 0
+        assert record["inference_shortfall_share"] == 0
+        assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
+
+    def test_same_seed_same_files(self, run: Run, tmp_path: Path) -> None:
+        """Everything but times, decisions kept included; another seed gives another run."""
+
+        def files(name: str, seed: int) -> dict[str, bytes]:
+            out, capture = tmp_path / name / "out", tmp_path / name / "capture"
+            schemes = ("--scheme", "lyra", "--scheme", "random")
+            seeded = ("--seed", seed, "--out", out, "--capture", capture)
+            exit_code, printed, _ = run("simulate", *SMALL, *schemes, *seeded, "--json")
+            assert exit_code == 0
+            records = json.loads(printed)
+            assert json.loads((out / "metrics.json").read_text()) == records
+            for record in records:
+                for key in MEASURED:
+                    del record[key]
+            found = {"metrics": json.dumps(records).encode()}
+            for path in (out / "jobs.csv", out / "series.csv", *capture.iterdir()):
+                found[path.name] = path.read_bytes()
+            return found
+
+        first = files("first", 1)
+        assert files("again", 1) == first
+        assert files("other", 2) != first
+
+
+class TestFiles:
+    """What --out and --capture write."""
+
+    def test_tables(self, simulate: Run, tmp_path: Path) -> None:
+        """A row for each scheme and job, and for each scheme and moment."""
+        out = tmp_path / "new" / "folder"
+        exit_code, printed, _ = simulate("--scheme", "fifo", "--scheme", "sjf", "--out", out)
+        assert exit_code == 0
+        assert str(out / "report.html") in printed
+        with (out / "jobs.csv").open() as stream:
+            jobs = list(csv.DictReader(stream))
+        assert [(row["scheme"], row["job_id"], row["start_s"]) for row in jobs] == [
+            *(("fifo", "a", "0.0"), ("fifo", "b", "100.0"), ("fifo", "c", "150.0")),
+            *(("sjf", "a", "0.0"), ("sjf", "b", "130.0"), ("sjf", "c", "100.0")),
+        ]
+        assert jobs[2]["queued_s"] == "130.0"
+        assert jobs[2]["jct_s"] == "160.0"
+        assert jobs[2]["held_gpu_s"] == "60.0"
+        assert jobs[2]["ran_on_loan"] == "false"
+        with (out / "series.csv").open() as stream:
+            series = list(csv.DictReader(stream))
+        last = series[-1]
+        assert (last["scheme"], last["time_s"], last["running_jobs"]) == ("sjf", "180.0", "0")
+
+    def test_series_without_inference_servers(self, run: Run, tmp_path: Path) -> None:
+        """The state is noted at regular times although no servers move."""
+        trace = tmp_path / "jobs.csv"
+        trace.write_text(HEADER + "a,0,100000,4\nb,1000,300,8\n")
+        run("simulate", "--jobs", trace, "--servers", 1, "--scheme", "fifo", "--out", tmp_path)
+        with (tmp_path / "series.csv").open() as stream:
+            rows = list(csv.DictReader(stream))
+        queued = [(float(row["time_s"]), int(row["queued_jobs"])) for row in rows]
+        # A note every 25 s, but none while nothing changes.
+        assert queued == [
+            *((0, 0), (25, 0), (1000, 0)),
+            *((1025, 1), (100_000, 1)),
+            *((100_025, 0), (100_300, 0), (100_300, 0)),
+        ]
+
+    def test_page_needs_no_other_file(self, run: Run, tmp_path: Path) -> None:
+        """Plots are drawn into it, with nothing that a browser would load."""
+        given = ("simulate", *SMALL, "--scheme", "fifo", "--scheme", "lyra", "--out", tmp_path)
+        assert run(*given)[0] == 0
+        page = (tmp_path / "report.html").read_text()
+        links = _Links()
+        links.feed(page)
+        assert all(link.startswith("#") for link in links.loaded)
+        assert links.tags.count("svg") == 3
+        assert not {"script", "link", "img", "iframe", "object"} & set(links.tags)
+        names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
+        assert "://" not in re.sub(names, "", page)
+        plots = sorted((tmp_path / "plots").iterdir())
+        assert [path.name for path in plots] == ["distributions.svg", "loans.svg", "over_time.svg"]
+        for path in plots:
+            ElementTree.fromstring(path.read_text())
+
+    def test_page_escapes_names(self, run: Run, tmp_path: Path) -> None:
+        """A file may be called anything."""
+        trace = tmp_path / "a<b>$x$.csv"
+        trace.write_text(THREE_JOBS)
+        given = ("--servers", 1, "--scheme", "fifo", "--out", tmp_path / "out")
+        assert run("simulate", "--jobs", trace, *given)[0] == 0
+        assert "<h1>a&lt;b&gt;$x$</h1>" in (tmp_path / "out" / "report.html").read_text()
+
+    def test_captured_decisions_are_solved(self, run: Run, tmp_path: Path) -> None:
+        """They are instance files like any others, under names of their own."""
+        schemes = ("--scheme", "fifo", "--scheme", "lyra", "--scheme", "least-loss")
+        folder = tmp_path / "decisions"
+        exit_code, _, err = run("simulate", *BUSY, *schemes, "--capture", folder)
+        assert exit_code == 0
+        assert "scheme fifo puts no decision to a solver: nothing captured" in err
+        counts = r"50 of [\d,]+ allocation and 50 of \d+ reclaim decisions"
+        assert re.search(rf"scheme lyra: captured {counts}\n", err)
+        files = sorted(folder.iterdir())
+        kinds = [path.name.split("-at-")[0] for path in files]
+        assert set(kinds) == {
+            *("reclaim-lyra", "reclaim-least-loss"),
+            *("allocation-lyra-training", "allocation-lyra-loan"),
+            *("allocation-least-loss-training", "allocation-least-loss-loan"),
+        }
+        assert sum(kind.startswith("allocation-lyra") for kind in kinds) == 50
+        instances = [load_instance(path).instance for path in files]
+        assert len({instance.name for instance in instances}) == len(files)
+        chosen = [next(path for path in files if path.name.startswith(kind)) for kind in set(kinds)]
+        exit_code, out, _ = run("solve", *chosen, "--json")
+        assert exit_code == 0
+        assert all(answer["objective"] is not None for answer in json.loads(out))
+
+
+class _Links(HTMLParser):
+    """Collects what a page would load, and which elements it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
+                self.loaded.append(value)
+
+
+class TestBadInput:
+    """One line that says what is wrong, and nothing written."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "parts"),
+        [
+            ("", ["--jobs", "--workload", "required"]),
+            ("--jobs three.csv --workload lyra-like", ["not allowed with"]),
+            ("--jobs three.csv", ["--jobs needs --servers"]),
+            ("--jobs none.csv --servers 1", ["none.csv", "cannot be read"]),
+            ("--jobs bad.csv --servers 1", ["bad.csv", "row 3", "duration_s", '"soon"']),
+            ("--jobs three.csv --servers 1 --gpus-per-server 1", ["three.csv", "job a", "2 GPUs"]),
+            ("--jobs huge.csv --servers 1 --drop-oversized", ["huge.csv", "no job fits"]),
+            ("--jobs three.csv --servers 1 --vc x", ["three.csv", "vc"]),
+            ("--jobs three.csv --servers 1 --headroom 0.1", ["--headroom", "--inference-servers"]),
+            ("--workload other", ["--workload", "'other'"]),
+            ("--workload lyra-like --scheme best", ["--scheme", "'best'", "least-loss"]),
+            ("--workload lyra-like --scenario odd", ["--scenario", "'odd'", "heterogeneous"]),
+            ("--workload lyra-like --servers 0", ["--servers", "'0'"]),
+            ("--workload lyra-like --servers -4", ["--servers", "'-4'"]),
+            ("--workload lyra-like --inference-servers -1", ["--inference-servers", "'-1'"]),
+            ("--workload lyra-like --gpus-per-server 0", ["--gpus-per-server", "'0'"]),
+            ("--workload lyra-like --days 0", ["--days", "'0'"]),
+            ("--workload lyra-like --days 1.5", ["--days", "'1.5'"]),
+            ("--workload lyra-like --seed -1", ["--seed", "'-1'"]),
+            ("--workload lyra-like --headroom 1.1", ["--headroom", "from 0 to 1"]),
+            ("--workload lyra-like --headroom nan", ["--headroom", "from 0 to 1"]),
+            ("--workload lyra-like --days 1 --forecaster luck", ["'luck'", "seasonal"]),
+            ("--workload lyra-like --vc x", ["--vc", "--jobs"]),
+            ("--workload lyra-like --drop-oversized", ["--drop-oversized", "--jobs"]),
+            ("--workload lyra-like --days 1 --inference-usage three.csv", ["three.csv", "time"]),
+            ("--workload lyra-like --capture three.csv", ["--capture", "is a file"]),
+            ("--workload lyra-like --capture three.csv/x", ["--capture", "is a file"]),
+        ],
+    )
+    def test_table(
+        self,
+        run: Run,
+        trace: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: str,
+        parts: list[str],
+    ) -> None:
+        """Whatever is wrong is found before the first simulation."""
+        (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
+        (tmp_path / "huge.csv").write_text(HEADER + "a,0,100,200\n")
+        monkeypatch.chdir(tmp_path)
+        result = run("simulate", *arguments.split(), "--out", "out", "--json")
+        assert_one_line_error(result, *parts)
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            *("bad.csv", "huge.csv", "three.csv")
+        ]
+
+    def test_failed_check(
+        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """GPU-seconds that are not conserved are an error, and the run's figures not shown."""
+
+        def refuse(simulation: Any) -> None:
+            if simulation.scheme.name == "fifo":
+                raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
+
+        monkeypatch.setattr("experiments.simulation.replay.require_conserved", refuse)
+        exit_code, out, err = simulate("--scheme", "fifo", "--out", tmp_path / "out")
+        assert exit_code == 1
+        assert out == ""
+        assert "scheme fifo: the simulation is wrong: jobs held 3 GPU-seconds" in err
+        assert not (tmp_path / "out").exists()
+        # Other schemes are shown all the same, still as an array.
+        exit_code, out, _ = simulate("--scheme", "fifo", "--scheme", "sjf", "--json")
+        assert exit_code == 1
+        assert [record["scheme"] for record in json.loads(out)] == ["sjf"]
+
+    def test_interrupt(
+        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ctrl-C leaves nothing behind."""
+
+        def interrupt(simulation: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("experiments.simulation.replay.require_conserved", interrupt)
+        written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
+        exit_code, out, err = simulate("--scheme", "fifo", *written)
+        assert exit_code == 130
+        assert out == ""
+        assert err.endswith("lyra-opt: interrupted\n")
+        assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
+
+
+def test_help(run: Run) -> None:
+    """Schemes, scenarios and examples, without loading what simulates."""
+    exit_code, out, _ = run("simulate", "--help")
+    assert exit_code == 0
+    for part in ("\n  lyra-exact ", "\n  heterogeneous ", "\nexamples:\n", "130 after Ctrl-C"):
+        assert part in out
+    assert max(map(len, out.splitlines())) <= 100
