@@ -102,17 +102,7 @@ def allocation_case(
     return instance, *best_allocation(instance)
 
 
-MINUTES_WITHOUT_LIMITS = ("time-indexed-milp",)
-"""Solvers that the suite, which runs them several times without limits, keeps for minutes."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in MINUTES_WITHOUT_LIMITS else name
-        for _, name in solver_names("allocation")
-    ],
-)
+@pytest.mark.parametrize("name", [name for _, name in solver_names("allocation")])
 def test_allocation_solver_conforms(
     name: str, allocation_case: tuple[AllocationInstance, WorkerAllocation | None, float | None]
 ) -> None:

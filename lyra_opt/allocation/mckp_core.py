@@ -61,9 +61,9 @@ class MckpCore(KnapsackSolver):
     integers, instead of slopes in turn, are this project's. Complexity O(items + classes log
     classes) plus the states of the core: for each class in it at most twice the capacity, and at
     most twice the product of the largest weights by which a class may grow and shrink; in
-    practice a few dozen classes. Exact in integers, so optimal within 1e-9. Where the states outgrow a GiB,
-    the table of `mckp-dp` takes their place if that is smaller. Limits: time, looked at every few
-    million states; memory of the states.
+    practice a few dozen classes. Exact in integers, so optimal within 1e-9. Where the states
+    outgrow a GiB, the table of `mckp-dp` takes their place if that is smaller. Limits: time,
+    looked at every few million states; memory of the states.
     """
 
     name = "mckp-core"

@@ -86,7 +86,10 @@ class ReclaimRule:
         )
         if result.solution is None:
             raise DecisionError(f"{self._solver.name} chose no servers: {result.message}")
-        return [int(server) for server in result.solution.servers]
+        servers = [int(server) for server in result.solution.servers]
+        if len(set(servers)) != count:
+            raise DecisionError(f"{self._solver.name} chose {len(set(servers))} of {count} servers")
+        return servers
 
 
 def reclaim_instance(
@@ -167,6 +170,13 @@ class KnapsackScaling:
         self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
     ) -> list[int]:
         """See `ScalingRule`; `DecisionError` if the solver has no answer."""
+        wanted = sum(
+            (run.job.max_workers - run.job.min_workers) * run.job.gpus_per_worker for run in runs
+        )
+        every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
+        if wanted <= free_gpus and every_worker_helps and capture is None:
+            # There is nothing to choose.
+            return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,
             objective=Objective.JCT_REDUCTION,

@@ -98,6 +98,11 @@ class LoanPlan:
         for field_name in ("on_loan", "busy_share"):
             if not getattr(self, field_name):
                 raise FieldError(field_name, [], "must not be empty")
+        for position, servers in enumerate(self.on_loan):
+            require_integer(f"on_loan[{position}]", servers, minimum=0)
+        for position, share in enumerate(self.busy_share):
+            if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
+                raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +125,12 @@ class Options:
     preemption_s: float = PREEMPTION_S
     mixed_efficiency: float = MIXED_EFFICIENCY
     scaling_interval_s: float = SCALING_INTERVAL_S
+
+    def __post_init__(self) -> None:
+        require_number("preemption_s", self.preemption_s, minimum=0)
+        if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
+            raise FieldError("mixed_efficiency", self.mixed_efficiency, "must be at most 1")
+        require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)
 
 
 @dataclass(slots=True)
@@ -166,7 +177,7 @@ class Simulation:
     Raises
     ------
     UserError
-        If a job can never run.
+        If a job can never run, or the plan is missing or lends more servers than there are.
     """
 
     def __init__(
@@ -186,8 +197,11 @@ class Simulation:
         self.totals = Totals()
         self._capture, self._progress = capture, progress
         self._require_room()
+        self._require_plan(plan)
         self.runs = [JobRun(job, order) for order, job in enumerate(workload.jobs)]
-        self.queue = scheme.make_queue()
+        self.queue = scheme.make_queue(
+            (lambda run: self._is_confined(run.job)) if scheme.confines_fungible else None
+        )
         self._completions: list[tuple[float, int, int, JobRun]] = []
         self._sequence = 0
         self._running = 0
@@ -201,6 +215,7 @@ class Simulation:
             mixes_groups=not scheme.keeps_groups_apart,
         )
         self._borrows = self._plan is not None and scheme.reclaimer is not None
+        self._loans_are_final = self._plan is None
         self._reclaimer = (
             ReclaimRule(
                 scheme.reclaimer,
@@ -225,6 +240,16 @@ class Simulation:
                     "do not hold; --drop-oversized leaves such jobs out"
                 )
 
+    def _require_plan(self, plan: LoanPlan | None) -> None:
+        servers = self.cluster.inference_servers
+        if plan is None:
+            if self.scheme.borrows and servers:
+                raise UserError(f"scheme {self.scheme.name} borrows servers, but no plan says when")
+        elif servers and max(plan.on_loan) > servers:
+            raise UserError(
+                f"the plan lends {max(plan.on_loan)} of the {servers} inference servers"
+            )
+
     def _training_pool(self) -> Pool:
         """Return the training servers; they are only counted where it makes no difference."""
         if all(job.gpus_per_worker == 1 for job in self.workload.jobs):
@@ -247,7 +272,7 @@ class Simulation:
             completion_s = completions[0][0] if completions else math.inf
             scaling_s = self._next_scaling_s if self._is_dirty and self._scaling else math.inf
             now_s = min(arrival_s, completion_s, next_tick_s, max(scaling_s, self.now_s))
-            if now_s == math.inf:
+            if not self._running and arriving == jobs and self._loans_are_final:
                 raise AssertionError("jobs wait that nothing will start")
             self._advance(now_s)
             changed = False
@@ -373,20 +398,27 @@ class Simulation:
         """
         if not self._borrows or not (job.fungible or job.heterogeneous):
             return [self.training]
-        if self.scheme.confines_fungible and self._can_be_confined(job):
-            return [self.loaned]
+        if self.scheme.confines_fungible:
+            return [self.loaned] if self._is_confined(job) else [self.training]
         if job.is_elastic and not job.heterogeneous:
             return [self.loaned, self.training]
         return [self.training, self.loaned]
 
-    def _can_be_confined(self, job: TrainingJob) -> bool:
-        """Whether a job is small enough to find room on inference servers before long.
+    def _is_confined(self, job: TrainingJob) -> bool:
+        """Whether a job of a scheme that confines fungible jobs waits for inference servers.
 
-        At most a tenth of the inference cluster, so that a workload has no job that waits for a
-        loan that is never large enough.
+        It must be small enough to find room there before long, at most a tenth of the inference
+        cluster, so that a workload has no job that waits for a loan that is never large enough.
+        Once loans change no more, those on loan must hold it.
         """
+        if not (self._borrows and job.fungible):
+            return False
+        per_server = self.cluster.inference_gpus_per_server // job.gpus_per_worker
+        replicas = job.min_workers * self.cluster.inference_replicas
         gpus = self.cluster.inference_servers * self.cluster.inference_gpus_per_server
-        return 10 * job.min_workers * job.gpus_per_worker * self.cluster.inference_replicas <= gpus
+        if per_server == 0 or 10 * replicas * job.gpus_per_worker > gpus:
+            return False
+        return not self._loans_are_final or per_server * len(self.loaned.servers) >= replicas
 
     def _has_room(self, pool: Pool, run: JobRun, workers: int) -> bool:
         gpus_per_worker = run.job.gpus_per_worker
@@ -411,13 +443,23 @@ class Simulation:
             share.flexible * pool.replicas * other.job.gpus_per_worker for share, other in shares
         )
         needed = job.min_workers * pool.replicas * job.gpus_per_worker
-        if pool.free_gpus + flexible_gpus < needed:
+        if not shares or pool.free_gpus + flexible_gpus < needed:
             return False
+        # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
+        # be scaled in for nothing.
+        leaving = [
+            (share.placements[Group.FLEXIBLE], share.flexible, other.job.gpus_per_worker)
+            for share, other in shares
+        ]
+        if pool.room_after(leaving, job.gpus_per_worker) < job.min_workers:
+            return False
+        for _, other in shares:
+            other.advance(self.now_s)
         losses = [
             (_delay_s(other), other.order, number) for number, (share, other) in enumerate(shares)
         ]
         heapify(losses)
-        while losses and not self._has_room(pool, run, job.min_workers):
+        while not self._has_room(pool, run, job.min_workers):
             _, order, number = losses[0]
             share, other = shares[number]
             self._scale(other, share, -1)
@@ -425,7 +467,7 @@ class Simulation:
                 heapreplace(losses, (_delay_s(other), order, number))
             else:
                 heappop(losses)
-        return self._has_room(pool, run, job.min_workers)
+        return True
 
     def _start(self, run: JobRun, homes: Iterable[tuple[Pool, int]]) -> None:
         job = run.job
@@ -520,6 +562,7 @@ class Simulation:
         """Lend or take back servers as the plan says."""
         plan = self._plan
         assert plan is not None, "only plans have ticks"
+        self._loans_are_final = tick >= len(plan.on_loan) - 1
         self._busy_share = plan.busy_share[min(tick, len(plan.busy_share) - 1)]
         if self._borrows:
             change = plan.on_loan[min(tick, len(plan.on_loan) - 1)] - len(self.loaned.servers)
@@ -554,7 +597,8 @@ class Simulation:
                 pool, hosted, count, name=f"reclaim-at-{self.now_s:.0f}-s", capture=self._capture
             )
         )
-        free_before = dict(pool.servers)
+        held = sum(self._held.values())
+        held_there = sum(pool.gpus_per_server - pool.servers[server] for server in chosen)
         self.totals.running_at_reclaims += self._running
         for run, share in hosted:
             base, flexible = share.placements
@@ -565,11 +609,7 @@ class Simulation:
         self.totals.reclaims += 1
         self.totals.returned_servers += count
         self.totals.vacated_gpus += count * pool.gpus_per_server
-        self.totals.collateral_gpus += sum(
-            pool.servers[server] - free
-            for server, free in free_before.items()
-            if server not in chosen
-        )
+        self.totals.collateral_gpus += held - sum(self._held.values()) - held_there
         pool.withdraw(chosen)
 
     def _vacate_flexible(self, run: JobRun, share: Share, chosen: set[int]) -> None:

@@ -21,6 +21,9 @@ MOST_STALE = 8
 Placement = dict[int, int]
 """Replicas by server; empty in a pool that only counts."""
 
+Leaving = tuple[Placement, int, int]
+"""Workers of a job that may leave: where they are, how many, GPUs of each."""
+
 
 class Group(IntEnum):
     """Which workers a server holds; servers that hold none belong to neither group."""
@@ -41,6 +44,15 @@ class Pool(Protocol):
 
     def room(self, gpus_per_worker: int, group: Group) -> int:
         """Return how many workers (counted as training workers) can be placed now."""
+
+    def room_after(self, leaving: Iterable[Leaving], gpus_per_worker: int) -> int:
+        """Return for how many base workers there would be room if all flexible ones left.
+
+        Parameters
+        ----------
+        leaving
+            What `remove` would be given for each job with flexible workers.
+        """
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> Placement:
         """Place workers for which there is room."""
@@ -69,6 +81,11 @@ class CountedPool:
     def room(self, gpus_per_worker: int, group: Group) -> int:  # noqa: ARG002
         """See `Pool`."""
         return self.free_gpus // gpus_per_worker
+
+    def room_after(self, leaving: Iterable[Leaving], gpus_per_worker: int) -> int:
+        """See `Pool`."""
+        vacated = sum(workers * gpus for _, workers, gpus in leaving)
+        return (self.free_gpus + vacated) // gpus_per_worker
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> Placement:  # noqa: ARG002
         """See `Pool`."""
@@ -159,6 +176,14 @@ class ServerPool:
         )
         empty = self._count[Group.BASE][self.gpus_per_server]
         return (replicas + empty * (self.gpus_per_server // gpus_per_worker)) // self.replicas
+
+    def room_after(self, leaving: Iterable[Leaving], gpus_per_worker: int) -> int:
+        """See `Pool`; O(servers)."""
+        free = dict(self._free)
+        for placement, _, gpus in leaving:
+            for server, replicas in placement.items():
+                free[server] += replicas * gpus
+        return sum(gpus // gpus_per_worker for gpus in free.values()) // self.replicas
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> Placement:
         """See `Pool`."""

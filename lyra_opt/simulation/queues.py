@@ -46,34 +46,44 @@ class JobQueue(ABC):
 
 
 class FirstComeQueue(JobQueue):
-    """Strictly by submission: nobody overtakes the head of the queue."""
+    """Strictly by submission: nobody overtakes the head of the queue.
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, JobRun]] = []
-        self._is_blocked = False
+    Parameters
+    ----------
+    stands_apart
+        Which jobs have a queue of their own, whose head holds up only them, because they wait
+        for other GPUs; none by default.
+    """
+
+    def __init__(self, stands_apart: Callable[[JobRun], bool] | None = None) -> None:
+        self._stands_apart = stands_apart
+        self._heaps: tuple[list[tuple[int, JobRun]], ...] = ([], [])
+        self._offered: list[list[tuple[int, JobRun]]] = []
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(map(len, self._heaps))
 
     def add(self, run: JobRun) -> None:
         """See `JobQueue`; a preempted job returns to the place of its submission."""
-        heappush(self._heap, (run.order, run))
+        apart = self._stands_apart is not None and self._stands_apart(run)
+        heappush(self._heaps[apart], (run.order, run))
 
     def begin(self) -> None:
         """See `JobQueue`."""
-        self._is_blocked = False
+        self._offered = [heap for heap in self._heaps if heap]
 
     def first(self) -> JobRun | None:
         """See `JobQueue`."""
-        return None if self._is_blocked or not self._heap else self._heap[0][1]
+        self._offered = sorted(filter(None, self._offered), key=lambda heap: heap[0][0])
+        return self._offered[0][0][1] if self._offered else None
 
     def take(self) -> None:
         """See `JobQueue`."""
-        heappop(self._heap)
+        heappop(self._offered[0])
 
     def block(self) -> None:
         """See `JobQueue`."""
-        self._is_blocked = True
+        del self._offered[0]
 
 
 class SmallestFirstQueue(JobQueue):

@@ -9,7 +9,7 @@ from lyra_opt.errors import UserError
 from lyra_opt.simulation.queues import FirstComeQueue, SmallestFirstQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.queues import JobQueue
@@ -40,7 +40,8 @@ class Scheme:
     grows_only_without_queue
         Whether jobs grow only while none waits.
     confines_fungible
-        Whether fungible jobs run on inference servers, and nowhere else.
+        Whether fungible jobs run on inference servers, and nowhere else, and nobody else does;
+        they do not wait for others, nor others for them.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
     """
@@ -60,10 +61,10 @@ class Scheme:
         """Whether it runs jobs on inference servers."""
         return self.reclaimer is not None
 
-    def make_queue(self) -> JobQueue:
-        """Return an empty queue."""
+    def make_queue(self, stands_apart: Callable[[JobRun], bool] | None = None) -> JobQueue:
+        """Return an empty queue; `stands_apart` as for `FirstComeQueue`."""
         if self.queue == "first-come":
-            return FirstComeQueue()
+            return FirstComeQueue(stands_apart)
         return SmallestFirstQueue(_KEYS[self.queue])
 
     def make_scaling(self) -> ScalingRule | None:

@@ -1,0 +1,11 @@
+"""Goodput: what tuning batch sizes does to a job, and the scheduler that is built on it.
+
+* `model`: the goodput of a training job by GPUs and batch size, and profiles of five models.
+* `tuning`: what that makes of a job of the simulation.
+* `pollux`: Pollux's allocation of one epoch, solved exactly; `genetic` is Pollux's own search, kept
+  to verify that.
+* `rules`: both as scaling rules of the simulated cluster.
+
+Source: Qiao et al., *Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning*
+(OSDI 2021), and its public artifact, the branch ``osdi21-artifact`` of petuum/adaptdl.
+"""

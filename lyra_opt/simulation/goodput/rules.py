@@ -1,0 +1,152 @@
+"""Scaling rules of the simulated cluster that know goodput."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.result import Limits
+from lyra_opt.simulation.decisions import LONGEST_DECISION_S
+from lyra_opt.simulation.goodput.pollux import (
+    PolluxEpoch,
+    best_allocation,
+    most_valuable,
+    restart_factor,
+)
+from lyra_opt.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.allocation.knapsack import FloatArray
+    from lyra_opt.simulation.decisions import Capture
+    from lyra_opt.simulation.goodput.tuning import TunedSpeed
+    from lyra_opt.simulation.run import JobRun
+
+
+class PolluxScaling:
+    """Pollux: the workers of greatest fitness, found exactly.
+
+    Implements `lyra_opt.simulation.decisions.ScalingRule`, one object a simulation, since it
+    counts restarts: a job that has other workers than when it was last seen has restarted.
+
+    The speed-ups are those of `TunedSpeed`, which the job agent measures, against the fair share
+    of all GPUs that the jobs hold or could. Other than in Pollux, jobs keep their base demand, and
+    a job may get at once all the workers it can use, not at most twice as many as it has had.
+
+    Parameters
+    ----------
+    speed
+        The rates of tuned jobs.
+
+    Attributes
+    ----------
+    decisions, decision_time_s
+        How many were made, and the wall-clock time that they took.
+    """
+
+    def __init__(self, speed: TunedSpeed) -> None:
+        self._speed = speed
+        self._seen: dict[int, tuple[int, int]] = {}
+        self.decisions = 0
+        self.decision_time_s = 0.0
+
+    def epoch(self, runs: Sequence[JobRun], free_gpus: int) -> PolluxEpoch:
+        """Return the question that `extra_workers` answers, and note what jobs have now."""
+        gpus = free_gpus + sum(run.min_gpus for run in runs)
+        now_s = max((run.updated_s for run in runs), default=0.0)
+        speed_ups, factors = [], []
+        for run in runs:
+            job = run.job
+            fair_workers = max(1, -(-gpus // (len(runs) * job.gpus_per_worker)))
+            rates = _rates(self._speed, run, free_gpus)
+            speed_ups.append(rates / self._speed.rate(job, fair_workers))
+            factors.append(restart_factor(now_s - job.submit_s, self._restarts(run)))
+        return PolluxEpoch(
+            gpus=free_gpus,
+            speed_ups=tuple(speed_ups),
+            gpus_per_worker=np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64),
+            current=np.array([run.flexible_workers for run in runs], dtype=np.int64),
+            restart_factor=np.array(factors, dtype=np.float64),
+        )
+
+    def extra_workers(
+        self,
+        runs: Sequence[JobRun],
+        free_gpus: int,
+        *,
+        name: str,  # noqa: ARG002
+        capture: Capture | None = None,  # noqa: ARG002
+    ) -> list[int]:
+        """See `ScalingRule`. Nothing is captured: no standalone problem has speed-up tables."""
+        stopwatch = Stopwatch()
+        found = best_allocation(self.epoch(runs, free_gpus), Limits(time_s=LONGEST_DECISION_S))
+        self.decisions += 1
+        self.decision_time_s += stopwatch.elapsed_s
+        return [int(extra) for extra in found.extra]
+
+    def _restarts(self, run: JobRun) -> int:
+        """Return how often a job has restarted, and note what it has now."""
+        workers, restarts = self._seen.get(run.order, (run.workers, 0))
+        restarts += run.workers != workers
+        self._seen[run.order] = run.workers, restarts
+        return restarts
+
+
+class TunedKnapsackScaling:
+    """Lyra's phase 2 for jobs that are tuned: the knapsack on their reduction of running time.
+
+    As `lyra_opt.simulation.decisions.KnapsackScaling`, with the durations at the rates of
+    `TunedSpeed` in the place of linear ones. Complexity: that of `mckp-core`.
+
+    Parameters
+    ----------
+    speed
+        The rates of tuned jobs.
+
+    Attributes
+    ----------
+    decisions, decision_time_s
+        How many were made, and the wall-clock time that they took.
+
+    Notes
+    -----
+    Source: Lyra (EuroSys 2023), sections 5.2 and 7.1 (Lyra+TunedJobs).
+    """
+
+    def __init__(self, speed: TunedSpeed) -> None:
+        self._speed = speed
+        self.decisions = 0
+        self.decision_time_s = 0.0
+
+    def extra_workers(
+        self,
+        runs: Sequence[JobRun],
+        free_gpus: int,
+        *,
+        name: str,  # noqa: ARG002
+        capture: Capture | None = None,  # noqa: ARG002
+    ) -> list[int]:
+        """See `ScalingRule`. Nothing is captured: no standalone problem has such durations."""
+        stopwatch = Stopwatch()
+        values = []
+        for run in runs:
+            duration_s = run.believed_remaining_worker_s / _rates(self._speed, run, free_gpus)
+            values.append(duration_s[0] - duration_s[1:])
+        chosen, _, _ = most_valuable(
+            free_gpus,
+            values,
+            np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64),
+            Limits(time_s=LONGEST_DECISION_S),
+        )
+        self.decisions += 1
+        self.decision_time_s += stopwatch.elapsed_s
+        return [int(extra) for extra in chosen]
+
+
+def _rates(speed: TunedSpeed, run: JobRun, free_gpus: int) -> FloatArray:
+    """Return the rates of a job with 0, 1, ... workers beyond its base demand that could fit."""
+    job = run.job
+    fitting = min(job.max_workers - job.min_workers, free_gpus // job.gpus_per_worker)
+    return speed.rates(job)[: max(fitting, run.flexible_workers) + 1]

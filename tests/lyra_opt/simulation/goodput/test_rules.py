@@ -1,0 +1,147 @@
+"""The scaling rules that know goodput, asked as the event engine asks them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.goodput.genetic import evolve
+from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
+from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed
+from lyra_opt.simulation.run import JobRun
+from lyra_opt.simulation.workload import TrainingJob
+
+
+def running(
+    order: int,
+    *,
+    base: int = 2,
+    most: int = 6,
+    workers: int | None = None,
+    work_worker_s: float = 20000.0,
+    gpus_per_worker: int = 1,
+    now_s: float = 3600.0,
+) -> JobRun:
+    job = TrainingJob(
+        id=f"job-{order}",
+        submit_s=0.0,
+        work_worker_s=work_worker_s,
+        min_workers=base,
+        max_workers=most,
+        gpus_per_worker=gpus_per_worker,
+    )
+    run = JobRun(job, order)
+    run.workers = base if workers is None else workers
+    run.updated_s = now_s
+    return run
+
+
+@st.composite
+def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
+    runs = []
+    for order in range(draw(st.integers(1, 4))):
+        base = draw(st.integers(1, 3))
+        most = base + draw(st.integers(1, 3))
+        runs.append(
+            running(
+                order,
+                base=base,
+                most=most,
+                workers=draw(st.integers(base, most)),
+                work_worker_s=draw(st.floats(100, 1e6)),
+                gpus_per_worker=draw(st.integers(1, 2)),
+            )
+        )
+    held = sum(run.flexible_workers * run.job.gpus_per_worker for run in runs)
+    return runs, held + draw(st.integers(0, 6))
+
+
+def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
+    return (
+        all(
+            0 <= more <= run.job.max_workers - run.job.min_workers
+            for run, more in zip(runs, extra, strict=True)
+        )
+        and sum(more * run.job.gpus_per_worker for run, more in zip(runs, extra, strict=True))
+        <= free_gpus
+    )
+
+
+@given(epochs_of_runs(), st.sampled_from(SCALINGS))
+def test_both_rules_fill_no_more_than_there_is(
+    asked: tuple[list[JobRun], int], scaling: str
+) -> None:
+    runs, free_gpus = asked
+    for rule in (PolluxScaling, TunedKnapsackScaling):
+        extra = rule(TunedSpeed(scaling)).extra_workers(runs, free_gpus, name="epoch")
+        assert fits(runs, extra, free_gpus)
+
+
+@given(epochs_of_runs(), st.sampled_from(SCALINGS))
+def test_pollux_reaches_the_genetic_algorithm(
+    asked: tuple[list[JobRun], int], scaling: str
+) -> None:
+    runs, free_gpus = asked
+    speed = TunedSpeed(scaling)
+    epoch = PolluxScaling(speed).epoch(runs, free_gpus)
+    extra = PolluxScaling(speed).extra_workers(runs, free_gpus, name="epoch")
+    evolved = evolve(epoch, np.random.default_rng(0), population=20, generations=10)
+    assert epoch.fitness(np.array(extra)) >= epoch.fitness(evolved) * (1 - 1e-9)
+
+
+@given(epochs_of_runs(), st.sampled_from(SCALINGS))
+def test_the_tuned_knapsack_reduces_running_times_most(
+    asked: tuple[list[JobRun], int], scaling: str
+) -> None:
+    runs, free_gpus = asked
+    speed = TunedSpeed(scaling)
+
+    def left_s(extra: tuple[int, ...]) -> float:
+        return sum(
+            run.remaining_worker_s / speed.rate(run.job, run.job.min_workers + more)
+            for run, more in zip(runs, extra, strict=True)
+        )
+
+    ranges = [range(run.job.max_workers - run.job.min_workers + 1) for run in runs]
+    least = min(
+        left_s(extra) for extra in itertools.product(*ranges) if fits(runs, list(extra), free_gpus)
+    )
+    extra = TunedKnapsackScaling(speed).extra_workers(runs, free_gpus, name="epoch")
+    assert left_s(tuple(extra)) == pytest.approx(least)
+
+
+def test_speed_ups_are_against_the_fair_share() -> None:
+    runs = [running(0), running(1, gpus_per_worker=2)]
+    speed = TunedSpeed("goodput")
+    epoch = PolluxScaling(speed).epoch(runs, 8)  # 14 GPUs: 7 each, that is 7 and 4 workers
+    expected = [speed.rate(run.job, fair) for run, fair in zip(runs, (7, 4), strict=True)]
+    for table, run, rate in zip(epoch.speed_ups, runs, expected, strict=True):
+        assert table == pytest.approx(speed.rates(run.job)[: len(table)] / rate)
+
+
+def test_restarts_are_counted_by_what_is_seen() -> None:
+    rule = PolluxScaling(TunedSpeed("linear"))
+    run = running(0)
+    factors = []
+    for workers in (2, 2, 4, 4, 3):
+        run.workers = workers
+        factors.append(rule.epoch([run], 4).restart_factor[0])
+    assert factors == [3600 / 3630] * 2 + [3570 / 3630] * 2 + [3540 / 3630]
+
+
+def test_a_job_just_submitted_waits_for_its_workers() -> None:
+    rule = PolluxScaling(TunedSpeed("linear"))
+    assert rule.extra_workers([running(0, now_s=0.0)], 4, name="epoch") == [0]
+    assert rule.extra_workers([running(0)], 4, name="epoch") == [4]
+
+
+def test_decisions_are_timed_apart() -> None:
+    for rule in (PolluxScaling(TunedSpeed("linear")), TunedKnapsackScaling(TunedSpeed("linear"))):
+        for _ in range(3):
+            rule.extra_workers([running(0), running(1)], 4, name="epoch")
+        assert rule.decisions == 3
+        assert rule.decision_time_s > 0

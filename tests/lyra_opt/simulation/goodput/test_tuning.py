@@ -1,0 +1,112 @@
+"""Which models jobs train, and how fast they are when tuned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import FieldError
+from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET, YOLO
+from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed, draw_profile
+from lyra_opt.simulation.run import JobRun
+from lyra_opt.simulation.workload import TrainingJob
+
+
+def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> TrainingJob:
+    fields.setdefault("max_workers", 2 * workers)
+    fields.setdefault("id", "job")
+    return TrainingJob(
+        submit_s=0.0,
+        work_worker_s=gpu_hours * 3600 / fields.get("gpus_per_worker", 1),
+        min_workers=workers,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu_hours", "models"),
+    [(0.5, {CIFAR}), (5.0, {DEEP_SPEECH, BERT}), (50.0, {YOLO}), (500.0, {IMAGENET})],
+)
+def test_the_mix_is_by_gpu_hours(gpu_hours: float, models: set[object]) -> None:
+    drawn = {draw_profile(elastic(gpu_hours, id=f"job-{number}"), 0) for number in range(50)}
+    assert drawn == models
+    drawn = {
+        draw_profile(elastic(gpu_hours, id=f"job-{number}", gpus_per_worker=4), 0)
+        for number in range(50)
+    }
+    assert drawn == models
+
+
+def test_the_lot_is_even_and_depends_on_name_and_seed_alone() -> None:
+    jobs = [elastic(5.0, id=f"job-{number}") for number in range(400)]
+    drawn = [draw_profile(job, 1) for job in jobs]
+    assert drawn == [draw_profile(job, 1) for job in jobs]
+    assert drawn != [draw_profile(job, 2) for job in jobs]
+    assert 150 < Counter(drawn)[BERT] < 250
+
+
+def test_jobs_too_wide_for_their_class_go_to_the_next() -> None:
+    assert draw_profile(elastic(0.5, workers=60), 0) is CIFAR
+    assert draw_profile(elastic(5.0, workers=60), 0) is YOLO
+    assert draw_profile(elastic(0.5, workers=65), 0) is IMAGENET
+    assert draw_profile(elastic(0.5, workers=1000), 0) is IMAGENET
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_inelastic_jobs_are_not_tuned(scaling: str) -> None:
+    job = elastic(5.0, workers=3, max_workers=3)
+    assert TunedSpeed(scaling).rate(job, 3) == 3.0
+
+
+@given(
+    st.sampled_from((0.5, 5.0, 50.0, 500.0)),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.floats(0, 1),
+    st.integers(1, 4),
+)
+def test_linear_scaling_is_never_slower_than_the_untuned_job(
+    gpu_hours: float, workers: int, extra: int, loss: float, gpus_per_worker: int
+) -> None:
+    job = elastic(
+        gpu_hours,
+        workers,
+        max_workers=workers + extra,
+        scaling_loss=loss,
+        gpus_per_worker=gpus_per_worker,
+    )
+    speed = TunedSpeed("linear")
+    for number, rate in enumerate(speed.rates(job).tolist()):
+        assert rate >= job.rate(workers + number)
+        assert rate == speed.rate(job, workers + number)
+
+
+@given(st.sampled_from((0.5, 5.0, 50.0, 500.0)), st.integers(1, 40))
+def test_both_scalings_agree_at_the_base_demand(gpu_hours: float, workers: int) -> None:
+    job = elastic(gpu_hours, workers)
+    linear, goodput = (TunedSpeed(scaling).rate(job, workers) for scaling in SCALINGS)
+    assert linear == goodput >= workers
+
+
+def test_a_running_job_is_asked_for_what_it_holds() -> None:
+    run = JobRun(elastic(5.0), 0)
+    run.workers = 3
+    speed = TunedSpeed("goodput", seed=4, gpus_per_server=4)
+    assert speed(run) == speed.rate(run.job, 3)
+
+
+def test_rates_are_not_for_writing() -> None:
+    rates = TunedSpeed("linear").rates(elastic(5.0))
+    with pytest.raises(ValueError, match="read-only"):
+        rates[0] = 0.0
+
+
+def test_unknown_scaling_is_refused() -> None:
+    with pytest.raises(FieldError, match="scaling"):
+        TunedSpeed("superlinear")
+    with pytest.raises(FieldError, match="gpus_per_server"):
+        TunedSpeed("linear", gpus_per_server=0)

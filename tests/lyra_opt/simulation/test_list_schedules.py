@@ -1,0 +1,113 @@
+"""`fifo` and `sjf` against a clock that ticks once a second and shares no code with the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.engine import Cluster, Simulation
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.pools import ServerPool
+from tests.lyra_opt.simulation.replays import job_of, lending, replay
+
+FIELDS = st.tuples(st.integers(0, 15), st.integers(1, 12), st.integers(1, 6))
+JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
+    lambda fields: sorted(fields, key=lambda field: field[0])
+)
+SCHEMES = pytest.mark.parametrize("scheme", ["fifo", "sjf"])
+
+
+class PlacingSimulation(Simulation):
+    """One that says on which server each worker is, where counting would do."""
+
+    def _training_pool(self) -> ServerPool:
+        return ServerPool(self.cluster.gpus_per_server, servers=range(self.cluster.servers))
+
+
+def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: str) -> list[Any]:
+    """Return (start, end) of each job (submission, duration, GPUs), second by second."""
+    times: list[Any] = [None] * len(jobs)
+    second = min(submit for submit, _, _ in jobs)
+    while any(span is None or span[1] > second for span in times):
+        waiting = [j for j, span in enumerate(times) if span is None and jobs[j][0] <= second]
+        if scheme == "sjf":
+            waiting.sort(key=lambda j: jobs[j][1])  # stable: ties by submission, then file
+        for j in waiting:
+            busy = sum(
+                jobs[other][2]
+                for other, span in enumerate(times)
+                if span is not None and span[0] <= second < span[1]
+            )
+            if busy + jobs[j][2] <= gpus:
+                times[j] = (second, second + jobs[j][1])
+            elif scheme == "fifo":
+                break
+        second += 1
+    return times
+
+
+def training_jobs(fields: list[tuple[int, int, int]]) -> list[Any]:
+    return [
+        job_of(f"j{j}", submit, duration, workers, fungible=True)
+        for j, (submit, duration, workers) in enumerate(fields)
+    ]
+
+
+@SCHEMES
+@given(fields=JOBS, servers=st.integers(1, 2))
+def test_a_list_schedule_second_by_second(
+    scheme: str, fields: list[tuple[int, int, int]], servers: int
+) -> None:
+    """Starts and completions are equal to the second, ties and simultaneous events included."""
+    cluster = Cluster(servers=servers, gpus_per_server=6)
+    simulation = replay(training_jobs(fields), cluster, scheme)
+    found = [(run.start_s, run.completion_s) for run in simulation.runs]
+    assert found == by_the_second(fields, cluster.gpus, scheme)
+    require_conserved(simulation)
+
+
+@SCHEMES
+@given(fields=JOBS)
+@settings(max_examples=settings().max_examples // 3)
+def test_where_workers_are_does_not_matter(scheme: str, fields: list[tuple[int, int, int]]) -> None:
+    """With one-GPU workers, servers and a mere count give the same replay."""
+    cluster = Cluster(servers=3, gpus_per_server=2)
+    counted = replay(training_jobs(fields), cluster, scheme)
+    placed = replay(training_jobs(fields), cluster, scheme, kind=PlacingSimulation)
+    assert not isinstance(counted.training, ServerPool)
+    assert isinstance(placed.training, ServerPool)
+    assert measure(counted) == measure(placed)
+
+
+@SCHEMES
+@given(fields=JOBS)
+@settings(max_examples=settings().max_examples // 3)
+def test_an_inference_cluster_changes_nothing(
+    scheme: str, fields: list[tuple[int, int, int]]
+) -> None:
+    """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
+    alone = replay(training_jobs(fields), Cluster(servers=1, gpus_per_server=6), scheme)
+    beside = replay(
+        training_jobs(fields),
+        Cluster(servers=1, gpus_per_server=6, inference_servers=2),
+        scheme,
+        plan=lending(2, 0, 1, interval_s=3.0),
+    )
+    assert [(r.start_s, r.completion_s) for r in alone.runs] == [
+        (r.start_s, r.completion_s) for r in beside.runs
+    ]
+
+
+@SCHEMES
+def test_gpus_of_one_worker_are_on_one_server(scheme: str) -> None:
+    """Two servers with 3 free GPUs each have no room for a worker of 4."""
+    jobs = [
+        job_of("half", 0, 10, gpus_per_worker=3),
+        job_of("half-again", 0, 20, gpus_per_worker=3),
+        job_of("wide", 1, 5, gpus_per_worker=4),
+    ]
+    simulation = replay(jobs, Cluster(servers=2, gpus_per_server=5), scheme)
+    assert [run.start_s for run in simulation.runs] == [0, 0, 10]
