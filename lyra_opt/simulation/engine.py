@@ -227,7 +227,10 @@ class Simulation:
         )
         self._on_loan_runs: dict[int, JobRun] = {}
         self._elastic: dict[int, JobRun] = {}
-        self._scaling = scheme.make_scaling()
+        self._speed = scheme.make_speed(
+            seed=self.options.seed, gpus_per_server=cluster.gpus_per_server
+        )
+        self._scaling = scheme.make_scaling(self._speed)
         self._is_dirty = False
         self._next_scaling_s = self.now_s
 
@@ -456,7 +459,8 @@ class Simulation:
         for _, other in shares:
             other.advance(self.now_s)
         losses = [
-            (_delay_s(other), other.order, number) for number, (share, other) in enumerate(shares)
+            (self._delay_s(other), other.order, number)
+            for number, (share, other) in enumerate(shares)
         ]
         heapify(losses)
         while not self._has_room(pool, run, job.min_workers):
@@ -464,7 +468,7 @@ class Simulation:
             share, other = shares[number]
             self._scale(other, share, -1)
             if share.flexible:
-                heapreplace(losses, (_delay_s(other), order, number))
+                heapreplace(losses, (self._delay_s(other), order, number))
             else:
                 heappop(losses)
         return True
@@ -491,7 +495,7 @@ class Simulation:
 
     def _set_rate(self, run: JobRun) -> None:
         """Set the speed of a job by what it holds, and say when it completes."""
-        run.rate = run.job.rate(run.workers)
+        run.rate = self._rate(run, run.workers)
         if len(run.shares) > 1:
             run.rate *= self.options.mixed_efficiency
         run.version += 1
@@ -501,7 +505,16 @@ class Simulation:
             (run.expected_completion_s(self.now_s), self._sequence, run.version, run),
         )
 
+    def _rate(self, run: JobRun, workers: int) -> float:
+        """Return the work that so many workers of a job do in a second, on one kind of GPU."""
+        return run.job.rate(workers) if self._speed is None else self._speed.rate(run.job, workers)
+
     # Elastic scaling.
+
+    def _delay_s(self, run: JobRun) -> float:
+        """Return by how much a job would complete later with one worker less."""
+        left = run.believed_remaining_worker_s
+        return left / self._rate(run, run.workers - 1) - left / self._rate(run, run.workers)
 
     def _scale(self, run: JobRun, share: Share, workers: int) -> None:
         """Add flexible workers in the pool of a share, or take them away if negative."""
@@ -639,9 +652,3 @@ class Simulation:
                 self._busy_share,
             )
         )
-
-
-def _delay_s(run: JobRun) -> float:
-    """Return by how much a job would complete later with one worker less."""
-    job, left = run.job, run.believed_remaining_worker_s
-    return left / job.rate(run.workers - 1) - left / job.rate(run.workers)

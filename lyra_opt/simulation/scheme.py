@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lyra_opt.simulation.decisions import ScalingRule
+    from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.queues import JobQueue
     from lyra_opt.simulation.run import JobRun
 
@@ -36,7 +37,8 @@ class Scheme:
     weighs_lost_work
         Whether a preemption counts by the work that it loses.
     scaling
-        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` or ``policy:POLICY``.
+        How elastic jobs grow: None (not at all), ``knapsack:SOLVER``, ``policy:POLICY``,
+        ``goodput:pollux`` or ``goodput:knapsack``.
     grows_only_without_queue
         Whether jobs grow only while none waits.
     confines_fungible
@@ -44,6 +46,9 @@ class Scheme:
         they do not wait for others, nor others for them.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
+    tuning
+        How elastic jobs are tuned (see `lyra_opt.simulation.goodput.tuning.TunedSpeed`): None
+        (not at all), ``linear`` or ``goodput``.
     """
 
     name: str
@@ -55,6 +60,7 @@ class Scheme:
     grows_only_without_queue: bool = False
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
+    tuning: str | None = None
 
     @property
     def borrows(self) -> bool:
@@ -67,13 +73,26 @@ class Scheme:
             return FirstComeQueue(stands_apart)
         return SmallestFirstQueue(_KEYS[self.queue])
 
-    def make_scaling(self) -> ScalingRule | None:
-        """Return the rule by which elastic jobs grow."""
+    def make_speed(self, *, seed: int, gpus_per_server: int) -> TunedSpeed | None:
+        """Return how fast tuned jobs run; None without tuning."""
+        if self.tuning is None:
+            return None
+        from lyra_opt.simulation.goodput.tuning import TunedSpeed
+
+        return TunedSpeed(self.tuning, seed=seed, gpus_per_server=gpus_per_server)
+
+    def make_scaling(self, speed: TunedSpeed | None = None) -> ScalingRule | None:
+        """Return the rule by which elastic jobs grow; `speed` is what `make_speed` returned."""
         from lyra_opt.simulation.decisions import KnapsackScaling, PolicyScaling
 
         if self.scaling is None:
             return None
         kind, _, name = self.scaling.partition(":")
+        if kind == "goodput":
+            from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
+
+            assert speed is not None, "rules on goodput need tuned jobs"
+            return PolluxScaling(speed) if name == "pollux" else TunedKnapsackScaling(speed)
         return KnapsackScaling(name) if kind == "knapsack" else PolicyScaling(name)
 
 
@@ -106,7 +125,12 @@ SCHEMES: Mapping[str, Scheme] = {
         ),
         Scheme(
             name="opportunistic",
-            summary="fifo; fungible jobs run on idle inference servers, and only there",
+            summary="fifo; fungible jobs may run on idle inference servers, taken back at random",
+            reclaimer="random",
+        ),
+        Scheme(
+            name="opportunistic-confined",
+            summary="opportunistic, with fungible jobs on inference servers alone",
             reclaimer="random",
             confines_fungible=True,
         ),
@@ -135,6 +159,12 @@ SCHEMES: Mapping[str, Scheme] = {
             scaling="policy:afs",
         ),
         Scheme(
+            name="pollux",
+            summary="first come, first served; the fitness of tuned jobs is maximised",
+            scaling="goodput:pollux",
+            tuning="linear",
+        ),
+        Scheme(
             name="lyra",
             summary="shortest base demands, knapsack, loans, server preemption cost",
             queue="shortest-base",
@@ -152,6 +182,13 @@ SCHEMES: Mapping[str, Scheme] = {
             summary="lyra without loans",
             queue="shortest-base",
             scaling="knapsack:mckp-core",
+        ),
+        Scheme(
+            name="lyra-tuned",
+            summary="lyra-scaling with tuned batch sizes (Lyra+TunedJobs)",
+            queue="shortest-base",
+            scaling="goodput:knapsack",
+            tuning="linear",
         ),
         Scheme(
             name="lyra-exact",

@@ -409,7 +409,7 @@ def test_opportunistic_confines_fungible_jobs() -> None:
         job_of("wide", 2, 20, 2, fungible=True),
         job_of("mixed", 3, 20, 2, heterogeneous=True),
     ]
-    simulation = replay(jobs, confining(gpus=2), "opportunistic", plan=lending(0, 10))
+    simulation = replay(jobs, confining(gpus=2), "opportunistic-confined", plan=lending(0, 10))
     assert starts(simulation) == [100, 1, 21, 41]
     assert [run.ran_on_loan for run in simulation.runs] == [True, False, False, False]
 
@@ -417,7 +417,7 @@ def test_opportunistic_confines_fungible_jobs() -> None:
 def test_confined_jobs_do_not_overtake_one_another() -> None:
     """The inference servers have a queue of their own, first come, first served."""
     jobs = [job_of(f"j{place}", place, 40, fungible=True) for place in range(3)]
-    simulation = replay(jobs, confining(), "opportunistic", plan=lending(0, 1))
+    simulation = replay(jobs, confining(), "opportunistic-confined", plan=lending(0, 1))
     assert starts(simulation) == [100, 140, 180]
 
 
@@ -430,7 +430,8 @@ def test_confined_jobs_do_not_overtake_one_another() -> None:
 )
 def test_nobody_waits_for_a_loan_that_never_comes(job: TrainingJob, cluster: Cluster) -> None:
     """After the last decision of the plan, or where a worker has more GPUs than a server."""
-    simulation = replay([job_of("early", 0, 10), job], cluster, "opportunistic", plan=lending(1, 0))
+    jobs = [job_of("early", 0, 10), job]
+    simulation = replay(jobs, cluster, "opportunistic-confined", plan=lending(1, 0))
     assert completions(simulation) == [10, 160]
 
 

@@ -66,7 +66,10 @@ class WatchedSimulation(Simulation):
                 job = run.job
                 extra = (workers - job.min_workers) * (1 - job.scaling_loss)
                 speed = self.options.mixed_efficiency if len(run.shares) == 2 else 1.0
-                progress = (job.min_workers + extra) * speed * max(0.0, at_work_s)
+                rate = job.min_workers + extra
+                if self._speed is not None:
+                    rate = self._speed.rate(job, workers)  # which has tests of its own
+                progress = rate * speed * max(0.0, at_work_s)
                 self.done_worker_s[run.order] += progress
             elif run.completion_s == NEVER and run.job.submit_s <= self.now_s:
                 self.waited_s[run.order] += elapsed_s
