@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import speed
-from experiments.bench import allocation, reclaim
+from experiments.bench import allocation, reclaim, simulation
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from experiments.bench.timing import FIGURE_COLUMNS
 from experiments.environment import current_environment
@@ -42,6 +42,7 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   processes   the command line as a process, and compiling
   allocation  knapsacks, schedules, proofs and certified gaps of elastic allocation, in this
               process
+  simulation  jobs per CPU second of the simulated cluster, its growth and its memory
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
               turn on the same instances in one process
@@ -217,6 +218,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "fast": lambda bench: reclaim.fast_figures(bench.seeds),
     "processes": lambda _: reclaim.process_figures(),
     "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
+    "simulation": lambda _: simulation.simulation_figures(),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }

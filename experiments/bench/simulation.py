@@ -1,0 +1,137 @@
+"""The figures of the simulated cluster: jobs per CPU second, growth and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from experiments.bench.timing import Figure
+from experiments.progress import progress
+from experiments.simulation.replay import replay
+from experiments.simulation.setup import Setup, make_loaning, make_options
+from experiments.trace import find_trace
+from instances.workloads.lyra_like import lyra_like
+from instances.workloads.readers import read_workload
+from instances.workloads.transform import without_oversized
+from lyra_opt.errors import UserError
+from lyra_opt.simulation.engine import Cluster, Simulation
+from lyra_opt.simulation.scheme import find_scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.simulation.workload import Workload
+
+PHILLY_TRACE = "philly_jobs.csv.gz"
+TRAINING = Cluster(servers=443)
+BOTH_CLUSTERS = Cluster(servers=443, inference_servers=520)
+"""Lyra's: 3,544 training GPUs and 4,160 inference GPUs."""
+
+FIFO_TARGET_JOBS_PER_S = 10_000
+LYRA_TARGET_JOBS_PER_S = 1_000
+LYRA_TARGET_MIB = 2_000
+GROWTH_TARGET = 2.3
+GROWTH_JOBS = (25_000, 50_000, 100_000)
+JOBS_A_DAY = 50_390 / 15
+
+MEMORY_PROBE = """
+import resource
+from experiments.bench.simulation import lyra_run
+lyra_run(15)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def simulation_figures() -> Iterator[Figure]:
+    """Measure the speed of the event engine, each run after a short one that loads everything."""
+    with progress("simulation", 4 + len(GROWTH_JOBS)) as advance:
+        lyra_run(1)
+        advance()
+        yield _fifo_figure()
+        advance()
+        jobs, cpu_s = lyra_run(15)
+        yield Figure(
+            what="lyra, Basic, 443 + 520 servers, 15 days",
+            runs=1,
+            statistic="jobs per CPU second",
+            measured=jobs / cpu_s,
+            target=LYRA_TARGET_JOBS_PER_S,
+            at_least=True,
+            remark=f"{jobs} jobs in {cpu_s:.1f} s of CPU",
+        )
+        advance()
+        yield Figure(
+            what="the same, as a process of its own",
+            runs=1,
+            statistic="peak memory",
+            measured=_peak_memory_mib(),
+            target=LYRA_TARGET_MIB,
+            unit="MiB",
+        )
+        advance()
+        times_s = []
+        for count in GROWTH_JOBS:
+            times_s.append(lyra_run(round(count / JOBS_A_DAY), count)[1])
+            advance()
+    ratios = [later / earlier for earlier, later in pairwise(times_s)]
+    yield Figure(
+        what=f"lyra, {GROWTH_JOBS[0]:,} to {GROWTH_JOBS[-1]:,} jobs at equal load",
+        runs=len(GROWTH_JOBS),
+        statistic="largest ratio of CPU times for twice the jobs",
+        measured=max(ratios),
+        target=GROWTH_TARGET,
+        remark=", ".join(
+            f"{count:,} jobs: {time_s:.1f} s"
+            for count, time_s in zip(GROWTH_JOBS, times_s, strict=True)
+        ),
+    )
+
+
+def _fifo_figure() -> Figure:
+    """Replay the Philly trace where there is one, else as many generated jobs."""
+    try:
+        workload = read_workload(find_trace(PHILLY_TRACE).path)
+        what = "all Philly jobs"
+    except UserError:
+        workload = lyra_like(days=24)
+        what = "generated jobs (the Philly trace is not there)"
+    workload, _ = without_oversized(workload, TRAINING.gpus)
+    cpu_s = _cpu_time_s(workload)
+    return Figure(
+        what=f"fifo, {len(workload.jobs):,} {what}, {TRAINING.gpus:,} GPUs",
+        runs=1,
+        statistic="jobs per CPU second",
+        measured=len(workload.jobs) / cpu_s,
+        target=FIFO_TARGET_JOBS_PER_S,
+        at_least=True,
+        remark=f"{cpu_s:.2f} s of CPU",
+    )
+
+
+def _cpu_time_s(workload: Workload) -> float:
+    started_s = time.process_time()
+    Simulation(workload, TRAINING, find_scheme("fifo")).run()
+    return time.process_time() - started_s
+
+
+def lyra_run(days: int, jobs: int | None = None) -> tuple[int, float]:
+    """Run `lyra` on both clusters; return the jobs and the CPU seconds of the replay alone."""
+    workload = lyra_like(days=days, jobs=jobs)
+    setup = Setup(
+        workload=workload,
+        scenario="basic",
+        cluster=BOTH_CLUSTERS,
+        loaning=make_loaning(workload, BOTH_CLUSTERS, seed=0),
+        options=make_options(seed=0, scenario="basic"),
+    )
+    return len(workload.jobs), replay(setup, find_scheme("lyra")).cpu_time_s
+
+
+def _peak_memory_mib() -> float:
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", MEMORY_PROBE], check=True, capture_output=True, text=True
+    )
+    return int(found.stdout) / 1024
