@@ -32,6 +32,10 @@ A study is a TOML file; ``experiments/studies`` holds examples::
     seeds = [0, 7]                   # in place of the study's
     placement = "messy"
 
+    [[instances]]
+    group = "captured"
+    files = ["captured/reclaim-*.json"]  # instance files, relative to the study's folder
+
     [[solvers]]
     names = ["lyra-greedy", "peeling"]
 
@@ -52,14 +56,17 @@ import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from glob import glob
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.rules import filled, list_of, optional, required
 from instances.family import family_names, find_family
 from lyra_opt.documents import Record, join_path, read_text, require_format
 from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.loading import load_instance
 from lyra_opt.problem import problems
 from lyra_opt.solver import solver_names
 from lyra_opt.validation import (
@@ -72,7 +79,6 @@ from lyra_opt.validation import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from experiments.trace import Trace
     from instances.family import Family
@@ -106,6 +112,8 @@ class Cell:
         Seed of the generator.
     reads_trace
         Whether the family is given the job trace too.
+    file_sha256
+        Of the instance file, which then stands in place of a family; None for a family.
     """
 
     group: str
@@ -114,6 +122,7 @@ class Cell:
     axes: tuple[str, ...]
     seed: int
     reads_trace: bool = False
+    file_sha256: str | None = None
 
     def arguments(self, trace: Trace | None) -> dict[str, Any]:
         """Return what the family is asked for; a cell that reads no trace ignores `trace`."""
@@ -282,7 +291,8 @@ def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace 
         raise FieldError("name", name, rule)
     problem = require_choice("problem", record.required("problem"), problems())
     blocks = [
-        _parse_block(value, path, record, problem) for path, value in filled(record, "instances")
+        _parse_block(value, path, record, problem, Path(source).parent)
+        for path, value in filled(record, "instances")
     ]
     configurations = _parse_solvers(record, problem, sorted({block.group for block in blocks}))
     solvers = list(dict.fromkeys(configuration.solver for configuration in configurations))
@@ -329,8 +339,11 @@ def _check_shape(problem: str, shape: Cell, trace: Trace | None) -> tuple[bool, 
     Raises
     ------
     UserError
-        If the family refuses what the shape asks for.
+        If the family refuses what the shape asks for, or the file is no instance of the problem.
     """
+    if shape.file_sha256 is not None:
+        read_instance_file(problem, shape)
+        return False, False
     family = find_family(problem, shape.family)
     try:
         arguments = shape.arguments(None)
@@ -360,13 +373,25 @@ class _Block:
     parameters: Mapping[str, Sequence[Parameter]]
     axes: tuple[str, ...]
     seeds: Sequence[int]
+    files: Sequence[tuple[str, str]] = ()
+    """Path and SHA-256 of instance files, in place of families."""
 
     @property
     def size(self) -> int:
-        return len(self.families) * prod(map(len, self.parameters.values())) * len(self.seeds)
+        generated = len(self.families) * prod(map(len, self.parameters.values()))
+        return generated * len(self.seeds) + len(self.files)
 
     def shapes(self) -> Iterator[Cell]:
         """Return a cell, with the first seed, for all that are equal but for their seeds."""
+        for path, sha256 in self.files:
+            yield Cell(
+                group=self.group,
+                family=FILE,
+                parameters=((FILE, path),),
+                axes=(FILE,),
+                seed=self.seeds[0],
+                file_sha256=sha256,
+            )
         for family, values in product(self.families, product(*self.parameters.values())):
             yield Cell(
                 group=self.group,
@@ -377,6 +402,9 @@ class _Block:
             )
 
 
+FILE = "file"
+"""What stands for a family and its parameter where an instance is read from a file."""
+
 BLOCK_KEYS = ("group", "families", "seeds")
 RESERVED = {
     "seed": "is given as seeds",
@@ -385,7 +413,9 @@ RESERVED = {
 """Parameters of families that a block of instances does not set, and why."""
 
 
-def _parse_block(value: object, path: str, study: Record, problem: str) -> _Block:
+def _parse_block(value: object, path: str, study: Record, problem: str, folder: Path) -> _Block:
+    if isinstance(value, dict) and "files" in value:
+        return _parse_files(Record(value, path, ("group", "files")), folder)
     names = [name for name in value if name not in BLOCK_KEYS] if isinstance(value, dict) else []
     record = Record(value, path, (*BLOCK_KEYS, *names))
     for name in names:
@@ -399,6 +429,53 @@ def _parse_block(value: object, path: str, study: Record, problem: str) -> _Bloc
         axes=tuple(name for name in names if isinstance(record.required(name), list)),
         seeds=required(record if "seeds" in record else study, "seeds", _require_seeds),
     )
+
+
+def _parse_files(record: Record, folder: Path) -> _Block:
+    """Return a block of instance files; patterns are relative to the folder of the study."""
+    patterns = required(record, "files", list_of(require_text))
+    found: dict[str, str] = {}
+    for position, pattern in enumerate(patterns):
+        paths = sorted(glob(pattern, root_dir=folder))  # noqa: PTH207 - patterns may be absolute
+        if not paths:
+            field = f"{join_path(record.path, 'files')}[{position}]"
+            raise FieldError(field, pattern, f"names no file in {folder}")
+        for path in paths:
+            whole = str(folder / path)
+            found[whole] = _sha256(whole)
+    return _Block(
+        group=optional(record, "group", _require_printable, ""),
+        families=(),
+        parameters={},
+        axes=(),
+        seeds=(0,),
+        files=tuple(found.items()),
+    )
+
+
+def _sha256(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+
+
+def read_instance_file(problem: str, cell: Cell) -> Any:
+    """Return the instance of a cell that names a file.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read, is no instance of the problem, or has changed since the study was
+        loaded.
+    """
+    path = str(dict(cell.parameters)[FILE])
+    if _sha256(path) != cell.file_sha256:
+        raise InputError(path, "has changed since the study was loaded")
+    loaded = load_instance(path)
+    if loaded.problem.name != problem:
+        raise InputError(path, f"is an instance of {loaded.problem.name}, not of {problem}")
+    return loaded.instance
 
 
 def _parse_solvers(study: Record, problem: str, groups: Sequence[str]) -> tuple[Configuration, ...]:

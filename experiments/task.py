@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.environment import current_environment
 from experiments.memory import peak_memory_mib, reset_peak_memory
 from experiments.store import RunRecord
+from experiments.study import read_instance_file
 from instances.family import find_family
 from lyra_opt.loading import content_hash
 from lyra_opt.problem import find_problem
@@ -134,10 +135,13 @@ def _in_words(error: BaseException) -> str:
 
 @lru_cache(maxsize=INSTANCES_KEPT)
 def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated:
-    family = find_family(problem_name, cell.family)
-    arguments = cell.arguments(trace)
-    instance = family.generate(arguments, cell.seed)
-    known = family.known_optimum(arguments)
+    if cell.file_sha256 is None:
+        family = find_family(problem_name, cell.family)
+        arguments = cell.arguments(trace)
+        instance = family.generate(arguments, cell.seed)
+        known = family.known_optimum(arguments)
+    else:
+        instance, known = read_instance_file(problem_name, cell), None
     problem = find_problem(problem_name)
     return _Generated(
         instance,

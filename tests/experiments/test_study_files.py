@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from experiments.runner import run_study
+from experiments.store import ResultStore
 from experiments.study import load_study
 from experiments.trace import Trace, find_trace
 from lyra_opt.__main__ import main
@@ -164,6 +166,28 @@ def test_single_values_are_no_axes(write_study: Callable[..., Path]) -> None:
     study = load_study(write_study(("servers = [10", 'semantics = "rigid"\nservers = [10')))
     assert {cell.axes for cell in study.cells} == {("servers", "reclaim_percent")}
     assert {dict(cell.parameters)["semantics"] for cell in study.cells} == {"rigid"}
+
+
+def test_instance_files_stand_in_place_of_families(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    """So that decisions captured in a simulation can be solved by a study."""
+    block = '[[instances]]\ngroup = "captured"\nfiles = ["*.json"]\n'
+    path = write_study(("[[solvers]]", block + "[[solvers]]"))
+    with pytest.raises(InputError, match=r"instances\[1\].files\[0\] is .*names no file"):
+        load_study(path)
+    figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
+    (path.parent / "one.json").write_text(figure_5)
+    study = load_study(path)
+    (cell,) = (cell for cell in study.cells if cell.group == "captured")
+    assert cell.key == f"file file={path.parent / 'one.json'} seed=0"
+    assert run_study(study, tmp_path / "out", processes=1) == 0
+    with ResultStore.open(tmp_path / "out") as store:
+        found = [run.objective for run in store.runs() if run.family_group == "captured"]
+    assert found == [1, 1]
+    (path.parent / "one.json").write_text("{}")
+    with pytest.raises(InputError, match=r"one\.json: format is missing"):
+        load_study(path)
 
 
 def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> None:
