@@ -15,7 +15,7 @@ help:
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about 20 minutes, on a quiet machine)"
-	@echo "make figures  reproduce the published tables into $(RESULTS)/figures"
+	@echo "make figures  reproduce the published tables into $(RESULTS)/figures (about ten minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -43,7 +43,7 @@ bench: $(READY)
 	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench
 
 figures: $(READY)
-	$(RUN)/python -m paper_figures --out $(RESULTS)/figures
+	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures
 
 clean:
 	rm -rf $(VENV) $(RESULTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
