@@ -275,7 +275,7 @@ def _workload_of(source: str, found: _Found) -> Workload:
             for job in trace.jobs
         ),
         assumptions=(
-            "Each worker of the trace's jobs holds one GPU, and no job is elastic.",
+            "Each worker of the trace's jobs holds one GPU, and none is elastic unless that is said below.",
             *found.remarks,
             *((f"Jobs of the trace left out: {left_out}.",) if left_out else ()),
         ),
