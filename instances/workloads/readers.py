@@ -275,8 +275,8 @@ def _workload_of(source: str, found: _Found) -> Workload:
             for job in trace.jobs
         ),
         assumptions=(
-            "Each worker of the jobs of the trace holds one GPU, and none is elastic unless that is "
-            "said below.",
+            "Each worker of the trace's jobs holds one GPU, and no job is elastic "
+            "unless the opposite is said below.",
             *found.remarks,
             *((f"Jobs of the trace left out: {left_out}.",) if left_out else ()),
         ),
