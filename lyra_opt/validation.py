@@ -19,6 +19,8 @@ LARGEST_INTEGER = 2**53 - 1  # the integers that every JSON reader carries exact
 
 def require_integer(field: str, value: object, *, minimum: int) -> int:
     """Return `value` if it is an integer from `minimum` to 2**53 - 1; booleans are none."""
+    if type(value) is int and minimum <= value <= LARGEST_INTEGER:  # nearly always, and quick
+        return value
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise FieldError(field, value, f"must be an integer of at least {minimum}")
     if value > LARGEST_INTEGER:
@@ -28,6 +30,8 @@ def require_integer(field: str, value: object, *, minimum: int) -> int:
 
 def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:
     """Return `value` as a float if it is finite and at least (or `above`) `minimum`."""
+    if type(value) is float and minimum < value < math.inf:  # nearly always, and quick
+        return value
     rule = "must be a finite number"
     if minimum > -math.inf:
         rule += f" {'above' if above else 'of at least'} {minimum:g}"

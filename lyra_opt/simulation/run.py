@@ -55,6 +55,7 @@ class JobRun:
     __slots__ = (
         "completion_s",
         "held_gpu_s",
+        "held_gpus",
         "job",
         "min_gpus",
         "order",
@@ -86,6 +87,7 @@ class JobRun:
         self.preemptions = 0
         self.version = 0
         self.held_gpu_s = 0.0
+        self.held_gpus = 0  # of whatever kind
         self.ran_on_loan = False
 
     @property
@@ -97,13 +99,6 @@ class JobRun:
     def flexible_workers(self) -> int:
         """Workers beyond the base demand."""
         return self.workers - self.job.min_workers if self.workers else 0
-
-    @property
-    def held_gpus(self) -> int:
-        """GPUs that it holds, of whatever kind."""
-        return sum(
-            share.workers * share.pool.replicas * self.job.gpus_per_worker for share in self.shares
-        )
 
     @property
     def believed_remaining_worker_s(self) -> float:
@@ -145,6 +140,7 @@ class JobRun:
         else:
             share.flexible += workers
         self.workers += workers
+        self.held_gpus += workers * pool.replicas * self.job.gpus_per_worker
         return share
 
     def drop_flexible(
@@ -171,6 +167,7 @@ class JobRun:
         share.pool.remove(removed, workers, self.job.gpus_per_worker)
         share.flexible -= workers
         self.workers -= workers
+        self.held_gpus -= workers * share.pool.replicas * self.job.gpus_per_worker
 
     def release_all(self) -> None:
         """Give up all that it holds."""
@@ -179,5 +176,5 @@ class JobRun:
                 if workers:
                     share.pool.remove(share.placements[group], workers, self.job.gpus_per_worker)
         self.shares = []
-        self.workers = 0
+        self.workers = self.held_gpus = 0
         self.rate = 0.0
