@@ -49,7 +49,7 @@ def _run_until_a_worker_dies(
 ) -> Generator[RunRecord, None, list[Task]]:
     """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
     running: dict[Future[RunRecord], Task] = {}
-    with _worker_pool(processes) as pool:
+    with worker_pool(processes) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < TASKS_AHEAD * processes:
@@ -67,7 +67,7 @@ def _run_until_a_worker_dies(
 
 def _run_alone(task: Task) -> RunRecord:
     started_at = datetime.now(UTC)
-    with _worker_pool(1) as pool:
+    with worker_pool(1) as pool:
         try:
             return _result(pool.submit(run_task, task), task)
         except BrokenProcessPool:
@@ -85,8 +85,11 @@ def _result(future: Future[RunRecord], task: Task) -> RunRecord:
 
 
 @contextmanager
-def _worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool whose workers are gone afterwards, at once if an error or Ctrl-C ends it."""
+def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Return a pool whose workers are gone afterwards, at once if an error or Ctrl-C ends it.
+
+    They end with this process too, whatever kills it, and write nothing to its output.
+    """
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         max_workers=processes,
