@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import experiments.command
 import experiments.simulation.command
 import instances.command
+import paper_figures.command
 from lyra_opt import __version__
 from lyra_opt.commands import counterexample, solve, solvers, verify
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser
@@ -47,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     solvers.add_parser(subparsers)
     experiments.simulation.command.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)
+    paper_figures.command.add_parser(subparsers)
     return parser
 
 

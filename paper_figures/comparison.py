@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+REPRODUCED_WITHIN = 0.10
+"""How far a simulated number, or its gain, may be from the paper's and still be reproduced."""
+
+NO_CHANGE_WITHIN = 0.01
+"""Gains that close to 1 are none."""
+
+MISSING = "–"
+
+RULE = (
+    "Verdicts follow a fixed rule. What the paper computes from a worked example is reproduced if "
+    "ours rounds to the digits that the paper prints, and differs if not. The paper's trace is "
+    "private and ours is generated, so that a simulated number is judged by its gain over the "
+    "row that it is compared with (that row's value over this one's where less is better, this "
+    f"one's over that row's where more is better): gains within {100 * NO_CHANGE_WITHIN:g} % of 1 "
+    "are no change; if the paper's gain and ours do not point the same way, the number differs; "
+    f"if they do, and ours is within {100 * REPRODUCED_WITHIN:g} % of the paper's, it is "
+    "reproduced; otherwise it has the same direction. Simulated numbers without such a row, those "
+    f"of the Baseline among them, are reproduced within {100 * REPRODUCED_WITHIN:g} % of the "
+    "paper's, and differ beyond."
+)
 
 
 class Verdict(StrEnum):
     """How ours compares with the paper's number."""
 
     REPRODUCED = "reproduced"
-    """Equal to all the digits that the paper prints."""
+    """Equal to all the digits that the paper prints; of simulations, see `RULE`."""
     SAME_DIRECTION = "same direction"
     """On the same side of the reference that the paper compares with."""
     DIFFERS = "differs"
     """Neither."""
+    NOT_RUN = "not run"
+    """There is no number of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +57,23 @@ class Entry:
     paper
         The paper's number as printed, so that its precision is known.
     ours
-        What this project computes.
+        What this project computes, None if nothing.
     verdict
         How the two compare.
+    paper_gain, our_gain
+        What the gains over the row that it is compared with are, where there is one.
+    spread
+        The least and the greatest of ours over seeds, where there are several.
     """
 
     row: str
     column: str
     paper: str
-    ours: float
+    ours: float | None
     verdict: Verdict
+    paper_gain: float | None = None
+    our_gain: float | None = None
+    spread: tuple[float, float] | None = None
 
     @classmethod
     def exact(cls, row: str, column: str, paper: str, ours: float) -> Entry:
@@ -51,11 +82,94 @@ class Entry:
         verdict = Verdict.REPRODUCED if f"{ours:.{digits}f}" == paper else Verdict.DIFFERS
         return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict)
 
+    @classmethod
+    def simulated(
+        cls,
+        row: str,
+        column: str,
+        paper: str,
+        ours: float | None,
+        *,
+        spread: tuple[float, float] | None = None,
+    ) -> Entry:
+        """Return an entry that is judged by its value; see `RULE`."""
+        return cls(
+            row=row,
+            column=column,
+            paper=paper,
+            ours=ours,
+            verdict=_verdict_of_values(float(paper), ours),
+            spread=spread,
+        )
+
+    @classmethod
+    def published_gain(cls, row: str, column: str, paper: str, ours: float | None) -> Entry:
+        """Return an entry that is a gain itself; see `RULE`."""
+        verdict = Verdict.NOT_RUN if ours is None else verdict_of_gains(float(paper), ours)
+        return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict)
+
+    @classmethod
+    def compared(
+        cls,
+        row: str,
+        column: str,
+        paper: str,
+        ours: float | None,
+        *,
+        paper_reference: str,
+        our_reference: float,
+        our_gain: float | None = None,
+        more_is_better: bool = False,
+        spread: tuple[float, float] | None = None,
+    ) -> Entry:
+        """Return an entry that is judged by its gain over a reference; see `RULE`.
+
+        Parameters
+        ----------
+        paper_reference, our_reference
+            The number in the same column of the row that this one is compared with.
+        our_gain
+            Ours where it is a mean of gains; None for that of `ours` over `our_reference`.
+        more_is_better
+            Whether a gain is this number over the reference, and not the other way round.
+        """
+        paper_gain = gain(float(paper_reference), float(paper), more_is_better=more_is_better)
+        verdict = Verdict.NOT_RUN
+        if ours is not None:
+            if our_gain is None:
+                our_gain = gain(our_reference, ours, more_is_better=more_is_better)
+            verdict = verdict_of_gains(paper_gain, our_gain)
+        return cls(
+            row=row,
+            column=column,
+            paper=paper,
+            ours=ours,
+            verdict=verdict,
+            paper_gain=paper_gain,
+            our_gain=our_gain,
+            spread=spread,
+        )
+
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's, None where the paper's is 0."""
+        """Ours over the paper's, None where the paper's is 0 or there is no number of ours."""
         paper = float(self.paper)
-        return self.ours / paper if paper else None
+        return self.ours / paper if paper and self.ours is not None else None
+
+    def our_value_in_words(self) -> str:
+        """Return ours as precisely as a page needs it, with its spread."""
+        if self.spread is None:
+            return self.shown(self.ours)
+        low, high = self.spread
+        return f"{self.shown(self.ours)} ({self.shown(low)} to {self.shown(high)})"
+
+    def shown(self, value: float | None) -> str:
+        """Return a number as precisely as the paper prints its own, small ones more so."""
+        if value is None:
+            return MISSING
+        digits = len(self.paper.partition(".")[2]) + (abs(value) < 100)
+        text = f"{value:.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,32 +185,115 @@ class Comparison:
     entries
         The numbers, in the paper's order.
     notes
-        What a reader must know: assumptions, contradictions inside the paper.
+        What a reader must know: assumptions, contradictions inside the paper, why ours differs.
+    is_wide
+        Whether the page begins with a table as the paper has it, ours beside its numbers.
     """
 
     name: str
     title: str
     entries: Sequence[Entry]
     notes: Sequence[str] = ()
+    is_wide: bool = False
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many entries have each verdict."""
+        return Counter(str(entry.verdict) for entry in self.entries)
+
+    def counted(self) -> str:
+        """Return how many entries have each verdict, in words."""
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"{len(self.entries)} entries: {verdicts}."
+
+    def header(self) -> list[str]:
+        """Return the names of the columns of `rows`."""
+        gains = ["paper's gain", "our gain"] if self._has_gains else []
+        return ["row", "column", "paper", "ours", "ours / paper", *gains, "verdict"]
+
+    def rows(self) -> Iterable[list[str]]:
+        """Yield each entry as a row of a table."""
+        for entry in self.entries:
+            row = [entry.row, entry.column, entry.paper, entry.our_value_in_words()]
+            row.append("" if entry.ratio is None else f"{entry.ratio:.3f}")
+            if self._has_gains:
+                row += [_gain_in_words(entry.paper_gain), _gain_in_words(entry.our_gain)]
+            yield [*row, str(entry.verdict)]
+
+    def wide_header(self) -> list[str]:
+        """Return the names of the columns of `wide_rows`."""
+        return ["", *self._columns()]
+
+    def wide_rows(self) -> Iterable[list[str]]:
+        """Yield each row of the paper's table, a cell of it as ``paper | ours``."""
+        cells = {
+            (entry.row, entry.column): f"{entry.paper} | {entry.shown(entry.ours)}"
+            for entry in self.entries
+        }
+        for row in dict.fromkeys(entry.row for entry in self.entries):
+            yield [row, *(cells.get((row, column), "") for column in self._columns())]
 
     def as_markdown(self) -> str:
         """Return the page."""
-        verdicts = Counter(str(entry.verdict) for entry in self.entries)
-        counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        lines = [
-            f"# {self.title}",
-            "",
-            f"{len(self.entries)} entries: {counted}.",
-            "",
-            "| row | column | paper | ours | ours / paper | verdict |",
-            "| --- | --- | ---: | ---: | ---: | --- |",
-        ]
-        for entry in self.entries:
-            ratio = "" if entry.ratio is None else f"{entry.ratio:.3f}"
-            lines.append(
-                f"| {entry.row} | {entry.column} | {entry.paper} | {entry.ours:g} | {ratio} "
-                f"| {entry.verdict} |"
-            )
+        lines = [f"# {self.title}", "", self.counted(), ""]
+        if self.is_wide:
+            lines += ["Paper | ours:", ""]
+            lines += markdown_table(self.wide_header(), self.wide_rows(), words=1)
+            lines += [""]
+        lines += markdown_table(self.header(), self.rows(), words=2, words_last=1)
         if self.notes:
             lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
+
+    @property
+    def _has_gains(self) -> bool:
+        return any(entry.paper_gain is not None for entry in self.entries)
+
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys(entry.column for entry in self.entries))
+
+
+def gain(reference: float, value: float, *, more_is_better: bool = False) -> float:
+    """Return how many times better a value is than a reference; 1 where both are 0."""
+    better, worse = (value, reference) if more_is_better else (reference, value)
+    if worse:
+        return better / worse
+    return math.inf if better else 1.0
+
+
+def verdict_of_gains(paper: float, ours: float) -> Verdict:
+    """Return how two gains compare; see `RULE`."""
+    if _direction(paper) != _direction(ours):
+        return Verdict.DIFFERS
+    # Infinite where the value is 0, so that the difference of two infinities is not asked for.
+    is_close = paper == ours or abs(ours - paper) <= REPRODUCED_WITHIN * paper
+    return Verdict.REPRODUCED if is_close else Verdict.SAME_DIRECTION
+
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int, words_last: int = 0
+) -> list[str]:
+    """Return the lines of a table whose first `words` and last `words_last` columns hold words."""
+    numbers = len(header) - words - words_last
+    rule = ["---"] * words + ["---:"] * numbers + ["---"] * words_last
+    table = [header, rule, *rows]
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
+
+
+def _direction(found: float) -> int:
+    if abs(found - 1) <= NO_CHANGE_WITHIN:
+        return 0
+    return 1 if found > 1 else -1
+
+
+def _verdict_of_values(paper: float, ours: float | None) -> Verdict:
+    if ours is None:
+        return Verdict.NOT_RUN
+    is_close = abs(ours - paper) <= REPRODUCED_WITHIN * abs(paper)
+    return Verdict.REPRODUCED if is_close else Verdict.DIFFERS
+
+
+def _gain_in_words(found: float | None) -> str:
+    if found is None:
+        return ""
+    return "∞" if math.isinf(found) else f"{found:.3g}"

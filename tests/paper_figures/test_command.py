@@ -1,0 +1,120 @@
+"""``lyra-opt paper``: bad input, and Table 5 from end to end at a hundredth of the size."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.__main__ import main
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--table", "11"], "'11': no such table here; there are 1, 2, 3"),
+        (["--table", "x"], "'x': no such table"),
+        (["--figure", "99"], "'99': no such figure here; there are 1, 2, 5"),
+        (["--figure", "3"], "'3': no such figure"),
+        (["--scale", "0"], "'0': must be a number above 0 and at most 1"),
+        (["--scale", "2"], "'2': must be a number above 0"),
+        (["--scale", "nan"], "'nan': must be a number above 0"),
+        (["--scale", "big"], "'big': must be a number above 0"),
+        (["--seeds", "0"], "'0': must be an integer"),
+        (["--processes", "0"], "'0': must be an integer"),
+        (["--out", ""], "must not be empty"),
+        (["--all", "--table", "1"], "--all makes everything"),
+        (["--all", "--gaps"], "--all makes everything"),
+    ],
+)
+def test_bad_input(
+    run: Callable[..., tuple[int, str, str]], arguments: list[str], part: str
+) -> None:
+    """One line that names the option, the value and the rule."""
+    assert_one_line_error(run("paper", "lyra", *arguments), part)
+
+
+def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
+    """One line that names those that there are."""
+    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra")
+
+
+def test_out_is_a_file(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """It is found out before the first simulation."""
+    file = tmp_path / "file"
+    file.write_text("kept")
+    assert_one_line_error(run("paper", "lyra", "--table", "1", "--out", file), "cannot be made")
+    assert file.read_text() == "kept"
+
+
+def test_worked_examples_need_no_simulation(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """Tables 1 to 4 and Figures 5 and 6 are reproduced to the last digit."""
+    options = [f"--table={number}" for number in (1, 2, 3, 4)] + ["--figure=5", "--figure=6"]
+    exit_code, out, err = run("paper", "lyra", *options, "--out", tmp_path)
+    assert (exit_code, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) == 7
+    assert all(re.search(r": (\d+) entries: \1 reproduced\.$", line) for line in lines[:-1])
+    assert (tmp_path / "index.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Table 5 at a hundredth of the paper's size."""
+    path = tmp_path_factory.mktemp("paper")
+    options = ["--table", "5", "--scale", "0.01", "--seeds", "1", "--processes", "1"]
+    assert main(["paper", "lyra", *options, "--out", str(path)]) == 0
+    return path
+
+
+def test_table_5_from_end_to_end(folder: Path) -> None:
+    """Every row of the paper has its number of ours, or says that it was not run."""
+    page = (folder / "lyra-table-5.md").read_text()
+    assert page.startswith("# Lyra (EuroSys 2023), Table 5")
+    assert "116 entries: " in page
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| Baseline |",))]
+    assert rows[1][1:3] == ["queue mean (s)", "3072"]
+    assert float(rows[1][3]) > 0
+    assert "4 training servers and 5 inference servers" in page
+    assert (folder / "plots" / "table_5.svg").is_file()
+
+
+class _Links(HTMLParser):
+    """Collects what a page would load, its elements and its ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
+                self.loaded.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+
+def test_page_needs_no_other_file(folder: Path) -> None:
+    """Plots are inside, nothing is loaded."""
+    page = (folder / "index.html").read_text()
+    links = _Links()
+    links.feed(page)
+    assert all(link.startswith("#") for link in links.loaded)
+    assert "svg" in links.tags
+    assert not {"script", "link", "img", "iframe", "object"} & links.tags
+    assert re.findall(r"url\((?!#)", page) == []
+    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
+    assert re.sub(names, "", page).count("://") == 0
+    assert len(links.ids) == len(set(links.ids))
