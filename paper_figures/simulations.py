@@ -7,18 +7,15 @@ numbers from the results.
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
 import statistics
-import threading
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.pool import worker_pool
 from experiments.progress import progress
 from experiments.simulation.replay import replay, step_means
 from experiments.simulation.setup import (
@@ -52,7 +49,7 @@ from lyra_opt.solving import solve_and_check
 from paper_figures.comparison import gain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from experiments.simulation.replay import Outcomes, Replay, Series
 
@@ -387,7 +384,7 @@ def _simulate_in_processes(
     cases: Sequence[Case], setting: Setting, processes: int, advance: Callable[[], None]
 ) -> dict[Case, Result]:
     found = {}
-    with _worker_pool(min(processes, len(cases))) as pool:
+    with worker_pool(min(processes, len(cases))) as pool:
         running: dict[Future[Result], Case] = {
             pool.submit(simulate, case, setting): case for case in cases
         }
@@ -398,38 +395,6 @@ def _simulate_in_processes(
                 found[running[future]] = future.result()
                 advance()
     return found
-
-
-@contextmanager
-def _worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool whose workers end at once if an error or Ctrl-C ends this process."""
-    others = set(multiprocessing.active_children())
-    # Spawned workers share nothing with this process: no threads, locks or loaded solvers.
-    pool = ProcessPoolExecutor(
-        processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_end_with_parent,
-    )
-    try:
-        yield pool
-    except BaseException:
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Let a worker process end when its parent is gone, killed by whatever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def wait_for_parent() -> None:
-            parent.join()
-            os._exit(1)
-
-        threading.Thread(target=wait_for_parent, daemon=True).start()
 
 
 def simulate(case: Case, setting: Setting) -> Result:
