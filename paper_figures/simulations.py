@@ -40,7 +40,7 @@ from instances.workloads.scenario import Scenario
 from instances.workloads.transform import rescaled
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Limits, Status
-from lyra_opt.simulation.engine import Cluster, LoanPlan, Options
+from lyra_opt.simulation.cluster import Cluster, LoanPlan, Options
 from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
 from lyra_opt.simulation.scheme import SCHEMES
 from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload

@@ -1,27 +1,112 @@
-"""Keep a sample of the decisions that a simulation puts to solvers, as instance files."""
+"""Keep a sample of the decisions that a simulation puts to solvers, as instance files.
+
+Most decisions of a cluster are easy: there is a choice that costs nobody anything. They would fill
+a sample of all, so that contested and easy decisions are sampled apart.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from lyra_opt.allocation.instance import Objective
 from lyra_opt.documents import write_text
 from lyra_opt.loading import instance_text
 from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits
 from lyra_opt.seeding import generator
+from lyra_opt.solver import find_solver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    import numpy as np
+
+    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.reclaim import ReclaimInstance
+
 MOST_CAPTURED = 50
-"""Instances of each kind that are kept of one run."""
+"""Contested decisions of each kind that are kept of one run, and easy ones, by default."""
+
+CONTESTED, EASY = "contested", "easy"
+
+YARDSTICK = "lyra-greedy"
+"""The reclaim solver whose answer tells contested from easy decisions, whatever the scheme."""
+
+EntryT = TypeVar("EntryT")
+
+
+def preempts_somebody(instance: ReclaimInstance) -> bool:
+    """Return whether Lyra's greedy rule pays for its choice of servers.
+
+    If not, its choice is an optimum, and the decision is easy. If it does, the optimum may still
+    be 0.
+    """
+    result = find_solver("reclaim", YARDSTICK).solve(
+        instance, limits=Limits(), rng=generator(capture=YARDSTICK)
+    )
+    objective = find_problem("reclaim").check(instance, result.solution).objective
+    assert objective is not None, "a heuristic's choice is valid"
+    return objective > 0
+
+
+def lacks_gpus(instance: AllocationInstance) -> bool:
+    """Return whether the GPUs do not suffice for the most workers of every job."""
+    if instance.objective is Objective.JCT_REDUCTION:
+        wanted = sum(job.max_gpus - job.min_gpus for job in instance.jobs)
+    else:
+        wanted = sum(job.max_gpus for job in instance.jobs)
+    return wanted > instance.gpus
+
+
+_IS_CONTESTED: Mapping[str, Callable[[Any], bool]] = {
+    "reclaim": preempts_somebody,
+    "allocation": lacks_gpus,
+}
+
+
+class Reservoir(Generic[EntryT]):
+    """An equally likely sample of entries whose number is not known beforehand.
+
+    Source: Vitter 1985, algorithm R.
+
+    Parameters
+    ----------
+    most
+        Entries that are kept at most, at least 1.
+    rng
+        Of the draws.
+    """
+
+    def __init__(self, most: int, rng: np.random.Generator) -> None:
+        self._most, self._rng = most, rng
+        self._kept: list[tuple[int, EntryT]] = []
+        self.seen = 0
+        """Entries offered so far."""
+
+    def offer(self, entry: EntryT) -> None:
+        """Keep an entry, or do not."""
+        number = self.seen
+        self.seen += 1
+        if number < self._most:
+            self._kept.append((number, entry))
+        elif (place := int(self._rng.integers(number + 1))) < self._most:
+            self._kept[place] = number, entry
+
+    @property
+    def kept(self) -> list[EntryT]:
+        """The sample, in the order of the offers."""
+        return [entry for _, entry in sorted(self._kept, key=lambda kept: kept[0])]
 
 
 class Capture:
-    """A sample of the decisions of one run, for each kind by itself, equally likely all.
+    """Samples of the decisions of one run: for each kind one of the contested and one of the easy.
 
-    Reservoir sampling (Vitter 1985, algorithm R): the number of decisions need not be known
-    beforehand. The same seed keeps the same decisions.
+    A reclaim decision is contested if Lyra's greedy rule preempts somebody, an allocation decision
+    if the GPUs do not suffice for the most workers of every job. The same seed keeps the same
+    decisions.
 
     Parameters
     ----------
@@ -30,45 +115,57 @@ class Capture:
     seed
         Of the draws.
     most
-        Instances of each kind that are kept at most, at least 1.
+        Decisions that each sample holds at most, at least 1.
     """
 
     def __init__(self, *, workload: str, scheme: str, seed: int, most: int = MOST_CAPTURED) -> None:
         self._workload, self._scheme, self._most = workload, scheme, most
-        self._rng = generator(capture=scheme, workload=workload, seed=seed)
-        self._kept: dict[str, list[tuple[int, Any]]] = {}
-        self.seen: dict[str, int] = {}
-        """Decisions met, by kind."""
+        self._seed = seed
+        self._samples: dict[tuple[str, str], Reservoir[Any]] = {}
+
+    @property
+    def seen(self) -> Counter[tuple[str, str]]:
+        """Decisions met, by kind and sample."""
+        return Counter({key: sample.seen for key, sample in self._samples.items()})
 
     def __call__(self, kind: str, instance: Any) -> None:
         """Take note of a decision."""
-        kept = self._kept.setdefault(kind, [])
-        number = self.seen.get(kind, 0)
-        self.seen[kind] = number + 1
-        if number < self._most:
-            kept.append((number, instance))
-        elif (place := int(self._rng.integers(number + 1))) < self._most:
-            kept[place] = number, instance
+        name = CONTESTED if _IS_CONTESTED[kind](instance) else EASY
+        sample = self._samples.get((kind, name))
+        if sample is None:
+            rng = generator(
+                capture=self._scheme,
+                workload=self._workload,
+                kind=kind,
+                sample=name,
+                seed=self._seed,
+            )
+            sample = self._samples[kind, name] = Reservoir(self._most, rng)
+        sample.offer(instance)
 
     def in_words(self) -> str:
         """Return how many decisions are kept."""
-        if not self.seen:
+        if not self._samples:
             return f"scheme {self._scheme} puts no decision to a solver: nothing captured"
-        counts = " and ".join(
-            f"{len(self._kept[kind]):,} of {seen:,} {kind}"
-            for kind, seen in sorted(self.seen.items())
+        counts = ", ".join(
+            f"{len(sample.kept):,} of {sample.seen:,} {name} {kind} decisions"
+            for (kind, name), sample in sorted(self._samples.items())
         )
-        return f"scheme {self._scheme}: captured {counts} decisions"
+        return f"scheme {self._scheme}: captured {counts}"
 
     def save(self, folder: Path) -> list[Path]:
-        """Write an instance file for each decision kept; return their paths."""
+        """Write an instance file for each decision kept; return their paths.
+
+        A file is called after kind, sample, scheme and moment, such as
+        ``reclaim-contested-lyra-at-300-s.json``.
+        """
         paths = []
-        for kind, kept in self._kept.items():
+        for (kind, name), sample in self._samples.items():
             problem = find_problem(kind)
-            for _, instance in sorted(kept, key=lambda entry: entry[0]):
+            for instance in sample.kept:
                 moment = instance.name.removeprefix(f"{kind}-")
                 named = replace(instance, name=f"{self._workload}-{kind}-{self._scheme}-{moment}")
-                path = folder / f"{kind}-{self._scheme}-{moment}.json"
+                path = folder / f"{kind}-{name}-{self._scheme}-{moment}.json"
                 write_text(path, instance_text(problem, named))
                 paths.append(path)
         return paths

@@ -61,7 +61,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         formatter_class=HelpFormatter,
     )
     jobs = parser.add_mutually_exclusive_group(required=True)
-    jobs.add_argument("--jobs", type=plain_text, metavar="FILE", help="job trace, plain or gzip")
+    jobs.add_argument(
+        "--jobs",
+        type=plain_text,
+        metavar="FILE",
+        help="job trace, plain or gzip; looked up as given, then in the folder that the variable "
+        "LYRA_OPT_TRACES names",
+    )
     jobs.add_argument(
         "--workload", choices=("lyra-like",), help="generated workload instead of a trace"
     )
@@ -102,6 +108,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="GPUs of each training server (default: 8)",
     )
     parser.add_argument(
+        "--servers-per-rack",
+        type=integer_from(1, LARGEST_CLUSTER),
+        metavar="N",
+        help="training servers of a rack; the table of jobs then says how many racks each spanned "
+        "(default: racks do not matter)",
+    )
+    parser.add_argument(
         "--inference-servers",
         type=integer_from(0, LARGEST_CLUSTER),
         metavar="N",
@@ -109,11 +122,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--jobs: 0)",
     )
     parser.add_argument(
+        "--inference-gpu-speed",
+        type=_speed,
+        metavar="SPEED",
+        help="work of an inference GPU beside a training GPU's, above 0 and at most 1; a worker "
+        "gets as many of them as are at least as fast (default: 0.333: three, as for T4 and V100)",
+    )
+    parser.add_argument(
         "--inference-usage",
         type=plain_text,
         metavar="FILE",
         help="series of GPU usage (CSV: time, total_gpu_num, running_gpu_num) that stands for "
-        "inference demand (default: generated, like that of Lyra's cluster)",
+        "inference demand, from the first submission on and over again where it ends; looked up as "
+        "--jobs (default: generated, like that of Lyra's cluster)",
     )
     parser.add_argument(
         "--forecaster",
@@ -155,8 +176,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--capture",
         type=plain_text,
         metavar="DIR",
-        help='write decisions met on the way there, as instance files for "lyra-opt solve": at '
-        "most 50 of each kind and scheme, drawn by --seed",
+        help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
+        "for studies, sampled by --seed: KIND-contested-* those in which somebody loses (Lyra's "
+        "greedy rule preempts a job, or GPUs do not suffice for the most workers of every job), "
+        "KIND-easy-* the others",
+    )
+    parser.add_argument(
+        "--capture-limit",
+        type=integer_from(1),
+        metavar="N",
+        help="contested decisions that are kept of each kind and scheme, and easy ones "
+        "(default: 50)",
     )
     parser.set_defaults(run=run)
 
@@ -181,23 +211,39 @@ def _share(text: str) -> float:
     return value
 
 
+def _speed(text: str) -> float:
+    """Argument type: a number above 0 and at most 1."""
+    value = _share(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be above 0")
+    return value
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from experiments.simulation.capture import MOST_CAPTURED
     from experiments.simulation.measures import counted
+    from experiments.simulation.page import require_folder_path
     from instances.workloads.transform import demand_in_words
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
     schemes = [find_scheme(name) for name in dict.fromkeys(arguments.schemes or [DEFAULT_SCHEME])]
     for option in ("out", "capture"):
         if getattr(arguments, option) is not None:
-            _require_folder_path(f"--{option}", Path(getattr(arguments, option)))
+            require_folder_path(f"--{option}", Path(getattr(arguments, option)))
+    if arguments.capture_limit is not None and arguments.capture is None:
+        raise UserError("--capture-limit says nothing without --capture")
     setup = _setup(arguments)
     _say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
     if setup.dropped:
         _say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
     with stdout_kept_clean():
-        replays, captures = _replays(setup, schemes, captures=arguments.capture is not None)
+        most = arguments.capture_limit or MOST_CAPTURED
+        replays, captures = _replays(
+            setup, schemes, most_captured=None if arguments.capture is None else most
+        )
         if arguments.capture is not None:
             _save(captures, Path(arguments.capture))
         if replays and arguments.out is not None:
@@ -217,21 +263,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if len(replays) == len(schemes) else 1
 
 
-def _require_folder_path(option: str, folder: Path) -> None:
-    """Raise `UserError` if nothing can be written into `folder`, which need not be there yet."""
-    from lyra_opt.errors import UserError
-
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{option} {folder}: is a file, not a folder")
-    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not above.is_dir():
-        raise UserError(f"{option} {folder}: {above} is a file, not a folder")
-
-
 def _setup(arguments: argparse.Namespace) -> Setup:
     from experiments.simulation import setup as making
+    from experiments.trace import locate
     from lyra_opt.errors import UserError
-    from lyra_opt.simulation.engine import Cluster
+    from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType
 
     is_trace = arguments.jobs is not None
     scenario = arguments.scenario or (PLAIN if is_trace else BASIC)
@@ -256,9 +292,15 @@ def _setup(arguments: argparse.Namespace) -> Setup:
         servers=servers,
         gpus_per_server=arguments.gpus_per_server,
         inference_servers=inference_servers,
+        servers_per_rack=arguments.servers_per_rack,
+        inference_gpu=(
+            INFERENCE_GPU
+            if arguments.inference_gpu_speed is None
+            else GpuType(name="inference", relative_speed=arguments.inference_gpu_speed)
+        ),
     )
     if not inference_servers:
-        for option in ("inference_usage", "forecaster", "headroom"):
+        for option in ("inference_gpu_speed", "inference_usage", "forecaster", "headroom"):
             if getattr(arguments, option) is not None:
                 raise UserError(
                     f"--{option.replace('_', '-')} says nothing without --inference-servers"
@@ -266,7 +308,7 @@ def _setup(arguments: argparse.Namespace) -> Setup:
     dropped = 0
     if is_trace:
         workload, dropped = making.trace_workload(
-            arguments.jobs,
+            locate(arguments.jobs),
             cluster=cluster,
             seed=arguments.seed,
             vc=arguments.vc,
@@ -288,7 +330,7 @@ def _setup(arguments: argparse.Namespace) -> Setup:
         seed=arguments.seed,
         forecaster=arguments.forecaster or making.DEFAULT_FORECASTER,
         headroom=making.DEFAULT_HEADROOM if headroom is None else headroom,
-        usage=arguments.inference_usage,
+        usage=None if arguments.inference_usage is None else locate(arguments.inference_usage),
     )
     return making.Setup(
         workload=workload,
@@ -309,9 +351,12 @@ def _inference_in_words(setup: Setup) -> str:
 
 
 def _replays(
-    setup: Setup, schemes: Sequence[Scheme], *, captures: bool
+    setup: Setup, schemes: Sequence[Scheme], *, most_captured: int | None
 ) -> tuple[list[Replay], list[Capture]]:
-    """Run the schemes one by one; those that fail say so and are left out."""
+    """Run the schemes one by one; those that fail say so and are left out.
+
+    `most_captured` is None where no decisions are kept.
+    """
     from experiments.simulation.capture import Capture
     from experiments.simulation.progress import simulated_time
     from experiments.simulation.replay import SimulationError, replay
@@ -322,9 +367,14 @@ def _replays(
     expected_s = expected_makespan_s(setup.workload, setup.cluster)
     for scheme in schemes:
         capture = (
-            Capture(workload=setup.workload.name, scheme=scheme.name, seed=setup.options.seed)
-            if captures
-            else None
+            None
+            if most_captured is None
+            else Capture(
+                workload=setup.workload.name,
+                scheme=scheme.name,
+                seed=setup.options.seed,
+                most=most_captured,
+            )
         )
         try:
             with simulated_time(scheme.name, expected_s) as show:

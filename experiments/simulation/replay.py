@@ -48,6 +48,8 @@ class Outcomes:
         How often it was sent back to the queue.
     ran_on_loan
         Whether it ever had workers on servers on loan.
+    most_racks
+        Racks of training servers that it spanned at once; 0 where racks do not matter.
     """
 
     start_s: np.ndarray
@@ -57,6 +59,7 @@ class Outcomes:
     held_gpu_s: np.ndarray
     preemptions: np.ndarray
     ran_on_loan: np.ndarray
+    most_racks: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +303,7 @@ def _outcomes(simulation: Simulation) -> Outcomes:
         held_gpu_s=np.array([run.held_gpu_s for run in runs]),
         preemptions=np.array([run.preemptions for run in runs], dtype=np.int64),
         ran_on_loan=np.array([run.ran_on_loan for run in runs], dtype=np.bool_),
+        most_racks=np.array([run.most_racks for run in runs], dtype=np.int64),
     )
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
 from lyra_opt.errors import InputError
-from lyra_opt.simulation.engine import Cluster, LoanPlan, Options
+from lyra_opt.simulation.cluster import Cluster, LoanPlan, Options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.loaning import Orchestrator
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
@@ -78,9 +79,8 @@ class Setup:
         if self.loaning is not None:
             sentences += [
                 *self.loaning.demand.assumptions,
-                f"Assumed: {cluster.inference_replicas} inference GPUs do what one training GPU "
-                f"does, and a job on both kinds reaches {100 * options.mixed_efficiency:g} % of "
-                "the ideal.",
+                f"{_replicas_in_words(cluster.inference_gpu)}, and a job on both kinds reaches "
+                f"{100 * options.mixed_efficiency:g} % of the ideal.",
                 f"Servers are lent and called back every {LOAN_INTERVAL_S:g} s by forecast "
                 f"({self.loaning.orchestrator.forecaster.name}), with "
                 f"{100 * self.loaning.orchestrator.headroom:g} % of the inference cluster kept.",
@@ -122,6 +122,15 @@ class Loaning:
             interval_s=self.plan.interval_s,
         )
         return sum(servers > 0 for servers in lacking) / len(loans)
+
+
+def _replicas_in_words(gpu: GpuType) -> str:
+    """Return how GPUs of the inference cluster make up for being slower."""
+    if gpu.worker_speed == 1:
+        work = "do what one training GPU does"
+    else:
+        work = f"take the place of one training GPU and are {gpu.worker_speed:.3g} times as fast"
+    return f"Assumed: {gpu.replicas} inference GPUs {work}"
 
 
 def proportional_inference_servers(gpus: int) -> int:

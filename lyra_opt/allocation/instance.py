@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -104,6 +104,15 @@ class ElasticJob:
         """GPUs of the most workers."""
         return self.max_workers * self.gpus_per_worker
 
+    def with_work(self, work_worker_s: float) -> ElasticJob:
+        """Return the job with another amount of work; what is unchanged is not checked again."""
+        job = object.__new__(ElasticJob)
+        for keep, value_of in _JOB_FIELDS:
+            keep(job, value_of(self))
+        object.__setattr__(job, "work_worker_s", work_worker_s)
+        job._keep_float("work_worker_s", above=True)
+        return job
+
     def rate(self, workers: Fraction | int) -> Fraction:
         """Return the work done a second by `workers` workers, at least w_min; exact."""
         extra = Fraction(workers) - self.min_workers
@@ -112,6 +121,13 @@ class ElasticJob:
     def duration_s(self, workers: Fraction | int) -> Fraction:
         """Return T(w): how long all its work takes with a constant number of workers; exact."""
         return Fraction(self.work_worker_s) / self.rate(workers)
+
+
+_JOB_FIELDS = tuple(
+    (member.__set__, member.__get__)
+    for member in (vars(ElasticJob)[field.name] for field in fields(ElasticJob))
+)
+"""How a field of a frozen job is written and read, without a look-up by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

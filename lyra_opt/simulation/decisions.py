@@ -31,6 +31,10 @@ LONGEST_DECISION_S = 10.0
 """Seconds that a solver may take for one decision; what it has then is taken."""
 
 
+LEAST_WORK_WORKER_S = 1e-6
+"""What a job has left at least, so that it is one; it completes at the next event."""
+
+
 class DecisionError(Exception):
     """A solver had no answer for a decision of the simulation."""
 
@@ -165,6 +169,7 @@ class KnapsackScaling:
 
     def __init__(self, solver: str) -> None:
         self._solver = find_solver("allocation", solver)
+        self._jobs = _ElasticJobs()
 
     def extra_workers(
         self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
@@ -181,7 +186,7 @@ class KnapsackScaling:
             name=name,
             objective=Objective.JCT_REDUCTION,
             gpus=free_gpus,
-            jobs=tuple(_elastic_job(run) for run in runs),
+            jobs=tuple(self._jobs.of(run) for run in runs),
         )
         if capture is not None:
             capture("allocation", instance)
@@ -210,6 +215,7 @@ class PolicyScaling:
         if not isinstance(solver, StepPolicy):
             raise DecisionError(f"{policy} does not decide step by step")
         self._policy = solver
+        self._jobs = _ElasticJobs(running=True)
 
     def extra_workers(
         self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
@@ -219,7 +225,7 @@ class PolicyScaling:
             name=name,
             objective=Objective.MEAN_JCT,
             gpus=free_gpus + sum(run.min_gpus for run in runs),
-            jobs=tuple(_elastic_job(run, running=True) for run in runs),
+            jobs=tuple(self._jobs.of(run) for run in runs),
         )
         if capture is not None:
             capture("allocation", instance)
@@ -230,14 +236,26 @@ class PolicyScaling:
         return [state.target(job) - run.job.min_workers for job, run in enumerate(runs)]
 
 
-def _elastic_job(run: JobRun, *, running: bool = False) -> ElasticJob:
-    job = run.job
-    return ElasticJob(
-        id=str(run.order),
-        min_workers=job.min_workers,
-        max_workers=job.max_workers,
-        work_worker_s=max(run.believed_remaining_worker_s, 1e-6),
-        gpus_per_worker=job.gpus_per_worker,
-        running=running,
-        scaling_loss=job.scaling_loss,
-    )
+class _ElasticJobs:
+    """Running jobs as instances have them; only their work changes from one to the next."""
+
+    def __init__(self, *, running: bool = False) -> None:
+        self._running = running
+        self._known: dict[int, ElasticJob] = {}
+
+    def of(self, run: JobRun) -> ElasticJob:
+        work_worker_s = max(run.believed_remaining_worker_s, LEAST_WORK_WORKER_S)
+        known = self._known.get(run.order)
+        if known is not None:
+            return known.with_work(work_worker_s)
+        job = run.job
+        self._known[run.order] = made = ElasticJob(
+            id=str(run.order),
+            min_workers=job.min_workers,
+            max_workers=job.max_workers,
+            work_worker_s=work_worker_s,
+            gpus_per_worker=job.gpus_per_worker,
+            running=self._running,
+            scaling_loss=job.scaling_loss,
+        )
+        return made

@@ -11,126 +11,21 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.errors import FieldError, UserError
+from lyra_opt.errors import UserError
 from lyra_opt.seeding import derive_seed
+from lyra_opt.simulation.cluster import Options
 from lyra_opt.simulation.decisions import ReclaimRule
 from lyra_opt.simulation.pools import CountedPool, Group, ServerPool
 from lyra_opt.simulation.run import NEVER, JobRun
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.pools import Pool
     from lyra_opt.simulation.run import Share
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import TrainingJob, Workload
-
-PREEMPTION_S = 63.0
-"""What a preempted job pays when it starts again; Lyra (EuroSys 2023), section 7.5."""
-
-MIXED_EFFICIENCY = 0.7
-"""Throughput of a job on both kinds of GPUs, as a share of the ideal; Lyra, section 7.1."""
-
-SCALING_INTERVAL_S = 60.0
-"""How often elastic jobs are resized at most. Lyra does not state its own interval."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Training servers, and the inference servers that can be borrowed.
-
-    Parameters
-    ----------
-    servers, gpus_per_server
-        Of the training cluster.
-    inference_servers, inference_gpus_per_server
-        Of the inference cluster; none by default.
-    inference_replicas
-        Inference GPUs that do what one training GPU does: 3 (Lyra, section 7.5, for T4 and V100).
-    """
-
-    servers: int
-    gpus_per_server: int = 8
-    inference_servers: int = 0
-    inference_gpus_per_server: int = 8
-    inference_replicas: int = 3
-
-    def __post_init__(self) -> None:
-        require_integer("servers", self.servers, minimum=1)
-        require_integer("gpus_per_server", self.gpus_per_server, minimum=1)
-        require_integer("inference_servers", self.inference_servers, minimum=0)
-        require_integer("inference_gpus_per_server", self.inference_gpus_per_server, minimum=1)
-        require_integer("inference_replicas", self.inference_replicas, minimum=1)
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the training cluster."""
-        return self.servers * self.gpus_per_server
-
-    def holds(self, job: TrainingJob) -> bool:
-        """Whether the base demand of a job fits the empty training cluster."""
-        per_server = self.gpus_per_server // job.gpus_per_worker
-        return per_server * self.servers >= job.min_workers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoanPlan:
-    """How many inference servers are lent over time, decided before the simulation.
-
-    Parameters
-    ----------
-    interval_s
-        Time between two decisions.
-    on_loan
-        Servers on loan from each decision on; the last one holds for ever.
-    busy_share
-        Share of the inference cluster's GPUs that serve in each interval; the last one holds for
-        ever.
-    """
-
-    interval_s: float
-    on_loan: tuple[int, ...]
-    busy_share: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        require_number("interval_s", self.interval_s, minimum=0, above=True)
-        for field_name in ("on_loan", "busy_share"):
-            if not getattr(self, field_name):
-                raise FieldError(field_name, [], "must not be empty")
-        for position, servers in enumerate(self.on_loan):
-            require_integer(f"on_loan[{position}]", servers, minimum=0)
-        for position, share in enumerate(self.busy_share):
-            if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
-                raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the cluster behaves whatever the scheme.
-
-    Parameters
-    ----------
-    seed
-        For schemes that draw.
-    preemption_s
-        Seconds that a preempted job holds its GPUs for before it goes on.
-    mixed_efficiency
-        Throughput of a job on both kinds of GPUs at once, as a share of the ideal.
-    scaling_interval_s
-        Least time between two resizings of elastic jobs; 0 resizes at every event.
-    """
-
-    seed: int = 0
-    preemption_s: float = PREEMPTION_S
-    mixed_efficiency: float = MIXED_EFFICIENCY
-    scaling_interval_s: float = SCALING_INTERVAL_S
-
-    def __post_init__(self) -> None:
-        require_number("preemption_s", self.preemption_s, minimum=0)
-        if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
-            raise FieldError("mixed_efficiency", self.mixed_efficiency, "must be at most 1")
-        require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)
 
 
 @dataclass(slots=True)
@@ -206,12 +101,14 @@ class Simulation:
         self._sequence = 0
         self._running = 0
         self._held = {"training": 0, "loan": 0}
+        self._flexible = {"training": 0, "loan": 0}
         self._plan = plan if cluster.inference_servers else None
         self._busy_share = 0.0
         self.training = self._training_pool()
         self.loaned = ServerPool(
             cluster.inference_gpus_per_server,
-            replicas=cluster.inference_replicas,
+            replicas=cluster.inference_gpu.replicas,
+            worker_speed=cluster.inference_gpu.worker_speed,
             mixes_groups=not scheme.keeps_groups_apart,
         )
         self._borrows = self._plan is not None and scheme.reclaimer is not None
@@ -255,7 +152,8 @@ class Simulation:
 
     def _training_pool(self) -> Pool:
         """Return the training servers; they are only counted where it makes no difference."""
-        if all(job.gpus_per_worker == 1 for job in self.workload.jobs):
+        racks_matter = self.cluster.servers_per_rack is not None
+        if not racks_matter and all(job.gpus_per_worker == 1 for job in self.workload.jobs):
             return CountedPool(self.cluster.gpus)
         return ServerPool(self.cluster.gpus_per_server, servers=range(self.cluster.servers))
 
@@ -351,11 +249,15 @@ class Simulation:
         self.totals.preemptions += 1
         self.queue.add(run)
 
+    def _kind(self, pool: Pool) -> str:
+        return "loan" if pool is self.loaned else "training"
+
     def _count_held(self, run: JobRun, sign: int) -> None:
         for share in run.shares:
-            kind = "loan" if share.pool is self.loaned else "training"
-            gpus = share.workers * share.pool.replicas * run.job.gpus_per_worker
-            self._held[kind] += sign * gpus
+            kind = self._kind(share.pool)
+            gpus_per_worker = sign * share.pool.replicas * run.job.gpus_per_worker
+            self._held[kind] += share.workers * gpus_per_worker
+            self._flexible[kind] += share.flexible * gpus_per_worker
 
     def _start_queued(self) -> None:
         """Carry out one scheduling pass."""
@@ -417,7 +319,7 @@ class Simulation:
         if not (self._borrows and job.fungible):
             return False
         per_server = self.cluster.inference_gpus_per_server // job.gpus_per_worker
-        replicas = job.min_workers * self.cluster.inference_replicas
+        replicas = job.min_workers * self.cluster.inference_gpu.replicas
         gpus = self.cluster.inference_servers * self.cluster.inference_gpus_per_server
         if per_server == 0 or 10 * replicas * job.gpus_per_worker > gpus:
             return False
@@ -436,18 +338,16 @@ class Simulation:
         delays their job least.
         """
         job = run.job
+        flexible_gpus = self._flexible[self._kind(pool)]
+        needed = job.min_workers * pool.replicas * job.gpus_per_worker
+        if not flexible_gpus or pool.free_gpus + flexible_gpus < needed:
+            return False
         shares = [
             (share, other)
             for other in self._elastic.values()
             for share in other.shares
             if share.pool is pool and share.flexible
         ]
-        flexible_gpus = sum(
-            share.flexible * pool.replicas * other.job.gpus_per_worker for share, other in shares
-        )
-        needed = job.min_workers * pool.replicas * job.gpus_per_worker
-        if not shares or pool.free_gpus + flexible_gpus < needed:
-            return False
         # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
         # be scaled in for nothing.
         leaving = [
@@ -466,7 +366,7 @@ class Simulation:
         while not self._has_room(pool, run, job.min_workers):
             _, order, number = losses[0]
             share, other = shares[number]
-            self._scale(other, share, -1)
+            self._scale(other, pool, -1)
             if share.flexible:
                 heapreplace(losses, (self._delay_s(other), order, number))
             else:
@@ -478,9 +378,7 @@ class Simulation:
         now_s = self.now_s
         for pool, workers in homes:
             run.hold(pool, workers, Group.BASE)
-            if pool is self.loaned:
-                self._on_loan_runs[run.order] = run
-                run.ran_on_loan = True
+            self._note_pool(run, pool)
         run.queued_s += now_s - run.queued_since_s
         run.queued_since_s = NEVER
         if run.start_s == NEVER:
@@ -493,9 +391,27 @@ class Simulation:
             self._elastic[run.order] = run
         self._set_rate(run)
 
+    def _note_pool(self, run: JobRun, pool: Pool) -> None:
+        """Remember where a job is whose workers in a pool have become more or fewer."""
+        if pool is self.loaned:
+            if any(share.pool is pool for share in run.shares):
+                self._on_loan_runs[run.order] = run
+                run.ran_on_loan = True
+            else:
+                self._on_loan_runs.pop(run.order, None)
+        elif self.cluster.servers_per_rack is not None:
+            racks = {
+                self.cluster.rack_of(server)
+                for share in run.shares
+                if share.pool is pool
+                for placement in share.placements
+                for server in placement
+            }
+            run.most_racks = max(run.most_racks, len(racks))
+
     def _set_rate(self, run: JobRun) -> None:
         """Set the speed of a job by what it holds, and say when it completes."""
-        run.rate = self._rate(run, run.workers)
+        run.rate = self._rate(run, run.workers) * run.mean_worker_speed
         if len(run.shares) > 1:
             run.rate *= self.options.mixed_efficiency
         run.version += 1
@@ -516,58 +432,106 @@ class Simulation:
         left = run.believed_remaining_worker_s
         return left / self._rate(run, run.workers - 1) - left / self._rate(run, run.workers)
 
-    def _scale(self, run: JobRun, share: Share, workers: int) -> None:
-        """Add flexible workers in the pool of a share, or take them away if negative."""
+    def _scale(self, run: JobRun, pool: Pool, workers: int) -> None:
+        """Add flexible workers in a pool, or take them away if negative."""
         run.advance(self.now_s)
         self._count_held(run, -1)
         if workers > 0:
-            run.hold(share.pool, workers, Group.FLEXIBLE)
+            run.hold(pool, workers, Group.FLEXIBLE)
         else:
-            run.drop_flexible(share, -workers)
+            run.drop_flexible(run.share_in(pool), -workers)
+        self._note_pool(run, pool)
         self._count_held(run, 1)
         self._set_rate(run)
 
     def _resize(self) -> None:
-        """Let the scheme's rule decide anew on all flexible workers."""
+        """Let the scheme's rule decide anew on all flexible workers.
+
+        In each pool on those of the jobs that stay within it; then on those of jobs on both kinds
+        of GPUs, which get what all others leave (Lyra, section 6).
+        """
         self._is_dirty = False
         self._next_scaling_s = self.now_s + self.options.scaling_interval_s
         if self.scheme.grows_only_without_queue and len(self.queue):
             return
         pools: list[Pool] = [self.training, self.loaned] if self._borrows else [self.training]
+        within: dict[str, list[JobRun]] = {self._kind(pool): [] for pool in pools}
+        mixing: list[JobRun] = []
+        for _, run in sorted(self._elastic.items()):
+            if self._borrows and run.job.heterogeneous:
+                mixing.append(run)
+            else:
+                within[self._kind(run.shares[0].pool)].append(run)
+        changes: list[tuple[JobRun, Pool, int]] = []
+        left = []
         for pool in pools:
-            runs = [
-                run
-                for run in self._elastic.values()
-                if len(run.shares) == 1 and run.shares[0].pool is pool
-            ]
-            if runs:
-                self._resize_in(pool, sorted(runs, key=lambda run: run.order))
+            kind = self._kind(pool)
+            free_gpus = (pool.free_gpus + self._flexible[kind]) // pool.replicas
+            extra = self._extra_workers(within[kind], free_gpus, kind)
+            for run, workers in zip(within[kind], extra, strict=True):
+                changes.append((run, pool, workers - run.flexible_workers))
+                free_gpus -= workers * run.job.gpus_per_worker
+            left.append(free_gpus)
+        for run, workers in zip(
+            mixing, self._extra_workers(mixing, sum(left), "mixed"), strict=True
+        ):
+            changes += self._spread(run, workers, left)
+        for run, pool, change in changes:
+            if change < 0:
+                self._scale(run, pool, change)
+                self.totals.scaling_operations += 1
+        for run, pool, change in changes:
+            if change > 0:
+                # Fragments of servers may hold fewer workers than their GPUs add up to.
+                room = min(change, pool.room(run.job.gpus_per_worker, Group.FLEXIBLE))
+                if room:
+                    self._scale(run, pool, room)
+                    self.totals.scaling_operations += 1
 
-    def _resize_in(self, pool: Pool, runs: list[JobRun]) -> None:
+    def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
+        """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""
         assert self._scaling is not None, "only schemes that scale resize"
-        held = sum(run.flexible_workers * run.job.gpus_per_worker for run in runs)
-        free_gpus = pool.free_gpus // pool.replicas + held
-        if free_gpus == 0:
-            return
+        if not runs or not free_gpus:
+            return [0] * len(runs)
         for run in runs:
             run.advance(self.now_s)
-        kind = "loan" if pool is self.loaned else "training"
-        targets = self._scaling.extra_workers(
+        return self._scaling.extra_workers(
             runs, free_gpus, name=f"{kind}-at-{self.now_s:.0f}-s", capture=self._capture
         )
-        changes = [
-            (run, target - run.flexible_workers) for run, target in zip(runs, targets, strict=True)
-        ]
-        for run, change in changes:
-            if change < 0:
-                self._scale(run, run.shares[0], change)
-                self.totals.scaling_operations += 1
-        for run, change in changes:
-            # Fragments of servers may hold fewer workers than their GPUs add up to.
-            room = min(change, pool.room(run.job.gpus_per_worker, Group.FLEXIBLE))
-            if room > 0:
-                self._scale(run, run.shares[0], room)
-                self.totals.scaling_operations += 1
+
+    def _spread(
+        self, run: JobRun, workers: int, left: list[int]
+    ) -> Iterable[tuple[JobRun, Pool, int]]:
+        """Divide the flexible workers of a job on both kinds of GPUs; yield what changes.
+
+        They go to servers on loan where possible (Lyra, section 6), and beside the base demand
+        where being on both kinds costs more than they bring.
+
+        Parameters
+        ----------
+        left
+            GPUs to be had on training servers and on loan; what the job gets is taken off.
+        """
+        gpus_per_worker = run.job.gpus_per_worker
+        on_loan = min(workers, left[1] // gpus_per_worker)
+        if self.options.mixed_efficiency < 1:
+            homes = [share.pool for share in run.shares if share.base]
+            if len(homes) == 1:
+                home = int(homes[0] is self.loaned)
+                beside = min(workers, left[home] // gpus_per_worker)
+                least = run.job.min_workers
+                mixed_rate = self.options.mixed_efficiency * self._rate(run, least + workers)
+                if mixed_rate <= self._rate(run, least + beside):
+                    on_loan = home * beside
+                    workers = beside
+        in_training = min(workers - on_loan, left[0] // gpus_per_worker)
+        left[0] -= in_training * gpus_per_worker
+        left[1] -= on_loan * gpus_per_worker
+        held = {share.pool: share.flexible for share in run.shares}
+        for pool, target in ((self.training, in_training), (self.loaned, on_loan)):
+            change = target - held.get(pool, 0)
+            if change:
+                yield run, pool, change
 
     # Loans.
 
@@ -636,6 +600,7 @@ class Simulation:
         run.advance(self.now_s)
         self._count_held(run, -1)
         run.drop_flexible(share, workers, chosen)
+        self._note_pool(run, share.pool)
         self._count_held(run, 1)
         self._set_rate(run)
         self.totals.scaling_operations += 1

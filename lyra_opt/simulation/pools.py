@@ -3,7 +3,8 @@
 A pool is the training servers, or the inference servers on loan. GPUs of a slower kind make up for
 it by number: `Pool.replicas` workers there do what one worker does on a training GPU, with the same
 GPUs each (Lyra, EuroSys 2023, sections 2.1 and 7.5: more workers, the same global batch; three
-inference servers count as one training server).
+inference servers count as one training server). Where no whole number makes up for it exactly, so
+many are taken that they are faster, by `Pool.worker_speed`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Pool(Protocol):
     """GPUs of one kind, and who holds them."""
 
     replicas: int
-    """Workers that do what one worker does on a training GPU."""
+    """Workers that together are counted as one, being at least as fast as one on training GPUs."""
+    worker_speed: float
+    """How fast those are beside one worker on training GPUs; at least 1."""
     gpus: int
     """GPUs in all."""
     free_gpus: int
@@ -74,6 +77,7 @@ class CountedPool:
     """
 
     replicas = 1
+    worker_speed = 1.0
 
     def __init__(self, gpus: int) -> None:
         self.gpus = self.free_gpus = gpus
@@ -101,14 +105,15 @@ class ServerPool:
     """Servers with their free GPUs, filled best fit first.
 
     A worker goes to the server that holds workers of its group already and has the least free GPUs
-    that suffice, the lowest number among equals; to an empty one only if there is none (Lyra,
-    section 5.3). Base and flexible workers are kept on servers of their own unless `mixes_groups`.
+    that suffice, the lowest number among equals (so that a job tends to stay within a rack); to an
+    empty one only if there is none (Lyra, section 5.3). Base and flexible workers are kept on
+    servers of their own unless `mixes_groups`.
 
     Parameters
     ----------
     gpus_per_server
         Of every server.
-    replicas
+    replicas, worker_speed
         See `Pool`.
     servers
         The numbers of the servers that it begins with.
@@ -125,11 +130,13 @@ class ServerPool:
         gpus_per_server: int,
         *,
         replicas: int = 1,
+        worker_speed: float = 1.0,
         servers: Iterable[int] = (),
         mixes_groups: bool = True,
     ) -> None:
         self.gpus_per_server = gpus_per_server
         self.replicas = replicas
+        self.worker_speed = worker_speed
         self.gpus = self.free_gpus = 0
         self._mixes_groups = mixes_groups
         self._free: dict[int, int] = {}

@@ -58,6 +58,7 @@ class JobRun:
         "held_gpus",
         "job",
         "min_gpus",
+        "most_racks",
         "order",
         "pauses_until_s",
         "preemptions",
@@ -89,6 +90,7 @@ class JobRun:
         self.held_gpu_s = 0.0
         self.held_gpus = 0  # of whatever kind
         self.ran_on_loan = False
+        self.most_racks = 0  # that its workers on training servers have spanned at once
 
     @property
     def is_running(self) -> bool:
@@ -99,6 +101,18 @@ class JobRun:
     def flexible_workers(self) -> int:
         """Workers beyond the base demand."""
         return self.workers - self.job.min_workers if self.workers else 0
+
+    def share_in(self, pool: Pool) -> Share:
+        """Return what it holds in a pool, where it holds something."""
+        return next(share for share in self.shares if share.pool is pool)
+
+    @property
+    def mean_worker_speed(self) -> float:
+        """How fast its workers are, on average over them, beside training GPUs."""
+        first = self.shares[0]
+        if len(self.shares) == 1:
+            return first.pool.worker_speed
+        return sum(share.workers * share.pool.worker_speed for share in self.shares) / self.workers
 
     @property
     def believed_remaining_worker_s(self) -> float:
@@ -148,7 +162,8 @@ class JobRun:
     ) -> None:
         """Take flexible workers away: from some servers first, then where there are fewest of them.
 
-        So servers are emptied that can be given to others, or back.
+        So servers are emptied that can be given to others, or back. A share of which nothing is
+        left is given up.
         """
         placement = share.placements[Group.FLEXIBLE]
         left = workers * share.pool.replicas
@@ -166,6 +181,8 @@ class JobRun:
                 break
         share.pool.remove(removed, workers, self.job.gpus_per_worker)
         share.flexible -= workers
+        if not share.workers:
+            self.shares.remove(share)
         self.workers -= workers
         self.held_gpus -= workers * share.pool.replicas * self.job.gpus_per_worker
 

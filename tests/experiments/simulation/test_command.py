@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -244,22 +245,65 @@ class TestFiles:
         exit_code, _, err = run("simulate", *BUSY, *schemes, "--capture", folder)
         assert exit_code == 0
         assert "scheme fifo puts no decision to a solver: nothing captured" in err
-        counts = r"50 of [\d,]+ allocation and 50 of \d+ reclaim decisions"
-        assert re.search(rf"scheme lyra: captured {counts}\n", err)
+        found = r"(\d+) of [\d,]+ {} decisions"
+        samples = "contested allocation", "easy allocation", "contested reclaim", "easy reclaim"
+        counts = ", ".join(found.format(sample) for sample in samples)
+        summary = re.search(rf"scheme lyra: captured {counts}\n", err)
+        assert summary is not None
+        kept = dict(zip(samples, map(int, summary.groups()), strict=True))
+        assert kept["easy reclaim"] == 50
+        assert kept["contested reclaim"] > 0
         files = sorted(folder.iterdir())
         kinds = [path.name.split("-at-")[0] for path in files]
-        assert set(kinds) == {
+        assert {kind.replace("-easy", "").replace("-contested", "") for kind in kinds} == {
             *("reclaim-lyra", "reclaim-least-loss"),
             *("allocation-lyra-training", "allocation-lyra-loan"),
             *("allocation-least-loss-training", "allocation-least-loss-loan"),
         }
-        assert sum(kind.startswith("allocation-lyra") for kind in kinds) == 50
+        for sample, count in kept.items():
+            name, kind = sample.split()
+            assert sum(found.startswith(f"{kind}-{name}-lyra") for found in kinds) == count
         instances = [load_instance(path).instance for path in files]
         assert len({instance.name for instance in instances}) == len(files)
         chosen = [next(path for path in files if path.name.startswith(kind)) for kind in set(kinds)]
         exit_code, out, _ = run("solve", *chosen, "--json")
         assert exit_code == 0
         assert all(answer["objective"] is not None for answer in json.loads(out))
+        for contested, costs in (("easy", {False}), ("contested", {True})):
+            these = [path for path in files if path.name.startswith(f"reclaim-{contested}-lyra")]
+            answers = json.loads(run("solve", *these, "--solver", "lyra-greedy", "--json")[1])
+            assert {answer["objective"] > 0 for answer in answers} == costs
+
+    def test_capture_limit(self, run: Run, tmp_path: Path) -> None:
+        """It holds for contested and easy decisions by themselves."""
+        given = ("simulate", *SMALL, "--capture", tmp_path, "--capture-limit", 2)
+        assert run(*given)[0] == 0
+        kinds = Counter(path.name.split("-lyra-")[0] for path in tmp_path.iterdir())
+        assert kinds["reclaim-easy"] == kinds["allocation-easy"] == 2
+        assert max(kinds.values()) == 2
+
+    def test_traces_are_looked_for_in_their_folder(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Jobs and usage both; what is there as given comes first."""
+        folder, here = tmp_path / "traces", tmp_path / "here"
+        folder.mkdir()
+        here.mkdir()
+        (folder / "jobs.csv").write_text(THREE_JOBS)
+        rows = [f"2020-05-01 00:{minute:02d}:00,100,50\n" for minute in range(0, 60, 5)]
+        usage = "time,total_gpu_num,running_gpu_num\n" + "".join(rows)
+        (folder / "usage.csv").write_text(usage)
+        monkeypatch.chdir(here)
+        given = ("simulate", "--jobs", "jobs.csv", "--servers", 1, "--json")
+        loans = ("--inference-servers", 2, "--inference-usage", "usage.csv")
+        monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+        assert_one_line_error(run(*given), "jobs.csv: cannot be read")
+        monkeypatch.setenv("LYRA_OPT_TRACES", str(folder))
+        record = json.loads(run(*given, *loans)[1])
+        assert record["jobs"] == 3
+        assert any("covers 0.0417 days" in sentence for sentence in record["assumptions"])
+        (here / "jobs.csv").write_text(HEADER + "a,0,100,2\n")
+        assert json.loads(run(*given)[1])["jobs"] == 1
 
 
 class _Links(HTMLParser):
@@ -288,6 +332,8 @@ class TestBadInput:
             ("--jobs three.csv", ["--jobs needs --servers"]),
             ("--jobs none.csv --servers 1", ["none.csv", "cannot be read"]),
             ("--jobs bad.csv --servers 1", ["bad.csv", "row 3", "duration_s", '"soon"']),
+            ("--jobs . --servers 1", ["cannot be read", "directory"]),
+            ("--jobs big.csv --servers 1", ["big.csv", "job b", "64 GPUs", "--drop-oversized"]),
             ("--jobs three.csv --servers 1 --gpus-per-server 1", ["three.csv", "job a", "2 GPUs"]),
             ("--jobs huge.csv --servers 1 --drop-oversized", ["huge.csv", "no job fits"]),
             ("--jobs three.csv --servers 1 --vc x", ["three.csv", "vc"]),
@@ -310,6 +356,10 @@ class TestBadInput:
             ("--workload lyra-like --days 1 --inference-usage three.csv", ["three.csv", "time"]),
             ("--workload lyra-like --capture three.csv", ["--capture", "is a file"]),
             ("--workload lyra-like --capture three.csv/x", ["--capture", "is a file"]),
+            ("--workload lyra-like --out three.csv", ["--out three.csv", "is a file"]),
+            ("--workload lyra-like --out three.csv/x", ["--out three.csv/x", "is a file"]),
+            ("--workload lyra-like --capture-limit 5", ["--capture-limit", "without --capture"]),
+            ("--workload lyra-like --capture x --capture-limit 0", ["--capture-limit", "'0'"]),
         ],
     )
     def test_table(
@@ -324,12 +374,42 @@ class TestBadInput:
         """Whatever is wrong is found before the first simulation."""
         (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
         (tmp_path / "huge.csv").write_text(HEADER + "a,0,100,200\n")
+        (tmp_path / "big.csv").write_text(HEADER + "a,0,100,2\nb,0,100,64\n")
+        before = {path.name: path.read_text() for path in tmp_path.iterdir()}
         monkeypatch.chdir(tmp_path)
-        result = run("simulate", *arguments.split(), "--out", "out", "--json")
+        result = run("simulate", "--out", "out", *arguments.split(), "--json")
         assert_one_line_error(result, *parts)
-        assert sorted(path.name for path in tmp_path.iterdir()) == [
-            *("bad.csv", "huge.csv", "three.csv")
-        ]
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+    @pytest.mark.parametrize(
+        ("content", "parts"),
+        [
+            ("", ["the file is empty"]),
+            (HEADER, ["has a header, but no rows"]),
+            ("job_id,submit_time_s,gpus\na,0,1\n", ["lacks the column duration_s"]),
+            (HEADER + "a,0,100\n", ["row 2 has 3 fields"]),
+            (HEADER + "a,0,100,two\n", ["row 2, column gpus", '"two"']),
+            (HEADER + "a,0,100,1.5\n", ["row 2, column gpus", '"1.5"']),
+            (HEADER + "a,0,100,0\n", ["row 2, column gpus", '"0"']),
+            (HEADER + "a,0,100,-1\n", ["row 2, column gpus", '"-1"']),
+            (HEADER + "a,-1,100,1\n", ["row 2, column submit_time_s", '"-1"']),
+            (HEADER + "a,0,-100,1\n", ["row 2, column duration_s", '"-100"']),
+            (HEADER + "a,0,100,1\nb,nan,100,1\n", ["row 3, column submit_time_s", '"nan"']),
+            (HEADER + "a,0,inf,1\n", ["row 2, column duration_s", '"inf"']),
+            (HEADER + "a,1e400,100,1\n", ["row 2, column submit_time_s", '"1e400"']),
+            (HEADER + "a,0,0,1\n", ["holds no jobs", "ran for no time"]),
+            ('[{"jobid": "a"}]', ["[0].vc is missing"]),
+            ('[{"jobid"', ["is not valid JSON"]),
+        ],
+    )
+    def test_malformed_jobs(
+        self, simulate: Run, trace: Path, tmp_path: Path, content: str, parts: list[str]
+    ) -> None:
+        """File, row, column, value and rule."""
+        trace.write_text(content)
+        written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
+        assert_one_line_error(simulate(*written, "--json"), str(trace), *parts)
+        assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_failed_check(
         self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.simulation import progress
-from experiments.simulation.capture import Capture
+from experiments.simulation.capture import Capture, Reservoir, lacks_gpus, preempts_somebody
 from experiments.simulation.plots import bin_length_s, distribution
 from experiments.simulation.replay import step_means
 from experiments.simulation.setup import (
@@ -18,8 +21,14 @@ from experiments.simulation.setup import (
     plan_days,
     proportional_inference_servers,
 )
-from lyra_opt.simulation.engine import Cluster
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.loading import load_instance
+from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import TrainingJob, Workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def workload(*jobs: tuple[float, float, int]) -> Workload:
@@ -39,29 +48,109 @@ def workload(*jobs: tuple[float, float, int]) -> Workload:
     )
 
 
-class TestCapture:
-    """A reservoir that holds a uniform sample of decisions."""
+class TestReservoir:
+    """A uniform sample of a stream."""
 
-    def sample(self, decisions: int, seed: int, most: int = 5) -> list[int]:
-        capture = Capture(workload="w", scheme="s", seed=seed, most=most)
-        for number in range(decisions):
-            capture("reclaim", number)
-        assert capture.seen == ({"reclaim": decisions} if decisions else {})
-        return [instance for _, instance in capture._kept.get("reclaim", [])]
+    def sample(self, entries: int, seed: int, most: int = 5) -> list[int]:
+        reservoir: Reservoir[int] = Reservoir(most, np.random.default_rng(seed))
+        for entry in range(entries):
+            reservoir.offer(entry)
+        assert reservoir.seen == entries
+        return reservoir.kept
 
     @given(st.integers(0, 60), st.integers(0, 10))
-    def test_size(self, decisions: int, seed: int) -> None:
-        """As many as there are, up to the most; none twice; by seed."""
-        kept = self.sample(decisions, seed)
-        assert len(set(kept)) == len(kept) == min(5, decisions)
-        assert kept == self.sample(decisions, seed)
+    def test_size(self, entries: int, seed: int) -> None:
+        """As many as there are, up to the most; none twice; by seed; in their order."""
+        kept = self.sample(entries, seed)
+        assert len(set(kept)) == len(kept) == min(5, entries)
+        assert kept == sorted(kept) == self.sample(entries, seed)
 
-    def test_every_decision_is_as_likely(self) -> None:
+    def test_every_entry_is_as_likely(self) -> None:
         """Each of 20 is kept by a quarter of 2,000 samples of 5, within five deviations."""
         counts = np.zeros(20)
         for seed in range(2000):
             counts[self.sample(20, seed)] += 1
         assert np.abs(counts - 500).max() < 5 * np.sqrt(2000 * 0.25 * 0.75)
+
+
+def reclaim(count: int, *, moment_s: int = 0, weight: int = 1) -> ReclaimInstance:
+    """Return two free servers and one that a job holds, of which `count` are given back."""
+    return ReclaimInstance(
+        name=f"reclaim-at-{moment_s}-s",
+        semantics=Semantics.RIGID,
+        reclaim_servers=count,
+        servers=tuple(Server(id=name, gpus=8) for name in "abc"),
+        jobs=(Job(id="j", workers=(WorkerGroup(server="b", base=8),), weight=weight),),
+    )
+
+
+def allocation(gpus: int, objective: Objective) -> AllocationInstance:
+    """Return two jobs of 1 to 3 workers of 2 GPUs."""
+    jobs = tuple(
+        ElasticJob(id=name, min_workers=1, max_workers=3, work_worker_s=60, gpus_per_worker=2)
+        for name in "ab"
+    )
+    return AllocationInstance(name="allocation-at-0-s", objective=objective, gpus=gpus, jobs=jobs)
+
+
+class TestCapture:
+    """Contested and easy decisions are kept apart."""
+
+    @pytest.mark.parametrize(("count", "pays"), [(0, False), (2, False), (3, True)])
+    def test_contested_reclaims(self, count: int, pays: bool) -> None:
+        """Two servers are free, the third one costs a job; a job of no weight costs nothing."""
+        assert preempts_somebody(reclaim(count)) is pays
+        assert not preempts_somebody(reclaim(count, weight=0))
+
+    @pytest.mark.parametrize(
+        ("objective", "gpus", "lacks"),
+        [
+            (Objective.JCT_REDUCTION, 8, False),
+            (Objective.JCT_REDUCTION, 7, True),
+            (Objective.MEAN_JCT, 12, False),
+            (Objective.MEAN_JCT, 11, True),
+        ],
+    )
+    def test_contested_allocations(self, objective: Objective, gpus: int, lacks: bool) -> None:
+        """In Lyra's phase 2 the GPUs are those that the base demands leave."""
+        assert lacks_gpus(allocation(gpus, objective)) is lacks
+
+    def test_samples(self, tmp_path: Path) -> None:
+        """Each as large as may be, whatever the other one is; files say which is which."""
+        capture = Capture(workload="w", scheme="s", seed=0, most=3)
+        assert capture.in_words() == "scheme s puts no decision to a solver: nothing captured"
+        for moment_s in range(20):
+            capture("reclaim", reclaim(3 if moment_s in (4, 9) else 1, moment_s=moment_s))
+        capture("allocation", allocation(8, Objective.JCT_REDUCTION))
+        assert capture.in_words() == (
+            "scheme s: captured 1 of 1 easy allocation decisions, "
+            "2 of 2 contested reclaim decisions, 3 of 18 easy reclaim decisions"
+        )
+        names = [path.name for path in capture.save(tmp_path)]
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+        assert [name for name in names if "contested" in name] == [
+            "reclaim-contested-s-at-4-s.json",
+            "reclaim-contested-s-at-9-s.json",
+        ]
+        assert sum(name.startswith("reclaim-easy-s-at-") for name in names) == 3
+        assert "allocation-easy-s-at-0-s.json" in names
+        kept = load_instance(tmp_path / "reclaim-contested-s-at-9-s.json").instance
+        assert kept == replace(reclaim(3, moment_s=9), name="w-reclaim-s-at-9-s")
+
+    def test_by_seed(self) -> None:
+        """The same seed keeps the same decisions; the draws of a sample are its own."""
+
+        def kept(seed: int, *, contested: int) -> str:
+            capture = Capture(workload="w", scheme="s", seed=seed, most=2)
+            for moment_s in range(30):
+                if moment_s < contested:
+                    capture("reclaim", reclaim(3, moment_s=moment_s))
+                capture("reclaim", reclaim(1, moment_s=moment_s))
+            easy = capture._samples["reclaim", "easy"].kept
+            return " ".join(instance.name for instance in easy)
+
+        assert kept(0, contested=0) == kept(0, contested=30)
+        assert len({kept(seed, contested=0) for seed in range(10)}) > 1
 
 
 class TestMeans:

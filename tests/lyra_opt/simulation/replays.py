@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.engine import Cluster, LoanPlan, Options, Simulation
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Options
+from lyra_opt.simulation.engine import Simulation
 from lyra_opt.simulation.scheme import SCHEMES
 from lyra_opt.simulation.workload import TrainingJob, Workload
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.simulation.scheme import Scheme
+
+SAME_GPU = GpuType(name="V100")
+"""As fast as a training GPU."""
+
+INFERENCE_GPUS = [
+    GpuType(name=f"{speed:.2f}", relative_speed=speed) for speed in (1.0, 0.5, 0.4, 1 / 3)
+]
+"""Of 0.4, no whole number is as fast as a training GPU."""
 
 EVERY_EVENT = Options(scaling_interval_s=0)
 
@@ -80,7 +89,9 @@ def cases(draw: st.DrawFn, most_jobs: int = 9) -> Case:
         gpus_per_server=draw(st.sampled_from([1, 2, 4])),
         inference_servers=draw(st.integers(0, 10)),
         inference_gpus_per_server=draw(st.sampled_from([1, 2, 4])),
-        inference_replicas=draw(st.integers(1, 3)),
+        inference_gpu=GpuType(
+            name="T4", relative_speed=draw(st.sampled_from([1.0, 0.5, 0.4, 1 / 3]))
+        ),
     )
     largest_worker = draw(st.sampled_from([1, 2]))
     drawn = draw(st.lists(_job_fields(largest_worker), min_size=1, max_size=most_jobs))

@@ -9,14 +9,16 @@ import pytest
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.reclaim.instance import ReclaimSolution
 from lyra_opt.result import SolveResult, Status
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Options
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
-from lyra_opt.simulation.engine import Cluster, LoanPlan, Options, Simulation
+from lyra_opt.simulation.engine import Simulation
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.pools import ServerPool
 from lyra_opt.simulation.scheme import SCHEMES, Scheme, find_scheme
 from lyra_opt.simulation.workload import TrainingJob, Workload
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
+    SAME_GPU,
     completions,
     job_of,
     lending,
@@ -155,7 +157,7 @@ def lent_server(gpus: int = 1, **fields: int) -> Cluster:
         gpus_per_server=gpus,
         inference_servers=1,
         inference_gpus_per_server=fields.get("inference_gpus", gpus),
-        inference_replicas=fields.get("replicas", 1),
+        inference_gpu=GpuType(name="inference", relative_speed=1 / fields.get("replicas", 1)),
     )
 
 
@@ -230,7 +232,7 @@ def test_flexible_workers_are_scaled_in_for_free() -> None:
         gpus_per_server=1,
         inference_servers=2,
         inference_gpus_per_server=2,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     jobs = [elastic("A", 0, 1, 3, 600, fungible=True)]
     simulation = replay(jobs, cluster, "lyra", plan=lending(2, 1), options=EVERY_EVENT)
@@ -247,7 +249,7 @@ def test_flexible_workers_leave_the_servers_that_are_called_back() -> None:
         gpus_per_server=1,
         inference_servers=3,
         inference_gpus_per_server=2,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     jobs = [elastic("A", 0, 1, 4, 600, fungible=True)]
     options = Options(scaling_interval_s=1000)
@@ -286,7 +288,7 @@ def test_least_loss_weighs_lost_work(scheme: str, checkpoints: bool, preempted: 
         gpus_per_server=1,
         inference_servers=2,
         inference_gpus_per_server=1,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     simulation = replay(jobs, cluster, scheme, plan=lending(2, 1))
     assert [run.job.id for run in simulation.runs if run.preemptions] == [preempted]
@@ -299,7 +301,7 @@ def test_base_demand_displaces_flexible_workers_on_loan() -> None:
         gpus_per_server=2,
         inference_servers=2,
         inference_gpus_per_server=2,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     jobs = [
         elastic("A", 0, 1, 3, 600, fungible=True),
@@ -326,6 +328,104 @@ def test_inference_gpus_make_up_by_number() -> None:
     assert simulation.totals.loan_gpu_s == 6 * 100 + 3 * 10
     assert simulation.totals.training_gpu_s == 2 * 500 + 10
     assert simulation.totals.loan_capacity_gpu_s == 8 * 510
+
+
+def test_gpus_of_no_whole_speed_are_as_many_as_are_fast_enough() -> None:
+    """Three GPUs of speed 0.4 stand for one and do 1.2 times its work."""
+    cluster = Cluster(
+        servers=1,
+        gpus_per_server=2,
+        inference_servers=1,
+        inference_gpus_per_server=6,
+        inference_gpu=GpuType(name="T4", relative_speed=0.4),
+    )
+    assert (cluster.inference_gpu.replicas, cluster.inference_gpu.worker_speed) == (
+        3,
+        pytest.approx(1.2),
+    )
+    jobs = [job_of("trains", 0, 500, 2), job_of("borrows", 1, 120, 2, fungible=True)]
+    simulation = replay(jobs, cluster, "lyra-loaning", plan=lending(1))
+    assert completions(simulation) == pytest.approx([500, 101])
+    assert simulation.totals.loan_gpu_s == pytest.approx(6 * 100)
+
+
+@pytest.mark.parametrize(
+    ("efficiency", "completion_s"),
+    [
+        (1.0, 100 / 3),  # one worker on training GPUs, two on the loan
+        (0.7, 100 / 2.1),
+        (0.3, 100),  # three workers would do the work of 0.9: it stays where it is
+    ],
+)
+def test_jobs_on_both_kinds_grow_on_servers_on_loan(efficiency: float, completion_s: float) -> None:
+    """The base demand on training GPUs, flexible workers on the loan, if that is faster."""
+    cluster = Cluster(
+        servers=1,
+        gpus_per_server=1,
+        inference_servers=1,
+        inference_gpus_per_server=2,
+        inference_gpu=SAME_GPU,
+    )
+    jobs = [elastic("grows", 0, 1, 4, 100, heterogeneous=True)]
+    options = Options(scaling_interval_s=0, mixed_efficiency=efficiency)
+    simulation = replay(jobs, cluster, "lyra", plan=lending(1), options=options)
+    assert completions(simulation) == pytest.approx([completion_s])
+    assert simulation.runs[0].ran_on_loan is (efficiency > 0.3)
+    require_conserved(simulation)
+
+
+def test_a_grown_job_gives_servers_back_without_a_preemption() -> None:
+    """Two workers on the loan until 20 s, in which it does 60 of 100 worker-seconds; then one."""
+    cluster = Cluster(
+        servers=1,
+        gpus_per_server=1,
+        inference_servers=1,
+        inference_gpus_per_server=2,
+        inference_gpu=SAME_GPU,
+    )
+    jobs = [elastic("grows", 0, 1, 4, 100, heterogeneous=True)]
+    options = Options(scaling_interval_s=0, mixed_efficiency=1.0)
+    plan = lending(1, 0, interval_s=20)
+    simulation = replay(jobs, cluster, "lyra", plan=plan, options=options)
+    assert completions(simulation) == pytest.approx([60])
+    assert (simulation.totals.preemptions, simulation.totals.collateral_gpus) == (0, 0)
+
+
+def test_jobs_on_both_kinds_grow_last() -> None:
+    """What a job could use that stays within its pool is not for one on both kinds."""
+    cluster = Cluster(
+        servers=1,
+        gpus_per_server=2,
+        inference_servers=2,
+        inference_gpus_per_server=1,
+        inference_gpu=SAME_GPU,
+    )
+    jobs = [
+        elastic("mixes", 0, 1, 4, 1000, heterogeneous=True),
+        elastic("borrows", 10, 1, 2, 100, fungible=True),
+    ]
+    options = Options(scaling_interval_s=0, mixed_efficiency=1.0)
+    simulation = replay(jobs, cluster, "lyra", plan=lending(2), options=options)
+    # Alone on four GPUs for 10 s; then the other has both on the loan for 50 s.
+    assert completions(simulation) == pytest.approx([60 + (1000 - 40 - 100) / 4, 60])
+
+
+def test_racks_that_a_job_spans_are_noted() -> None:
+    """Servers are filled by number, so that the third job is the first to reach a second rack."""
+    cluster = Cluster(servers=4, gpus_per_server=1, servers_per_rack=2)
+    jobs = [job_of("a", 0, 10), job_of("b", 0, 10, 2), job_of("c", 0, 10)]
+    simulation = replay(jobs, cluster, "fifo")
+    assert [run.most_racks for run in simulation.runs] == [1, 2, 1]
+    assert [cluster.rack_of(server) for server in range(4)] == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="racks"):
+        Cluster(servers=1).rack_of(0)
+
+
+@pytest.mark.parametrize("speed", [0, -1, 1.5, float("nan"), True, "fast"])
+def test_relative_speeds_are_checked(speed: object) -> None:
+    """A GPU faster than a training GPU would be the training GPU."""
+    with pytest.raises(FieldError, match="relative_speed"):
+        GpuType(name="T4", relative_speed=speed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("elastic_to", "on_loan"), [(1, False), (2, True)])
@@ -519,7 +619,7 @@ def test_decisions_can_be_captured_and_solved_again() -> None:
         gpus_per_server=1,
         inference_servers=2,
         inference_gpus_per_server=2,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     captured = []
     jobs = (elastic("A", 0, 1, 3, 600, fungible=True),)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lyra_opt.simulation.engine import Cluster
+from lyra_opt.simulation.cluster import Cluster
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 JOBS, WARM_UP, REPLICATIONS = 2500, 500, 12

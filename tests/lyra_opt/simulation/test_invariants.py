@@ -69,7 +69,8 @@ class WatchedSimulation(Simulation):
                 rate = job.min_workers + extra
                 if self._speed is not None:
                     rate = self._speed.rate(job, workers)  # which has tests of its own
-                progress = rate * speed * max(0.0, at_work_s)
+                faster = sum(share.workers * share.pool.worker_speed for share in run.shares)
+                progress = rate * speed * faster / workers * max(0.0, at_work_s)
                 self.done_worker_s[run.order] += progress
             elif run.completion_s == NEVER and run.job.submit_s <= self.now_s:
                 self.waited_s[run.order] += elapsed_s
@@ -119,6 +120,9 @@ class WatchedSimulation(Simulation):
             assert len(pools) == 1 or job.heterogeneous
             if self.loaned in pools:
                 assert job.fungible or job.heterogeneous
+                assert run.order in self._on_loan_runs
+            else:
+                assert run.order not in self._on_loan_runs
             if not self._scaling:
                 assert run.workers == job.min_workers
             for share in run.shares:
@@ -139,7 +143,13 @@ class WatchedSimulation(Simulation):
             for share in run.shares
             if share.pool is pool
         )
-        assert held == self._held["loan" if pool is self.loaned else "training"]
+        assert held == self._held[self._kind(pool)]
+        assert self._flexible[self._kind(pool)] == sum(
+            share.flexible * pool.replicas * run.job.gpus_per_worker
+            for run in self.runs
+            for share in run.shares
+            if share.pool is pool
+        )
         assert 0 <= held <= pool.gpus
         assert pool.free_gpus == pool.gpus - held
         if not isinstance(pool, ServerPool):
@@ -240,6 +250,8 @@ def test_the_state_is_sound_after_every_event(scheme: str, case: Case) -> None:
             simulation._rate(run, workers)
             for workers in range(job.min_workers, job.max_workers + 1)
         )
+        if run.ran_on_loan:
+            fastest *= case.cluster.inference_gpu.worker_speed
         shortest_s = job.work_worker_s / fastest
         assert run.completion_s - run.start_s >= shortest_s * (1 - 1e-9)
 

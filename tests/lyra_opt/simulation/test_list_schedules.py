@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.engine import Cluster, Simulation
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.engine import Simulation
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.pools import ServerPool
 from tests.lyra_opt.simulation.replays import job_of, lending, replay

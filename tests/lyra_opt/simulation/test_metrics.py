@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lyra_opt.simulation.engine import Cluster, LoanPlan
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.metrics import measure, require_conserved
-from tests.lyra_opt.simulation.replays import job_of, lending, replay
+from tests.lyra_opt.simulation.replays import SAME_GPU, job_of, lending, replay
 
 BASE_S = 1000.0
 ONE_AFTER_THE_OTHER = [job_of("a", BASE_S, 100, 2), job_of("b", BASE_S, 100, 2)]
@@ -47,7 +47,7 @@ def test_figures_of_loans() -> None:
         gpus_per_server=1,
         inference_servers=2,
         inference_gpus_per_server=2,
-        inference_replicas=1,
+        inference_gpu=SAME_GPU,
     )
     jobs = [job_of("trains", 0, 400), job_of("borrows", 10, 37, fungible=True)]
     plan = lending(1, 0, 1, interval_s=40)
