@@ -241,6 +241,11 @@ class Result:
     inference_gpus: int
     reclaims: ReclaimDecisions
 
+    @property
+    def cpu_time_s(self) -> float:
+        """CPU time of the simulation."""
+        return float(self.record["jobs"] / self.record["jobs_per_cpu_s"])
+
     @cached_property
     def lossy_preemptions_per_submission(self) -> float:
         """Preemptions that cost a job its progress, for each job."""
@@ -408,7 +413,8 @@ def simulate(case: Case, setting: Setting) -> Result:
     setup = _setup(replace(case, scheme="", changes=()), setting)
     scheme = replace(SCHEMES[case.scheme], **dict(case.changes))
     watch = _ReclaimWatch(checks=case.checks_reclaims)
-    return _result(replay(setup, scheme, capture=watch), watch.found)
+    finished = replay(setup, scheme, capture=watch, captured_kinds=("reclaim",))
+    return _result(finished, watch.found)
 
 
 def _result(finished: Replay, reclaims: ReclaimDecisions) -> Result:
@@ -434,8 +440,7 @@ class _ReclaimWatch:
     found: ReclaimDecisions = field(default_factory=ReclaimDecisions)
 
     def __call__(self, kind: str, instance: Any) -> None:
-        if kind != "reclaim":
-            return
+        assert kind == "reclaim", "no other decisions are asked for"
         self.found.decisions += 1
         self.found.hosted += len(instance.jobs)
         if self.checks:

@@ -11,12 +11,12 @@ import numpy as np
 
 from experiments.simulation.setup import DAY_S, expected_makespan_s
 from lyra_opt.simulation.decisions import DecisionError
-from lyra_opt.simulation.engine import Simulation
+from lyra_opt.simulation.engine import DECISION_KINDS, Simulation
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from experiments.simulation.setup import Setup
     from lyra_opt.simulation.metrics import Metrics
@@ -212,6 +212,7 @@ def replay(
     scheme: Scheme,
     *,
     capture: Callable[[str, Any], None] | None = None,
+    captured_kinds: Collection[str] = DECISION_KINDS,
     progress: Callable[[float], None] | None = None,
 ) -> Replay:
     """Run a scheme.
@@ -222,8 +223,8 @@ def replay(
         What is simulated.
     scheme
         How the cluster is run.
-    capture
-        Is given the kind and the instance of every decision put to a solver.
+    capture, captured_kinds
+        As for `lyra_opt.simulation.engine.Simulation`.
     progress
         Is given the simulated seconds so far.
 
@@ -242,6 +243,7 @@ def replay(
         plan=setup.plan,
         options=setup.options,
         capture=capture,
+        captured_kinds=captured_kinds,
         progress=None if progress is None else lambda now_s: progress(now_s - first_s),
     )
     cpu_before_s = time.process_time()

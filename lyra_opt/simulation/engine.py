@@ -19,13 +19,16 @@ from lyra_opt.simulation.pools import CountedPool, Group, ServerPool
 from lyra_opt.simulation.run import NEVER, JobRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.pools import Pool
     from lyra_opt.simulation.run import Share
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import TrainingJob, Workload
+
+
+DECISION_KINDS = ("reclaim", "allocation")
 
 
 @dataclass(slots=True)
@@ -66,6 +69,9 @@ class Simulation:
         How the cluster behaves.
     capture
         Is given the kind and the instance of every decision put to a solver.
+    captured_kinds
+        The kinds that it is given, ``reclaim`` and ``allocation``. Where allocations are, a
+        solver is asked even if all jobs can have all the workers that they can use.
     progress
         Is given the simulated time now and then.
 
@@ -84,13 +90,15 @@ class Simulation:
         plan: LoanPlan | None = None,
         options: Options | None = None,
         capture: Callable[[str, Any], None] | None = None,
+        captured_kinds: Collection[str] = DECISION_KINDS,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         self.workload, self.cluster, self.scheme = workload, cluster, scheme
         self.options = options or Options()
         self.now_s = workload.jobs[0].submit_s
         self.totals = Totals()
-        self._capture, self._progress = capture, progress
+        self._capture = dict.fromkeys(captured_kinds, capture)
+        self._progress = progress
         self._require_room()
         self._require_plan(plan)
         self.runs = [JobRun(job, order) for order, job in enumerate(workload.jobs)]
@@ -496,7 +504,10 @@ class Simulation:
         for run in runs:
             run.advance(self.now_s)
         return self._scaling.extra_workers(
-            runs, free_gpus, name=f"{kind}-at-{self.now_s:.0f}-s", capture=self._capture
+            runs,
+            free_gpus,
+            name=f"{kind}-at-{self.now_s:.0f}-s",
+            capture=self._capture.get("allocation"),
         )
 
     def _spread(
@@ -571,7 +582,11 @@ class Simulation:
         assert self._reclaimer is not None, "only schemes that borrow give back"
         chosen = set(
             self._reclaimer.choose(
-                pool, hosted, count, name=f"reclaim-at-{self.now_s:.0f}-s", capture=self._capture
+                pool,
+                hosted,
+                count,
+                name=f"reclaim-at-{self.now_s:.0f}-s",
+                capture=self._capture.get("reclaim"),
             )
         )
         held = sum(self._held.values())
