@@ -1,0 +1,1 @@
+"""Jobs on unlike GPUs: which kinds, how many and when (Hadar, HadarE, Gavel)."""
