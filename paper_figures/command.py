@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.simulation.replay import SimulationError
     from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.errors import UserError, one_line
-    from paper_figures.page import make_folder, write_pages
+    from paper_figures.page import make_folder, require_folder_path, write_pages
     from paper_figures.simulations import Setting
 
     chosen = [
@@ -145,6 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all and is_part:
         raise UserError("--all makes everything: leave out --table, --figure and --gaps")
     folder = Path(arguments.out)
+    require_folder_path("--out", folder)
     make_folder(folder)  # before the first simulation, so that no time is lost
     try:
         with stdout_kept_clean():

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.simulation.page import make_folder
+from experiments.simulation.page import make_folder, require_folder_path
 from lyra_opt.documents import write_text
 from paper_figures.comparison import RULE, Verdict
 from paper_figures.lyra import gaps
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from experiments.plots.figures import Plot
     from paper_figures.lyra.catalogue import Report
 
-__all__ = ["PAGE", "make_folder", "page_text", "write_pages"]
+__all__ = ["PAGE", "make_folder", "page_text", "require_folder_path", "write_pages"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"

@@ -195,8 +195,7 @@ def compare(results: Results) -> Comparison:
         is_wide=True,
         notes=[
             results.setting.in_words(),
-            f"Means over {results.setting.table_seeds} seeds; the least and the greatest in "
-            "brackets.",
+            _seeds_in_words(results.setting.table_seeds),
             "Gains are over the Baseline, those of the preemption ratio over loaning with Lyra; "
             "ours are geometric means over seeds, each seed compared with itself.",
             "Usage is ours while jobs are submitted: after the last submission a few long jobs "
@@ -232,6 +231,12 @@ def _reasons(results: Results) -> list[str]:
         "the paper has it, and go to servers on loan when these are full. So those are used to "
         f"{100 * (usage or 0.0):.0f} % (loaning, Lyra), and to 93 % or more in the paper.",
     ]
+
+
+def _seeds_in_words(seeds: int) -> str:
+    if seeds == 1:
+        return "One seed."
+    return f"Means over {seeds} seeds; the least and the greatest in brackets."
 
 
 def _times_in_words(results: Results) -> str:
