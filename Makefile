@@ -6,11 +6,14 @@ RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
 
+# Files that a study reads, which are made if they are missing. Where they are, the study says.
+FILES_OF_captured-gap := results/captured
+
 .PHONY: help study test test-slow lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap for another one"
+	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap or captured-gap for another one"
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
@@ -23,7 +26,10 @@ $(READY): pyproject.toml constraints.txt
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-study: $(READY)
+$(FILES_OF_captured-gap): | $(READY)
+	$(RUN)/lyra-opt simulate --workload lyra-like --capture $@ --capture-limit 200
+
+study: $(READY) $(FILES_OF_$(STUDY))
 	# The report is drawn of a study with failed runs too; the target fails then all the same.
 	$(RUN)/lyra-opt study experiments/studies/$(STUDY).toml --out $(RESULTS)/$(STUDY) --resume; \
 	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/$(STUDY) && exit $$status
@@ -46,4 +52,4 @@ figures: $(READY)
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures
 
 clean:
-	rm -rf $(VENV) $(RESULTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) .mypy_cache .pytest_cache .ruff_cache .hypothesis

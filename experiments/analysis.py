@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
+from experiments.study import FILE
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Status, same_value
 
@@ -71,6 +72,9 @@ class Summary:
         Of |objective - optimum| / |optimum|, over `compared` less `infinite`.
     max_excess_percent
         The same over `compared`; infinite if one of them is.
+    total_excess_percent
+        Of |sum of the objectives - sum of the optima| / |sum of the optima|, over `compared`:
+        what the excess comes to where small optima weigh little, and optima of 0 count too.
     mean_excess_at_most_percent
         As the mean, but over the best dual bound of each instance where its optimum is not
         proved, and so over `unproved` too: what the mean over both cannot exceed.
@@ -96,6 +100,7 @@ class Summary:
     infinite: int
     mean_excess_percent: float | None
     max_excess_percent: float | None
+    total_excess_percent: float | None
     mean_excess_at_most_percent: float | None
     optimal_percent: float | None
     proved_percent: float | None
@@ -231,11 +236,31 @@ class Analysis:
             return 0.0
         return 100 * abs(run.objective - yardstick) / abs(yardstick) if yardstick else math.inf
 
+    def _total_excess_percent(self, solved: Sequence[RunRecord]) -> float | None:
+        pairs = [
+            (run.objective, self.optima[run.cell])
+            for run in solved
+            if run.objective is not None and run.cell in self.optima
+        ]
+        if not pairs:
+            return None
+        paid, least = (math.fsum(values) for values in zip(*pairs, strict=True))
+        if paid == least:
+            return 0.0
+        return 100 * abs(paid - least) / abs(least) if least else math.inf
+
     def gap_table(self) -> list[Summary]:
-        """Return a row for each family, size, value of the study's axes, and configuration."""
+        """Return a row for each family, size, value of the study's axes, and configuration.
+
+        Instances that are read from files are of any size, so that theirs is no column.
+        """
         return self._table(
             lambda run: Group(
-                family=family_label(run), axes=((size_name(run), run.size), *axes_of(run).items())
+                family=family_label(run),
+                axes=(
+                    (size_name(run), None if run.family == FILE else run.size),
+                    *axes_of(run).items(),
+                ),
             )
         )
 
@@ -310,6 +335,7 @@ class Analysis:
             infinite=len(excess) - len(finite),
             mean_excess_percent=_mean(finite),
             max_excess_percent=max(excess, default=None),
+            total_excess_percent=self._total_excess_percent(solved),
             mean_excess_at_most_percent=_mean(finite + unproved),
             optimal_percent=_percent(
                 excess.count(0.0), sum(run.cell in self.optima for run in supported)
@@ -340,7 +366,12 @@ def axes_of(run: RunRecord) -> dict[str, AxisValue]:
 
 
 def family_label(run: RunRecord) -> str:
-    """Return a run's family with the parameters that are no axes, in order of name."""
+    """Return a run's family with the parameters that are no axes, in order of name.
+
+    Instances that are read from files are told apart by their group alone.
+    """
+    if run.family == FILE:
+        return f"{run.family_group} {FILE}s".strip()
     parameters = (
         f"{name}={value}"
         for name, value in sorted(run.family_parameters.items())

@@ -80,12 +80,19 @@ class Report:
         return sentence
 
     def witnesses_in_words(self) -> str:
-        """Return how many optima are proved by two methods that share no code, or by one."""
+        """Return how many optima are proved by two methods that share no code, or by one.
+
+        And how many of them are 0, where no excess is finite but that of the optimum.
+        """
         methods = self.analysis.witnesses.values()
         twice = sum(len(of_cell) > 1 for of_cell in methods)
-        return (
+        sentence = (
             f"{len(methods)} optima are proved: {twice} by two methods or more, each by itself, "
             f"{len(methods) - twice} by one method alone."
+        )
+        zeros = sum(optimum == 0 for optimum in self.analysis.optima.values())
+        return (
+            f"{sentence} {zeros} of them {'is' if zeros == 1 else 'are'} 0." if zeros else sentence
         )
 
     def headlines(self) -> list[str]:

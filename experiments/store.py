@@ -85,7 +85,7 @@ class RunRecord:
     family_group
         What the study calls the families that it sums up with this one; empty without a name.
     family, family_parameters, instance_seed
-        What the instance was generated from.
+        What the instance was generated from, or the file that it was read from.
     axes
         The names of those parameters of which the study lists several values.
     size

@@ -34,7 +34,9 @@ A study is a TOML file; ``experiments/studies`` holds examples::
 
     [[instances]]
     group = "captured"
-    files = ["captured/reclaim-*.json"]  # instance files, relative to the study's folder
+    # Instance files in place of families; patterns are relative to the folder of the study file.
+    files = ["captured/reclaim-*.json"]
+    made_by = "lyra-opt simulate ..."  # how to make them, said where there are none; optional
 
     [[solvers]]
     names = ["lyra-greedy", "peeling"]
@@ -388,7 +390,7 @@ class _Block:
                 group=self.group,
                 family=FILE,
                 parameters=((FILE, path),),
-                axes=(FILE,),
+                axes=(),
                 seed=self.seeds[0],
                 file_sha256=sha256,
             )
@@ -415,7 +417,7 @@ RESERVED = {
 
 def _parse_block(value: object, path: str, study: Record, problem: str, folder: Path) -> _Block:
     if isinstance(value, dict) and "files" in value:
-        return _parse_files(Record(value, path, ("group", "files")), folder)
+        return _parse_files(Record(value, path, ("group", "files", "made_by")), folder)
     names = [name for name in value if name not in BLOCK_KEYS] if isinstance(value, dict) else []
     record = Record(value, path, (*BLOCK_KEYS, *names))
     for name in names:
@@ -434,12 +436,14 @@ def _parse_block(value: object, path: str, study: Record, problem: str, folder: 
 def _parse_files(record: Record, folder: Path) -> _Block:
     """Return a block of instance files; patterns are relative to the folder of the study."""
     patterns = required(record, "files", list_of(require_text))
+    made_by = optional(record, "made_by", _require_printable, "")
     found: dict[str, str] = {}
     for position, pattern in enumerate(patterns):
         paths = sorted(glob(pattern, root_dir=folder))  # noqa: PTH207 - patterns may be absolute
         if not paths:
             field = f"{join_path(record.path, 'files')}[{position}]"
-            raise FieldError(field, pattern, f"names no file in {folder}")
+            how = f"; to make them: {made_by}" if made_by else ""
+            raise FieldError(field, pattern, f"names no file in {folder}{how}")
         for path in paths:
             whole = str(folder / path)
             found[whole] = _sha256(whole)

@@ -78,6 +78,7 @@ SOLVER: Column[GroupRow] = Column("Solver", lambda row: row.configuration, is_nu
 RESULT_COLUMNS: tuple[Column[Summary], ...] = (
     Column("Mean excess (%)", lambda row: percent(row.mean_excess_percent)),
     Column("Maximum excess (%)", lambda row: percent(row.max_excess_percent)),
+    Column("Total excess (%)", lambda row: percent(row.total_excess_percent)),
     Column("Instances", lambda row: f"{row.compared - row.infinite} of {row.instances}"),
     Column("Mean at most (%)", lambda row: percent(row.mean_excess_at_most_percent)),
     Column("Optimal (%)", lambda row: percent(row.optimal_percent)),

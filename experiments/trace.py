@@ -34,6 +34,18 @@ class Trace:
         return Path(self.path).name
 
 
+def locate(file: str) -> Path:
+    """Return where a file is: as given, or else in the folder of LYRA_OPT_TRACES.
+
+    As given too if it is in neither place, so that whoever reads it says what is wrong.
+    """
+    folder = os.environ.get(TRACES_VARIABLE)
+    given = Path(file)
+    if folder and not given.exists() and (Path(folder) / file).is_file():
+        return Path(folder) / file
+    return given
+
+
 def find_trace(file: str) -> Trace:
     """Return the trace `file`, looked up as given and then in the folder of LYRA_OPT_TRACES.
 
@@ -42,10 +54,8 @@ def find_trace(file: str) -> Trace:
     InputError
         If it is in neither place or is no job trace; names row and column.
     """
-    folder = os.environ.get(TRACES_VARIABLE)
-    places = [Path(file), *([Path(folder) / file] if folder else [])]
-    path = next((place for place in places if place.is_file()), None)
-    if path is None:
+    path = locate(file)
+    if not path.is_file():
         raise InputError(file, f"is no file, neither as given nor in the folder {TRACES_VARIABLE}")
     read_trace(path)  # a damaged trace is one error now, not one in every row
     try:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 STEP = 0.01
 """Distance of neighbouring lines, as a share of the axis."""
 
+LABEL_STEP = 0.07
+"""Least distance of labels of the axis, as a share of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SolveTimeData:
@@ -58,7 +61,11 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xticks(sizes, [str(size) for size in sizes])
+    labelled = sizes[:1]
+    for size in sizes[1:]:
+        if size >= labelled[-1] * axis_factor**LABEL_STEP:
+            labelled.append(size)
+    axes.set_xticks(labelled, [str(size) for size in labelled])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(f"{data.size_name.capitalize()} of the instance")
     axes.set_ylabel("Solve time (ms)")

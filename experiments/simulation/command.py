@@ -44,7 +44,7 @@ examples:
   lyra-opt simulate --jobs trace.csv --servers 64 --inference-servers 80 --scenario basic --json
       the same with loans and elastic jobs assumed, for a program to read
   lyra-opt simulate --workload lyra-like --days 1 --capture decisions
-  lyra-opt solve decisions/reclaim-*.json --solver lyra-greedy --solver exact
+  lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
       the decisions met on the way, and how far a heuristic is from the best
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
@@ -193,10 +193,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _epilog() -> str:
     """Return a line for each scheme and each scenario, and examples."""
+    width = max(map(len, (*SCHEMES, *SCENARIOS)))
     lines = ["schemes:"]
-    lines += [f"  {scheme.name:<14} {scheme.summary}" for scheme in SCHEMES.values()]
+    lines += [f"  {scheme.name:<{width}} {scheme.summary}" for scheme in SCHEMES.values()]
     lines += ["", "scenarios:"]
-    lines += [f"  {name:<14} {scenario.summary}" for name, scenario in SCENARIOS.items()]
+    lines += [f"  {name:<{width}} {scenario.summary}" for name, scenario in SCENARIOS.items()]
     return "\n".join([*lines, "", EXAMPLES])
 
 

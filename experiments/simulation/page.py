@@ -64,6 +64,15 @@ def write_files(replays: Sequence[Replay], folder: Path) -> None:
     write_text(folder / PAGE, page_text(replays, plots))
 
 
+def require_folder_path(option: str, folder: Path) -> None:
+    """Raise `UserError` if `folder`, which need not be there yet, is or lies below a file."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{option} {folder}: is a file, not a folder")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise UserError(f"{option} {folder}: {above} is a file, not a folder")
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it; `UserError` if that cannot be."""
     try:

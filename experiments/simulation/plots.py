@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,8 +29,12 @@ MOST_BINS = 600
 UNITS_S = {"days": DAY_S, "hours": HOUR_S, "minutes": MINUTE_S, "seconds": 1}
 SHORTEST_IN_UNITS = 2
 
+NEARLY_ALL = 0.99
+"""Share of the jobs whose completion ends a run on time axes: a few long ones drain for days."""
+
 LONGEST_SHOWN_RATIO = 1.5
-"""Length of time axes over the shortest makespan: a scheme that drains for ever is cut off."""
+"""How much longer than the shortest run time axes are, and how much more of the longest run there
+must be for it to be cut off: a scheme that drains for ever would squeeze what matters."""
 
 LEAST_SHOWN_S = 1.0
 """Left end of logarithmic time axes; jobs that wait less are counted there."""
@@ -57,10 +61,59 @@ LOANS_INCHES = (9.0, 3.0)
 GREY = "#808080"
 
 
+class Named(Protocol):
+    """A scheme."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Moments(Protocol):
+    """States over time."""
+
+    @property
+    def time_s(self) -> np.ndarray: ...
+
+
+class JobTimes(Protocol):
+    """What became of each job."""
+
+    @property
+    def completion_s(self) -> np.ndarray: ...
+    @property
+    def queued_s(self) -> np.ndarray: ...
+    @property
+    def jct_s(self) -> np.ndarray: ...
+
+
+class Makespan(Protocol):
+    """Figures of a run."""
+
+    @property
+    def makespan_s(self) -> float: ...
+
+
+class DrawnReplay(Protocol):
+    """A run as the plots need it that all simulations share."""
+
+    @property
+    def scheme(self) -> Named: ...
+    @property
+    def series(self) -> Moments: ...
+    @property
+    def outcomes(self) -> JobTimes: ...
+    @property
+    def metrics(self) -> Makespan: ...
+    @property
+    def first_submission_s(self) -> float: ...
+    @property
+    def last_submission_s(self) -> float: ...
+
+
 def draw_plots(replays: Sequence[Replay]) -> list[Plot]:
     """Return the plots of runs of one setup under different schemes."""
     with house_style():
-        plots = [_over_time(replays), _distributions(replays)]
+        plots = [over_time(replays, [_panels(replay) for replay in replays]), distributions(replays)]
         if any(_borrows(replay) for replay in replays):
             plots.append(_loans(replays))
     return plots
@@ -98,10 +151,17 @@ class _TimeAxis:
         The runs that are drawn.
     """
 
-    def __init__(self, replays: Sequence[Replay]) -> None:
+    def __init__(self, replays: Sequence[DrawnReplay]) -> None:
         self.first_s = float(replays[0].series.time_s[0])
-        makespans_s = [replay.metrics.makespan_s for replay in replays]
-        shown_s = min(max(makespans_s), LONGEST_SHOWN_RATIO * min(makespans_s))
+        runs_s = [_until_nearly_done_s(replay) for replay in replays]
+        shown_s = max(
+            replays[0].last_submission_s - self.first_s,
+            min(max(runs_s), LONGEST_SHOWN_RATIO * min(runs_s)),
+        )
+        longest_s = max(replay.metrics.makespan_s for replay in replays)
+        is_cut_off = longest_s > LONGEST_SHOWN_RATIO * shown_s
+        if not is_cut_off:
+            shown_s = longest_s
         self.length_s = bin_length_s(shown_s)
         self.edges_s = self.first_s + self.length_s * np.arange(
             1.0 + max(1, int(np.ceil(shown_s / self.length_s)))
@@ -111,21 +171,25 @@ class _TimeAxis:
             "seconds",
         )
         self.caption = f"Means over each {_in_words(self.length_s)}."
-        cut_off = [
-            replay.scheme.name
-            for replay, makespan_s in zip(replays, makespans_s, strict=True)
-            if makespan_s > shown_s
-        ]
-        if cut_off:
+        if is_cut_off:
             self.caption += (
-                f" Cut off on the right, for it drains much longer: {', '.join(cut_off)}."
+                f" Cut off on the right, where {100 * NEARLY_ALL:g} % of the jobs are complete"
             )
+            late = [
+                replay.scheme.name
+                for replay, run_s in zip(replays, runs_s, strict=True)
+                if run_s > shown_s
+            ]
+            if late:
+                verb = "takes" if len(late) == 1 else "take"
+                self.caption += f"; {', '.join(late)} {verb} longer for them"
+            self.caption += "."
 
     def place(self, time_s: Any) -> Any:
         """Return where moments are on the axis."""
         return (time_s - self.first_s) / UNITS_S[self._unit]
 
-    def draw(self, axes: Axes, series: Series, values: np.ndarray, **style: Any) -> None:
+    def draw(self, axes: Axes, series: Moments, values: np.ndarray, **style: Any) -> None:
         """Draw the means of values over time, until the run ends."""
         bins = max(1, int(np.searchsorted(self.edges_s, series.time_s[-1])))
         edges_s = self.edges_s[: bins + 1]
@@ -135,6 +199,12 @@ class _TimeAxis:
         """Set limits and label."""
         axes.set_xlim(0, self.place(self.edges_s[-1]))
         axes.set_xlabel(f"Time since the first submission ({self._unit})")
+
+
+def _until_nearly_done_s(replay: DrawnReplay) -> float:
+    """Return how long it takes from the first submission until nearly all jobs are complete."""
+    complete_s = np.quantile(replay.outcomes.completion_s, NEARLY_ALL, method="higher")
+    return float(complete_s) - replay.first_submission_s
 
 
 def _in_words(length_s: int) -> str:
@@ -160,7 +230,8 @@ def _over_time(replays: Sequence[Replay]) -> Plot:
         axes.axvline(
             time_axis.place(setup.workload.jobs[-1].submit_s), color=GREY, lw=0.8, ls=":", zorder=1
         )
-        axes.set_ylim(0, 104 if name.endswith("(%)") else None)
+        # Where nobody ever waits, the axis would be one of hundredths of a job.
+        axes.set_ylim(0, 104 if name.endswith("(%)") else max(1.0, axes.get_ylim()[1]))
     time_axis.finish(all_axes[-1])
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right upper")
     return Plot(
@@ -207,7 +278,7 @@ def _distributions(replays: Sequence[Replay]) -> Plot:
             style = _line(replay, replays)
             del style["baseline"]
             _draw_distribution(values, RIGHT_MARGIN * longest_s, axes, **style)
-        axes.set_xlabel(title)
+        axes.set_xlabel(f"{title} (logarithmic)")
         _duration_axis(axes, longest_s)
     left.set_ylabel("Share of jobs (%)")
     left.set_ylim(0, 101)
@@ -215,8 +286,8 @@ def _distributions(replays: Sequence[Replay]) -> Plot:
     return Plot(
         "distributions",
         "Queuing times and job completion times",
-        "How many jobs wait, or take from submission to completion, for so long at most. Time is "
-        "logarithmic; where a line begins on the left are the jobs below a second.",
+        "How many jobs wait, or take from submission to completion, for so long at most. Where a "
+        "line begins on the left are the jobs below a second.",
         svg_text(figure, "distributions"),
     )
 

@@ -270,28 +270,48 @@ def replay(
 
 
 class _NotedSimulation(Simulation):
-    """Notes its state, and says how far it is, between the ticks of the plan or without one."""
+    """Notes its state, and says how far it is, between the ticks of the plan or without one.
+
+    A state is that at the end of its moment: a job that is sent back to the queue and starts again
+    at once does not wait.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._step_s = expected_makespan_s(self.workload, self.cluster) / STEPS_OF_A_RUN
         ticks_suffice = self._plan is not None and self._step_s >= self._plan.interval_s
         self._next_note_s = math.inf if ticks_suffice else self.now_s + self._step_s
+        self._is_note_due = True
+
+    def run(self) -> Simulation:
+        super().run()
+        super()._note_state()
+        return self
+
+    def _note_state(self) -> None:
+        self._is_note_due = True
 
     def _advance(self, now_s: float) -> None:
+        if self._is_note_due and now_s > self.now_s:
+            super()._note_state()
+            self._is_note_due = False
         if now_s >= self._next_note_s:
-            self._note_at(self._next_note_s)
+            self._note_at(self._next_note_s, now_s)
             steps = math.floor((now_s - self._next_note_s) / self._step_s)
             if steps:  # nothing has changed in between
-                self._note_at(min(now_s, self._next_note_s + steps * self._step_s))
+                self._note_at(self._next_note_s + steps * self._step_s, now_s)
             self._next_note_s += (steps + 1) * self._step_s
             if self._progress is not None:
                 self._progress(now_s)
         super()._advance(now_s)
 
-    def _note_at(self, time_s: float) -> None:
-        super()._advance(time_s)
-        self._note_state()
+    def _note_at(self, time_s: float, now_s: float) -> None:
+        """Note the state of a moment that is over, or of this one when it is."""
+        if time_s >= now_s:
+            self._note_state()
+        else:
+            super()._advance(time_s)
+            super()._note_state()
 
 
 def _outcomes(simulation: Simulation) -> Outcomes:
@@ -310,9 +330,6 @@ def _outcomes(simulation: Simulation) -> Outcomes:
 
 
 def _series(simulation: Simulation) -> Series:
-    first_s = simulation.workload.jobs[0].submit_s
-    if simulation.totals.series[0][0] > first_s:  # before the first job the cluster is empty
-        simulation.totals.series.insert(0, (first_s, 0, 0, 0, 0, 0, 0.0))
     columns = [np.array(column) for column in zip(*simulation.totals.series, strict=True)]
     time_s, training, loan, on_loan, queued, running, busy = columns
     return Series(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 USAGE_COLUMNS = ("time", "total_gpu_num", "running_gpu_num")
 STEP_S = 300
+DAY_S = 86_400
 
 LONGEST_COUNT = 9
 
@@ -67,6 +68,7 @@ def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
     for step in range(steps):
         inside = [totals[moment] for moment in moments[step * width : (step + 1) * width]]
         shares.append(math.fsum(running / total for total, running in inside) / len(inside))
+    days = steps * step_s / DAY_S
     return InferenceDemand(
         name=name_of(source) or "usage",
         step_s=float(step_s),
@@ -74,6 +76,7 @@ def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
         assumptions=(
             "Inference demand is the measured share of GPUs that ran jobs in a training cluster: "
             "its idle capacity is real, its jobs are not inference.",
+            f"The series of inference demand covers {days:.3g} days and starts over where it ends.",
         ),
     )
 

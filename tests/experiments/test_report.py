@@ -15,6 +15,7 @@ import pytest
 from experiments.analysis import Analysis
 from experiments.plots.figures import excess_over_axes, over_axis
 from experiments.plots.performance_profile import PerformanceProfileData, profiles
+from experiments.plots.solve_time import SolveTimeData, plot_solve_time
 from experiments.store import ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.result import Status
@@ -108,6 +109,7 @@ def test_summaries_equal_those_computed_by_hand() -> None:
     assert (quick.infinite, quick.without_solution, quick.unsupported) == (1, 0, 0)
     assert quick.mean_excess_percent == pytest.approx(25 / 3)
     assert quick.max_excess_percent == math.inf
+    assert quick.total_excess_percent == pytest.approx(100 * (10 + 15 + 8 + 3 - 30) / 30)
     assert quick.mean_excess_at_most_percent == pytest.approx((0 + 25 + 0 + 50) / 4)
     assert quick.optimal_percent == pytest.approx(100 * 2 / 5)  # c4 has no proved optimum
     assert quick.proved_percent == pytest.approx(100 * 1 / 6)
@@ -119,6 +121,47 @@ def test_summaries_equal_those_computed_by_hand() -> None:
     assert exact.optimal_percent == 100.0
     assert exact.proved_percent == pytest.approx(100 * 4 / 6)
     assert exact.median_certify_time_ms is None
+
+
+@pytest.mark.parametrize(
+    ("objectives", "total"), [([], None), ([0, 0], 0.0), ([0, 1], math.inf), ([2, 1], math.inf)]
+)
+def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float | None) -> None:
+    runs = [
+        make_run(f"c{number}", "quick", FEASIBLE, objective=objective, dual_bound=0)
+        for number, objective in enumerate(objectives)
+    ]
+    exact = [
+        replace(run, configuration="exact", objective=0, status=OPTIMAL, reference=True)
+        for run in runs
+    ]
+    without = make_run("unproved", "quick", FEASIBLE, objective=1)
+    rows = Analysis([*runs, *exact, without]).sums_table()
+    assert rows[0].configuration == "quick"
+    assert rows[0].total_excess_percent == total
+
+
+def test_instances_of_files_stand_under_the_name_of_their_group() -> None:
+    runs = [
+        make_run(
+            f"c{number}",
+            "quick",
+            FEASIBLE,
+            objective=1,
+            size=number,
+            family="file",
+            family_group=group,
+            family_parameters={"file": f"{number}.json"},
+            axes=[],
+        )
+        for number, group in enumerate(["contested", "contested", "easy", ""])
+    ]
+    rows = Analysis(runs).gap_table()
+    assert [(row.group.columns(), row.instances) for row in rows] == [
+        ({"family": "contested files", "servers": None}, 2),
+        ({"family": "easy files", "servers": None}, 1),
+        ({"family": "files", "servers": None}, 1),
+    ]
 
 
 def test_no_run_is_dropped_from_a_row() -> None:
@@ -218,6 +261,7 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert "1 optimum not proved, 1 optimum 0 missed, 1 failed" in printed
     assert "12 of 14 runs are stored: 5 optimal, 6 feasible, 1 error." in printed
     assert "The study is not complete." in printed
+    assert re.search(r"5 optima are proved: .* 1 of them is 0\.\n", printed)
     with (folder / "gap_table.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert rows[0]["configuration"] == "quick"
@@ -225,7 +269,7 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert rows[0]["infinite"] == "1"
     markdown = (folder / "gap_table.md").read_text().splitlines()
     assert markdown[0].startswith("| Family | Solver | Servers | Reclaim (%) |")
-    assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 3 of 6 | 18.8 |")
+    assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 20.0 | 3 of 6 | 18.8 |")
     plots = sorted(path.name for path in (folder / "plots").iterdir())
     assert plots == [
         "cactus.svg",
@@ -233,6 +277,19 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
         "performance_profile.svg",
         "solve_time.svg",
     ]
+
+
+def test_labels_of_many_sizes_do_not_overlap() -> None:
+    from matplotlib.figure import Figure
+
+    def labels(*sizes: int) -> list[float]:
+        times = {"quick": {size: [1.0, 2.0, 3.0] for size in sizes}}
+        axes = Figure().subplots()
+        plot_solve_time(SolveTimeData(["quick"], times, "servers"), axes)
+        return [float(tick) for tick in axes.get_xticks()]
+
+    assert labels(10, 20, 50, 100, 200) == [10, 20, 50, 100, 200]
+    assert labels(10, 99, 100, 101, 200) == [10, 99, 200]
 
 
 def test_plots_are_well_formed_and_have_ids_of_their_own(folder: Path) -> None:

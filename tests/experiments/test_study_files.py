@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from experiments.study import Study
+
 STUDIES = sorted((REPOSITORY / "experiments" / "studies").glob("*.toml"))
+CAPTURED_GAP = REPOSITORY / "experiments" / "studies" / "captured-gap.toml"
+"""Of files that are not in the repository."""
 
 MALFORMED = {
     "unknown key": (("seeds = 2", "seeds = 2\nseed = 2"), "seed is 2: unknown key"),
@@ -174,13 +178,18 @@ def test_instance_files_stand_in_place_of_families(
     """So that decisions captured in a simulation can be solved by a study."""
     block = '[[instances]]\ngroup = "captured"\nfiles = ["*.json"]\n'
     path = write_study(("[[solvers]]", block + "[[solvers]]"))
-    with pytest.raises(InputError, match=r"instances\[1\].files\[0\] is .*names no file"):
+    with pytest.raises(InputError, match=r"instances\[1\].files\[0\] is .*names no file in \S+$"):
+        load_study(path)
+    made_by = 'made_by = "lyra-opt simulate --capture ."\n'
+    path = write_study(("[[solvers]]", block + made_by + "[[solvers]]"))
+    with pytest.raises(InputError, match=r"to make them: lyra-opt simulate --capture \.$"):
         load_study(path)
     figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
     (path.parent / "one.json").write_text(figure_5)
     study = load_study(path)
     (cell,) = (cell for cell in study.cells if cell.group == "captured")
     assert cell.key == f"file file={path.parent / 'one.json'} seed=0"
+    assert cell.axes == ()
     assert run_study(study, tmp_path / "out", processes=1) == 0
     with ResultStore.open(tmp_path / "out") as store:
         found = [run.objective for run in store.runs() if run.family_group == "captured"]
@@ -236,10 +245,39 @@ def test_trace_is_found_in_the_folder_of_traces(
         find_trace("trace.csv")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
-def test_studies_of_the_repository_are_valid(path: Path) -> None:
-    trace = Trace("trace.csv", "0") if "snapshot" in path.name else None
-    study = load_study(path, trace)
-    assert study.name == path.stem
+def assert_is_sound(study: Study, name: str) -> None:
+    """Assert that a study is called as its file and that methods check one another."""
+    assert study.name == name
     references = {found.solver for found in study.configurations if found.reference}
     assert len(references) >= 2, "methods that share no code must check one another"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in STUDIES if path != CAPTURED_GAP], ids=lambda path: path.name
+)
+def test_studies_of_the_repository_are_valid(path: Path) -> None:
+    trace = Trace("trace.csv", "0") if "snapshot" in path.name else None
+    assert_is_sound(load_study(path, trace), path.stem)
+
+
+def test_study_of_captured_decisions(tmp_path: Path) -> None:
+    """It says how to make its files, as `make` does, and finds them where those are written."""
+    path = tmp_path / "experiments" / "studies" / CAPTURED_GAP.name
+    path.parent.mkdir(parents=True)
+    path.write_text(CAPTURED_GAP.read_text())
+    with pytest.raises(InputError, match="to make them: ") as caught:
+        load_study(path)
+    _, _, command = str(caught.value).partition("to make them: ")
+    options = command.split()
+    folder = options[options.index("--capture") + 1]
+    recipe = command.replace("lyra-opt", "$(RUN)/lyra-opt").replace(folder, "$@")
+    makefile = (REPOSITORY / "Makefile").read_text()
+    assert f"\t{recipe}\n" in makefile
+    assert f"FILES_OF_captured-gap := {folder}\n" in makefile
+    figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
+    (tmp_path / folder).mkdir(parents=True)
+    for name in ("contested", "easy"):
+        (tmp_path / folder / f"reclaim-{name}-lyra-at-300-s.json").write_text(figure_5)
+    study = load_study(path)
+    assert [cell.group for cell in study.cells] == ["contested", "easy"]
+    assert_is_sound(study, CAPTURED_GAP.stem)

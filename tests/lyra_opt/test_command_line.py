@@ -359,8 +359,10 @@ class TestWhole:
             "counterexample",
             "generate reclaim",
             "solvers",
+            "simulate",
             "study",
             "report",
+            "paper",
         ):
             exit_code, out, _ = run(*command.split(), "--help")
             assert exit_code == 0

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     [
         (["--table", "11"], "'11': no such table here; there are 1, 2, 3"),
         (["--table", "x"], "'x': no such table"),
+        (["--table", "-1"], "'-1': no such table"),
         (["--figure", "99"], "'99': no such figure here; there are 1, 2, 5"),
         (["--figure", "3"], "'3': no such figure"),
         (["--scale", "0"], "'0': must be a number above 0 and at most 1"),
         (["--scale", "2"], "'2': must be a number above 0"),
+        (["--scale", "-0.1"], "'-0.1': must be a number above 0"),
         (["--scale", "nan"], "'nan': must be a number above 0"),
+        (["--scale", "inf"], "'inf': must be a number above 0"),
         (["--scale", "big"], "'big': must be a number above 0"),
         (["--seeds", "0"], "'0': must be an integer"),
         (["--processes", "0"], "'0': must be an integer"),
@@ -35,10 +38,16 @@ if TYPE_CHECKING:
     ],
 )
 def test_bad_input(
-    run: Callable[..., tuple[int, str, str]], arguments: list[str], part: str
+    run: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    part: str,
 ) -> None:
-    """One line that names the option, the value and the rule."""
+    """One line that names the option, the value and the rule, and nothing written."""
+    monkeypatch.chdir(tmp_path)
     assert_one_line_error(run("paper", "lyra", *arguments), part)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
@@ -46,11 +55,15 @@ def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
     assert_one_line_error(run("paper", "aryl"), "aryl", "lyra")
 
 
-def test_out_is_a_file(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file", "file/folder"])
+def test_out_is_a_file(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path, place: str
+) -> None:
     """It is found out before the first simulation."""
     file = tmp_path / "file"
     file.write_text("kept")
-    assert_one_line_error(run("paper", "lyra", "--table", "1", "--out", file), "cannot be made")
+    given = ("paper", "lyra", "--table", "1", "--out", tmp_path / place)
+    assert_one_line_error(run(*given), "--out", "is a file, not a folder")
     assert file.read_text() == "kept"
 
 

@@ -208,10 +208,25 @@ class TestFiles:
         queued = [(float(row["time_s"]), int(row["queued_jobs"])) for row in rows]
         # A note every 25 s, but none while nothing changes.
         assert queued == [
-            *((0, 0), (25, 0), (1000, 0)),
-            *((1025, 1), (100_000, 1)),
-            *((100_025, 0), (100_300, 0), (100_300, 0)),
+            *((0, 0), (25, 0), (1000, 1)),
+            *((1025, 1), (100_000, 0)),
+            *((100_025, 0), (100_300, 0)),
         ]
+
+    def test_series_holds_what_stands_at_the_end_of_a_moment(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        """A job that is preempted and starts again at once does not wait for five minutes."""
+        given = ("simulate", "--workload", "lyra-like", "--servers", 40, "--days", 1)
+        record = json.loads(run(*given, "--out", tmp_path, "--json")[1])
+        assert record["preemptions"] > 0, "or the test says nothing"
+        assert record["queue_mean_s"] == 0, "or the test says nothing"
+        with (tmp_path / "series.csv").open() as stream:
+            rows = list(csv.DictReader(stream))
+        assert {row["queued_jobs"] for row in rows} == {"0"}
+        assert (rows[0]["running_jobs"], rows[-1]["running_jobs"]) == ("1", "0")
+        times = [float(row["time_s"]) for row in rows]
+        assert times == sorted(set(times))
 
     def test_page_needs_no_other_file(self, run: Run, tmp_path: Path) -> None:
         """Plots are drawn into it, with nothing that a browser would load."""
@@ -229,6 +244,20 @@ class TestFiles:
         assert [path.name for path in plots] == ["distributions.svg", "loans.svg", "over_time.svg"]
         for path in plots:
             ElementTree.fromstring(path.read_text())
+
+    def test_time_axes_leave_out_what_only_drains(self, run: Run, tmp_path: Path) -> None:
+        """One job of many days does not squeeze the others into a corner."""
+        trace, out = tmp_path / "jobs.csv", tmp_path / "out"
+        short = "".join(f"s{number},{60 * number},600,1\n" for number in range(199))
+        given = ("simulate", "--jobs", trace, "--servers", 3, "--scheme", "fifo", "--out", out)
+        trace.write_text(HEADER + short)
+        run(*given)
+        assert "Cut off" not in (out / "report.html").read_text()
+        trace.write_text(HEADER + short + "long,20000,1000000,1\n")
+        run(*given)
+        page = (out / "report.html").read_text()
+        assert "Cut off on the right, where 99 % of the jobs are complete." in page
+        assert "Time since the first submission (hours)" in page
 
     def test_page_escapes_names(self, run: Run, tmp_path: Path) -> None:
         """A file may be called anything."""

@@ -36,6 +36,7 @@ def test_busy_share_of_all_clusters_in_steps_of_five_minutes(write):
     assert demand.step_s == 300
     assert demand.busy_share == pytest.approx((10 / 40, 7 / 40))  # minutes 10 and 11 are no step
     assert "its jobs are not inference" in demand.assumptions[0]
+    assert "starts over where it ends" in demand.assumptions[1]
 
 
 def test_other_steps_and_gzip(write):

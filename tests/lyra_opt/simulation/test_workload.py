@@ -1,0 +1,238 @@
+"""What a simulation replays: jobs, workloads and demands are what they say, or are refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import FieldError
+from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
+from lyra_opt.validation import LARGEST_INTEGER
+
+PLAIN_JOB = TrainingJob(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
+PLAIN_DEMAND = InferenceDemand(name="demand", step_s=300, busy_share=(0.5, 1))
+
+JOBS = st.builds(
+    TrainingJob,
+    id=st.just("a"),
+    submit_s=st.just(0.0),
+    work_worker_s=st.floats(1e-3, 1e9),
+    min_workers=st.integers(1, 100),
+    max_workers=st.integers(100, 200),
+    gpus_per_worker=st.integers(1, 8),
+    scaling_loss=st.floats(0, 1),
+)
+DEMANDS = st.builds(
+    InferenceDemand,
+    name=st.just("demand"),
+    step_s=st.integers(1, 3600),
+    busy_share=st.lists(st.floats(0, 1), min_size=1, max_size=9).map(tuple),
+)
+
+
+def workload(*jobs: tuple[str, float, float, int]) -> Workload:
+    """Return a workload of jobs (id, submission, duration, GPUs)."""
+    return Workload(
+        name="made",
+        jobs=tuple(
+            TrainingJob(
+                id=name,
+                submit_s=submit_s,
+                work_worker_s=duration_s * gpus,
+                min_workers=gpus,
+                max_workers=gpus,
+            )
+            for name, submit_s, duration_s, gpus in jobs
+        ),
+    )
+
+
+class TestTrainingJob:
+    """A job by itself."""
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"id": ""}, 'id is "": must be a string that is not empty'),
+            ({"id": 7}, "id is 7: must be a string that is not empty"),
+            ({"submit_s": -1}, "submit_s is -1: must be a finite number of at least 0"),
+            ({"submit_s": math.nan}, "submit_s is NaN: must be a finite number of at least 0"),
+            ({"submit_s": "0"}, 'submit_s is "0": must be a finite number of at least 0'),
+            ({"work_worker_s": 0}, "work_worker_s is 0: must be a finite number above 0"),
+            (
+                {"work_worker_s": math.inf},
+                "work_worker_s is Infinity: must be a finite number above 0",
+            ),
+            ({"min_workers": 0}, "min_workers is 0: must be an integer of at least 1"),
+            ({"min_workers": 2.0}, "min_workers is 2.0: must be an integer of at least 1"),
+            ({"min_workers": True}, "min_workers is true: must be an integer of at least 1"),
+            ({"max_workers": 1}, "max_workers is 1: must be at least the job's min_workers, 2"),
+            (
+                {"max_workers": LARGEST_INTEGER + 1},
+                "max_workers is 9007199254740992: must be at most 9007199254740991",
+            ),
+            ({"gpus_per_worker": 0}, "gpus_per_worker is 0: must be an integer of at least 1"),
+            ({"scaling_loss": -0.1}, "scaling_loss is -0.1: must be a finite number of at least 0"),
+            ({"scaling_loss": 1.5}, "scaling_loss is 1.5: must be at most 1"),
+            ({"fungible": 1}, "fungible is 1: must be true or false"),
+            ({"heterogeneous": None}, "heterogeneous is null: must be true or false"),
+            ({"checkpoints": "yes"}, 'checkpoints is "yes": must be true or false'),
+            (
+                {"estimated_work_worker_s": 0.0},
+                "estimated_work_worker_s is 0.0: must be a finite number above 0",
+            ),
+        ],
+    )
+    def test_refused(self, fields: dict[str, Any], message: str) -> None:
+        """The error names the field, the value and the rule."""
+        with pytest.raises(FieldError) as caught:
+            replace(PLAIN_JOB, **fields)
+        assert str(caught.value).startswith(message)
+
+    def test_derived(self) -> None:
+        """Gangs, durations and beliefs by hand."""
+        job = replace(PLAIN_JOB, gpus_per_worker=4)
+        assert (job.min_gpus, job.duration_s) == (8, 30)
+        assert job.is_elastic
+        assert not replace(job, max_workers=2).is_elastic
+        assert job.believed_work_worker_s == 60
+        assert replace(job, estimated_work_worker_s=75).believed_work_worker_s == 75
+        assert isinstance(job.work_worker_s, float), "integers of a file are kept as floats"
+
+    @given(JOBS, st.integers(0, 100))
+    def test_rate(self, job: TrainingJob, extra: int) -> None:
+        """Base workers count in full, and each one beyond as much as any other."""
+        workers = job.min_workers + extra
+        assert job.rate(job.min_workers) == job.min_workers
+        assert job.min_workers <= job.rate(workers) <= workers
+        gain = job.rate(workers + 1) - job.rate(workers)
+        assert gain == pytest.approx(1 - job.scaling_loss, abs=1e-9)
+
+    @given(JOBS, st.integers(0, 100))
+    def test_rate_at_the_ends_of_the_loss(self, job: TrainingJob, extra: int) -> None:
+        """Without a loss speed-up is linear; with a full one further workers do nothing."""
+        workers = job.min_workers + extra
+        assert replace(job, scaling_loss=0).rate(workers) == workers
+        assert replace(job, scaling_loss=1).rate(workers) == job.min_workers
+
+    @given(JOBS)
+    def test_duration(self, job: TrainingJob) -> None:
+        """The base demand does the work in that time."""
+        assert job.duration_s * job.rate(job.min_workers) == pytest.approx(job.work_worker_s)
+
+
+class TestWorkload:
+    """Jobs in the order of submission."""
+
+    def test_refused(self) -> None:
+        """The error names the place of the job."""
+        with pytest.raises(FieldError, match=r"^jobs is \[\]: must not be empty$"):
+            workload()
+        with pytest.raises(FieldError, match=r'^name is "": must be a string'):
+            replace(workload(("a", 0, 1, 1)), name="")
+        with pytest.raises(FieldError, match=r'^jobs\[1\]\.id is "a": must not occur twice$'):
+            workload(("a", 0, 1, 1), ("a", 5, 1, 1))
+        rule = r"^jobs\[2\]\.submit_s is 4.0: must not be before the job that stands before it$"
+        with pytest.raises(FieldError, match=rule):
+            workload(("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1))
+
+    def test_load_by_hand(self) -> None:
+        """100 + 200 GPU-seconds asked for in 50 s: 60 % of 10 GPUs."""
+        jobs = workload(("a", 10, 100, 1), ("b", 60, 50, 4))
+        assert jobs.gpu_work_s == 300
+        assert jobs.submission_span_s == 50
+        assert jobs.load(10) == pytest.approx(0.6)
+
+    def test_load_of_one_moment(self) -> None:
+        """There is no span to spread the work over."""
+        assert workload(("a", 5, 1, 1), ("b", 5, 1, 1)).load(8) == math.inf
+        assert workload(("a", 5, 1, 1)).submission_span_s == 0
+
+    def test_work_counts_the_gpus_of_each_worker(self) -> None:
+        """And no scaling loss, for that depends on how a job is run."""
+        job = replace(PLAIN_JOB, gpus_per_worker=4, scaling_loss=1)
+        assert Workload(name="made", jobs=(job,)).gpu_work_s == 240
+
+    @given(
+        st.lists(
+            st.tuples(st.floats(0, 1e6), st.floats(1e-3, 1e6), st.integers(1, 64)),
+            min_size=2,
+            max_size=20,
+        ),
+        st.integers(1, 10_000),
+        st.randoms(),
+    )
+    def test_load(self, drawn: list[tuple[float, float, int]], gpus: int, random: Any) -> None:
+        """Twice the GPUs halve it, and who asks first does not matter to the work."""
+        moments = sorted(submit_s for submit_s, _, _ in drawn)
+        sizes = [(duration_s, width) for _, duration_s, width in drawn]
+
+        def submitted() -> Workload:
+            jobs = zip(moments, sizes, strict=True)
+            return workload(*((str(n), at, *size) for n, (at, size) in enumerate(jobs)))
+
+        first = submitted()
+        random.shuffle(sizes)
+        assert submitted().gpu_work_s == first.gpu_work_s
+        assert first.load(2 * gpus) == pytest.approx(first.load(gpus) / 2)
+        assert first.load(gpus) > 0
+
+
+class TestInferenceDemand:
+    """Steps of equal length, over and over."""
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"name": ""}, 'name is "": must be a string that is not empty'),
+            ({"step_s": 0}, "step_s is 0: must be a finite number above 0"),
+            ({"step_s": math.inf}, "step_s is Infinity: must be a finite number above 0"),
+            ({"busy_share": ()}, "busy_share is []: must not be empty"),
+            (
+                {"busy_share": (0.5, -0.5)},
+                "busy_share[1] is -0.5: must be a finite number of at least 0",
+            ),
+            ({"busy_share": (0.5, 1.5)}, "busy_share[1] is 1.5: must be at most 1"),
+            (
+                {"busy_share": (math.nan,)},
+                "busy_share[0] is NaN: must be a finite number of at least 0",
+            ),
+        ],
+    )
+    def test_refused(self, fields: dict[str, Any], message: str) -> None:
+        """The error names the field, the value and the rule."""
+        with pytest.raises(FieldError) as caught:
+            replace(PLAIN_DEMAND, **fields)
+        assert str(caught.value) == message
+
+    def test_by_hand(self) -> None:
+        """A step begins at its first moment and ends before that of the next."""
+        demand = replace(PLAIN_DEMAND, busy_share=(0.1, 0.2, 0.3))
+        found = [demand.at(time_s) for time_s in (0, 299.9, 300, 899, 900, 1500)]
+        assert found == [0.1, 0.1, 0.2, 0.3, 0.1, 0.3]
+        assert demand.history(0, 2) == [0.1]
+        assert demand.history(650, 2) == [0.2, 0.3]
+        assert demand.history(1000, 2) == [0.3, 0.1]
+        assert demand.history(1000, 0) == []
+
+    @given(DEMANDS, st.integers(0, 10**6), st.integers(0, 5))
+    def test_goes_on_from_the_first_step(
+        self, demand: InferenceDemand, time_s: int, rounds: int
+    ) -> None:
+        """Any moment is as the same one a whole series later."""
+        period_s = len(demand.busy_share) * demand.step_s
+        assert demand.at(time_s) == demand.at(time_s + rounds * period_s)
+        assert demand.at(time_s) in demand.busy_share
+
+    @given(DEMANDS, st.integers(0, 10**5), st.integers(1, 40))
+    def test_history(self, demand: InferenceDemand, time_s: int, steps: int) -> None:
+        """The demand of the last moments a step apart, none before time 0, the newest last."""
+        moments = [time_s - back * demand.step_s for back in reversed(range(steps))]
+        first = time_s // demand.step_s * demand.step_s  # of the present step
+        known = [moment for moment in moments if moment + first - time_s >= 0]
+        assert demand.history(time_s, steps) == [demand.at(moment) for moment in known]
