@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
@@ -249,22 +250,50 @@ def make_loaning(
     UserError
         If there is no such forecaster, or the file is no usage series.
     """
-    from instances.workloads.lyra_like import inference_demand
     from instances.workloads.usage import read_usage
-    from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
+    from lyra_opt.simulation.loaning import find_forecaster
 
-    rule = find_forecaster(forecaster)
+    find_forecaster(forecaster)
     servers = cluster.inference_servers
     if not servers:
         return None
     days = plan_days(workload, cluster)
-    demand = (
-        inference_demand(days=days, seed=seed, servers=servers)
-        if usage is None
-        else read_usage(usage)
-    )
+    if usage is None:
+        return generated_loaning(
+            days=days, servers=servers, seed=seed, forecaster=forecaster, headroom=headroom
+        )
+    return _loaning(read_usage(usage), days, servers, forecaster, headroom)
+
+
+@lru_cache(maxsize=16)
+def generated_loaning(
+    *,
+    days: int,
+    servers: int,
+    seed: int,
+    forecaster: str = DEFAULT_FORECASTER,
+    headroom: float = DEFAULT_HEADROOM,
+) -> Loaning:
+    """Return loans of generated demand; kept, because many runs share them and fits take time.
+
+    Parameters as in `make_loaning`.
+    """
+    from instances.workloads.lyra_like import inference_demand
+
+    demand = inference_demand(days=days, seed=seed, servers=servers)
+    return _loaning(demand, days, servers, forecaster, headroom)
+
+
+def _loaning(
+    demand: InferenceDemand, days: int, servers: int, forecaster: str, headroom: float
+) -> Loaning:
+    from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
+
     orchestrator = Orchestrator(
-        servers=servers, forecaster=rule, headroom=headroom, interval_s=LOAN_INTERVAL_S
+        servers=servers,
+        forecaster=find_forecaster(forecaster),
+        headroom=headroom,
+        interval_s=LOAN_INTERVAL_S,
     )
     intervals = math.ceil(days * DAY_S / LOAN_INTERVAL_S)
     plan = LoanPlan(
