@@ -14,6 +14,7 @@ for distributions that resemble one, see the generators in the package ``instanc
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -24,6 +25,18 @@ from lyra_opt.allocation.instance import (
     Objective,
     WorkerAllocation,
 )
+from lyra_opt.heterogeneous.checker import due_steps
+from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
+    GangJob,
+    GpuServer,
+    GpuType,
+    HeterogeneousInstance,
+    RoundEntry,
+    RoundSchedule,
+)
+from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
@@ -31,10 +44,14 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+    from lyra_opt.heterogeneous.utility import Utility
+
 __all__ = [
     "allocation_instances",
+    "heterogeneous_instances",
     "reclaim_instances",
     "reclaim_servers_of",
+    "round_schedules_of",
     "worker_allocations_of",
 ]
 
@@ -255,3 +272,182 @@ def worker_allocations_of(draw: DrawFn, instance: AllocationInstance) -> WorkerA
             for job in instance.jobs
         )
     )
+
+
+GANG_RATES = (0.0, 0.5, 1.0, 1.0, 2.0, 3.0, 4.0)
+
+
+@st.composite
+def heterogeneous_instances(
+    draw: DrawFn,
+    *,
+    objective: HeterogeneousObjective | str | None = None,
+    forking: bool | None = None,
+    min_jobs: int = 1,
+    max_jobs: int = 3,
+    max_types: int = 3,
+    max_servers: int = 3,
+    max_gpus: int = 2,
+    max_gang: int = 3,
+    max_rounds: int = 6,
+    max_steps: int = 5,
+    with_spread: bool = True,
+    with_releases: bool = True,
+    with_current: bool = True,
+    name: str = "drawn",
+) -> HeterogeneousInstance:
+    """Draw a valid heterogeneous instance.
+
+    Among what can be drawn: servers of several types, types without GPUs, gangs that fit nowhere
+    (schedules), types on which a job cannot run, jobs that are slower or faster when spread, equal
+    jobs, horizons that are too short, jobs that hold GPUs, restarts that take a whole round.
+
+    Parameters
+    ----------
+    objective
+        What is optimised; None draws one of the eight.
+    forking
+        Whether copies may run at once; None draws it where the objective allows both.
+    min_jobs, max_jobs
+        How many jobs.
+    max_types, max_servers
+        Most GPU types and servers; there is one of each at least.
+    max_gpus
+        Most GPUs of a type on a server.
+    max_gang
+        Largest gang; smaller where shares of time ask for gangs that fit.
+    max_rounds
+        Most rounds of a schedule.
+    max_steps
+        Most steps of a job, in halves.
+    with_spread, with_releases, with_current
+        Whether jobs may have other rates when spread, be released after 0, and hold GPUs.
+    name
+        The name of the instance.
+    """
+    drawn_objective = HeterogeneousObjective(
+        objective or draw(st.sampled_from(HeterogeneousObjective))
+    )
+    shares = drawn_objective in SHARE_OBJECTIVES
+    one_round = drawn_objective is HeterogeneousObjective.ROUND_PROGRESS
+    types = [f"t{number}" for number in range(draw(st.integers(1, max_types)))]
+    counts = st.fixed_dictionaries({gpu_type: st.integers(0, max_gpus) for gpu_type in types})
+    servers = tuple(
+        GpuServer(id=f"s{number}", gpus=draw(counts.filter(lambda gpus: any(gpus.values()))))
+        for number in range(draw(st.integers(1, max_servers)))
+    )
+    gpus_of_type = {
+        gpu_type: sum(server.gpus.get(gpu_type, 0) for server in servers) for gpu_type in types
+    }
+    largest = max(gpus_of_type.values()) if shares else max_gang
+    rates = st.fixed_dictionaries(
+        {gpu_type: st.sampled_from(GANG_RATES) for gpu_type in types}
+    ).filter(lambda of_type: any(of_type.values()))
+    round_s = draw(st.sampled_from((1.0, 1.0, 2.0, 0.5)))
+    free = {server.id: dict(server.gpus) for server in servers}
+    jobs = []
+    for number in range(draw(st.integers(min_jobs, max_jobs))):
+        gang = draw(st.integers(1, min(max_gang, largest)))
+        throughput = draw(rates)
+        if shares and not any(
+            throughput[gpu_type] and gpus_of_type[gpu_type] >= gang for gpu_type in types
+        ):
+            throughput[max(types, key=lambda gpu_type: gpus_of_type[gpu_type])] = 1.0
+        holds = with_current and draw(st.booleans())
+        jobs.append(
+            GangJob(
+                id=f"j{number}",
+                gang=gang,
+                steps=draw(st.integers(1, 2 * max_steps)) / 2,
+                throughput=throughput,
+                spread_throughput=draw(st.none() | rates) if with_spread else None,
+                release_s=draw(st.integers(0, 4)) / 2 if with_releases else 0.0,
+                weight=draw(st.sampled_from((1.0, 1.0, 2.0, 0.5))),
+                utility=draw(_utilities()),
+                elapsed_s=draw(st.integers(0, 4)) / 2,
+                isolated_elapsed_s=draw(st.integers(0, 4)) / 2,
+                current=_taken(draw, free, gang) if holds else {},
+            )
+        )
+    if forking is None and not shares:
+        forking = draw(st.booleans())
+    return HeterogeneousInstance(
+        name=name,
+        objective=drawn_objective,
+        gpu_types=tuple(
+            GpuType(name=gpu_type, price_per_hour=draw(st.sampled_from((1.0, 0.5, 3.0))))
+            for gpu_type in types
+        ),
+        servers=servers,
+        jobs=tuple(jobs),
+        round_s=round_s,
+        horizon_rounds=1 if one_round else draw(st.integers(1, max_rounds)),
+        restart_s=draw(st.sampled_from((0.0, 0.25, 1.0))) * round_s if one_round else 0.0,
+        forking=bool(forking),
+    )
+
+
+def _utilities() -> SearchStrategy[Utility]:
+    """Return a strategy for utilities whose steps fall where small schedules complete jobs."""
+    times = st.integers(1, 16).map(lambda halves: halves / 2)
+    values = st.integers(0, 4).map(float)
+    tables = st.lists(times, min_size=1, max_size=3, unique=True).flatmap(
+        lambda ends: st.lists(values, min_size=len(ends), max_size=len(ends)).map(
+            lambda found: Table(
+                entries=tuple(zip(sorted(ends), sorted(found, reverse=True), strict=True))
+            )
+        )
+    )
+    deadlines = st.builds(
+        lambda deadline_s, value, part: Deadline(
+            deadline_s=deadline_s, value=value, late_value=value * part
+        ),
+        times,
+        values,
+        st.sampled_from((0.0, 0.25, 1.0)),
+    )
+    return (
+        st.sampled_from((1.0, 3.0)).map(lambda scale: InverseJct(scale=scale)) | deadlines | tables
+    )
+
+
+def _taken(draw: DrawFn, free: dict[str, dict[str, int]], gang: int) -> dict[str, dict[str, int]]:
+    """Take a gang's GPUs from those that are free, nothing if there are too few."""
+    places = [
+        (server, gpu_type)
+        for server, types in free.items()
+        for gpu_type, count in types.items()
+        for _ in range(count)
+    ]
+    if len(places) < gang:
+        return {}
+    taken: dict[str, dict[str, int]] = {}
+    for server, gpu_type in draw(st.permutations(places))[:gang]:
+        free[server][gpu_type] -= 1
+        taken.setdefault(server, {}).setdefault(gpu_type, 0)
+        taken[server][gpu_type] += 1
+    return taken
+
+
+@st.composite
+def round_schedules_of(draw: DrawFn, instance: HeterogeneousInstance) -> RoundSchedule:
+    """Draw a valid schedule but for completions: not all jobs need complete.
+
+    Jobs are placed round by round, in some order, on GPUs that are still free, unless they are
+    complete; what is placed where it cannot run is left out.
+    """
+    entries = []
+    done = dict.fromkeys((job.id for job in instance.jobs), Fraction(0))
+    for number in range(instance.horizon_rounds):
+        free = {server.id: dict(server.gpus) for server in instance.servers}
+        before = dict(done)
+        for job in draw(st.permutations(instance.jobs)):
+            if number < instance.first_round(job) or before[job.id] >= due_steps(job):
+                continue
+            on = [{place: free[place]} for place in free] if instance.forking else [free]
+            for part in on:
+                gpus = _taken(draw, part, job.gang) if draw(st.booleans()) else {}
+                if gpus and job.rate_of(gpus):
+                    entries.append(RoundEntry(job=job.id, round=number, gpus=gpus))
+                    done[job.id] += Fraction(job.rate_of(gpus)) * Fraction(instance.round_s)
+    return RoundSchedule(tuple(entries))

@@ -11,12 +11,15 @@ from instances.family import generate
 from lyra_opt.conformance import assert_conforms
 from lyra_opt.problem import find_problem
 from lyra_opt.solver import find_solver, solver_names
+from lyra_opt.solving import solve_and_check
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
     from lyra_opt.allocation import AllocationInstance, WorkerAllocation
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
     from lyra_opt.reclaim import ReclaimInstance, ReclaimSolution
+    from lyra_opt.solving import Answer
 
 RECLAIM_CASES = [
     *(
@@ -114,4 +117,81 @@ def test_allocation_solver_conforms(
         instance,
         optimum=optimum,
         best_solution=best,
+    )
+
+
+def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
+    """Two gangs, one of which may be on several servers, and a job that comes later."""
+    is_one_round = objective == "round_progress"
+    return find_problem("heterogeneous").parse_instance(
+        {
+            "format": "lyra-opt/heterogeneous",
+            "version": 1,
+            "name": f"two-gangs-{objective}",
+            "objective": objective,
+            "gpu_types": [{"name": "fast", "price_per_hour": 3.0}, {"name": "slow"}],
+            "servers": [
+                {"id": "s1", "gpus": {"fast": 2}},
+                {"id": "s2", "gpus": {"fast": 1, "slow": 2}},
+            ],
+            "jobs": [
+                {
+                    "id": "spread",
+                    "gang": 2,
+                    "steps": 700.0,
+                    "throughput": {"fast": 2.0, "slow": 1.0},
+                    "spread_throughput": {"fast": 1.5, "slow": 0.75},
+                },
+                {"id": "small", "gang": 1, "steps": 300.0, "throughput": {"fast": 1.0}},
+                {
+                    "id": "later",
+                    "gang": 1,
+                    "steps": 300.0,
+                    "throughput": {"fast": 1.0, "slow": 0.5},
+                    "release_s": 0.0 if is_one_round or "share" in objective else 50.0,
+                    "weight": 2.0,
+                },
+            ],
+            "round_s": 100.0,
+            "horizon_rounds": 1 if is_one_round else 6,
+            **fields,
+        }
+    )
+
+
+ROUND_OBJECTIVES = ("utility", "makespan", "mean_jct", "round_progress")
+HETEROGENEOUS_CASES = [
+    *((objective, forking) for objective in ROUND_OBJECTIVES for forking in (False, True)),
+    *(
+        (objective, False)
+        for objective in ("max_min_share", "finish_time_fairness", "throughput", "cost")
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=HETEROGENEOUS_CASES, ids=str)
+def heterogeneous_case(
+    request: pytest.FixtureRequest,
+) -> tuple[HeterogeneousInstance, Answer | None]:
+    """A small instance and, of one in rounds, the best of all schedules."""
+    objective, forking = request.param
+    instance = _two_gangs(objective, **({"forking": True} if forking else {}))
+    if objective not in ROUND_OBJECTIVES:
+        return instance, None
+    solver = find_solver("heterogeneous", "brute-force")
+    return instance, solve_and_check(find_problem("heterogeneous"), instance, solver)
+
+
+@pytest.mark.parametrize("name", [name for _, name in solver_names("heterogeneous")])
+def test_heterogeneous_solver_conforms(
+    name: str, heterogeneous_case: tuple[HeterogeneousInstance, Answer | None]
+) -> None:
+    """The same rules, of schedules in rounds and of shares of time."""
+    instance, best = heterogeneous_case
+    assert_conforms(
+        find_solver("heterogeneous", name),
+        find_problem("heterogeneous"),
+        instance,
+        optimum=None if best is None else best.objective,
+        best_solution=None if best is None else best.solution,
     )

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import speed
-from experiments.bench import allocation, reclaim, simulation
+from experiments.bench import (
+    allocation,
+    heterogeneous,
+    heterogeneous_decisions,
+    heterogeneous_shares,
+    heterogeneous_simulation,
+    reclaim,
+    simulation,
+)
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from experiments.bench.timing import FIGURE_COLUMNS
 from experiments.environment import current_environment
@@ -42,7 +50,11 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   processes   the command line as a process, and compiling
   allocation  knapsacks, schedules, proofs and certified gaps of elastic allocation, in this
               process
+  offline     proofs of schedules in rounds on unlike GPUs, in this process
+  shares      shares of time on unlike GPUs: max-min fairness and the like, in this process
   simulation  jobs per CPU second of the simulated cluster, its growth and its memory
+  decisions   one decision of the round policies on unlike GPUs with 2,048 jobs
+  rounds      480 jobs on unlike GPUs, simulated in rounds under each scheme
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
               turn on the same instances in one process
@@ -218,7 +230,11 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "fast": lambda bench: reclaim.fast_figures(bench.seeds),
     "processes": lambda _: reclaim.process_figures(),
     "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
+    "offline": lambda bench: heterogeneous.offline_figures(bench.seeds),
+    "shares": lambda bench: heterogeneous_shares.share_figures(bench.seeds),
     "simulation": lambda _: simulation.simulation_figures(),
+    "decisions": lambda bench: heterogeneous_decisions.decision_figures(bench.seeds),
+    "rounds": lambda _: heterogeneous_simulation.heterogeneous_simulation_figures(),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }

@@ -414,12 +414,13 @@ def certificate(answers: AnswersBySolver, limit_s: float | None = None) -> tuple
 def interleaved(
     what: str,
     names: Sequence[str],
-    instances: Sequence[AllocationInstance],
+    instances: Sequence[Any],
     *,
     runs: int,
     limits: Limits | None = None,
     certifies: bool = False,
     warms_up: bool = True,
+    problem: str = "allocation",
 ) -> list[dict[str, list[Answer]]]:
     """Return checked answers by solver for each instance, of solvers that take turns.
 
@@ -439,17 +440,19 @@ def interleaved(
         Whether the problem's own bound is computed beside each answer.
     warms_up
         Whether each solver first solves the first instance without being counted.
+    problem
+        The name of the problem.
 
     Raises
     ------
     RuntimeError
         If an answer is an error, or contradicts another: see `require_agreement`.
     """
-    problem = find_problem("allocation")
-    solvers = [find_solver("allocation", name) for name in names]
+    found_problem = find_problem(problem)
+    solvers = [find_solver(problem, name) for name in names]
 
-    def solve(instance: AllocationInstance, solver: Any) -> Answer:
-        return solve_and_check(problem, instance, solver, limits=limits, certify=certifies)
+    def solve(instance: Any, solver: Any) -> Answer:
+        return solve_and_check(found_problem, instance, solver, limits=limits, certify=certifies)
 
     if warms_up:
         require_agreement([solve(instances[0], solver) for solver in solvers])
@@ -474,7 +477,7 @@ def require_agreement(answers: Sequence[Answer]) -> None:
     ------
     RuntimeError
         If one is an error or a skip, if a bound lies beyond another's valid solution, or if two
-        proved objectives differ.
+        proved objectives differ by more than the proof gap.
     """
     for answer in refute_bounds(answers):
         if answer.objective is None:
@@ -483,7 +486,8 @@ def require_agreement(answers: Sequence[Answer]) -> None:
             )
     proved = [answer for answer in answers if answer.status is Status.OPTIMAL]
     for answer in proved[1:]:
-        if not same_value(_objective(answer), _objective(proved[0])):
+        proof_gap = answer.problem.proof_gap_of(answer.problem.variant(answer.instance))
+        if not same_value(_objective(answer), _objective(proved[0]), tolerance=proof_gap):
             raise RuntimeError(
                 f"{answer.instance.name}: {answer.solver} proves {answer.objective}, "
                 f"{proved[0].solver} proves {proved[0].objective}"

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.simulation.rounds_command import (
+    DEFAULT_ROUND_SCHEME,
+    DEFAULT_SCHEME,
+    MIX_SIZES,
+    ROUND_SCHEMES_IN_HELP,
+    ROUND_WORKLOADS,
+    RoundHelpFormatter,
+    add_round_arguments,
+    default_scheme,
+    require_other_options,
+    run_rounds,
+)
 from experiments.simulation.scenarios import BASIC, PLAIN, SCENARIOS, find_scenario
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.commands.arguments import integer_from, plain_text
 from lyra_opt.simulation.scheme import SCHEMES, find_scheme
 
 if TYPE_CHECKING:
@@ -20,7 +31,6 @@ if TYPE_CHECKING:
     from experiments.simulation.setup import Setup
     from lyra_opt.simulation.scheme import Scheme
 
-DEFAULT_SCHEME = "lyra"
 LARGEST_CLUSTER = 1_000_000
 LARGEST_SERVER = 1024
 MOST_DAYS = 1000
@@ -33,7 +43,11 @@ cluster, and report queuing times, job completion times (JCT), usage and preempt
 Either a generated workload with the published figures of Lyra's trace (--workload lyra-like) or a
 job trace (--jobs FILE: this project's CSV with job_id, submit_time_s, duration_s, gpus, or Philly,
 Helios, Acme, Alibaba PAI, Tiresias or Microsoft ITP as published). Traces say nothing of
-elasticity: none is assumed unless --scenario is given, which then draws it by --seed."""
+elasticity: none is assumed unless --scenario is given, which then draws it by --seed.
+
+Schemes that decide in rounds (Hadar, HadarE, Gavel and those that they are compared with) run
+gangs on a cluster of unlike GPUs instead, without loans and elastic jobs, on workloads and with
+options of their own; traces do not say what their jobs train either, and --seed draws it."""
 
 EXAMPLES = """\
 examples:
@@ -46,6 +60,10 @@ examples:
   lyra-opt simulate --workload lyra-like --days 1 --capture decisions
   lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
       the decisions met on the way, and how far a heuristic is from the best
+  lyra-opt simulate --workload gavel-like --scheme hadar --scheme tiresias --out results/rounds
+      schemes that decide in rounds, on 36 V100, 36 P100 and 36 K80
+  lyra-opt simulate --jobs trace.csv --gpus v100=8,k80=16 --scheme hadar --json
+      a trace of your own, whose jobs get models by seed, on GPUs of your own
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
@@ -58,7 +76,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="replay jobs on a simulated cluster",
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=HelpFormatter,
+        formatter_class=RoundHelpFormatter,
     )
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument(
@@ -69,7 +87,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "LYRA_OPT_TRACES names",
     )
     jobs.add_argument(
-        "--workload", choices=("lyra-like",), help="generated workload instead of a trace"
+        "--workload",
+        choices=("lyra-like", *ROUND_WORKLOADS),
+        metavar="NAME",
+        help="generated workload instead of a trace: lyra-like; or, for schemes that decide in "
+        "rounds, gavel-like (rules of Gavel's generator), hadar-480 (480 jobs of the Philly trace "
+        "by class of GPU time; philly_jobs.csv.gz must be here or in the folder that "
+        f"LYRA_OPT_TRACES names) or mix-K (K jobs at once, as for HadarE; K is "
+        f"{', '.join(map(str, MIX_SIZES))})",
     )
     parser.add_argument(
         "--scheme",
@@ -77,7 +102,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=plain_text,
         metavar="NAME",
         dest="schemes",
-        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME})",
+        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME}, or "
+        f"{DEFAULT_ROUND_SCHEME} for workloads and options of schemes that decide in rounds)",
     )
     parser.add_argument(
         "--scenario",
@@ -103,9 +129,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--gpus-per-server",
         type=integer_from(1, LARGEST_SERVER),
-        default=8,
         metavar="G",
-        help="GPUs of each training server (default: 8)",
+        help="GPUs of each training server (default: 8; with --gpus: 4)",
     )
     parser.add_argument(
         "--servers-per-rack",
@@ -188,6 +213,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="contested decisions that are kept of each kind and scheme, and easy ones "
         "(default: 50)",
     )
+    add_round_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -196,7 +222,7 @@ def _epilog() -> str:
     width = max(map(len, (*SCHEMES, *SCENARIOS)))
     lines = ["schemes:"]
     lines += [f"  {scheme.name:<{width}} {scheme.summary}" for scheme in SCHEMES.values()]
-    lines += ["", "scenarios:"]
+    lines += ["", ROUND_SCHEMES_IN_HELP, "", "scenarios:"]
     lines += [f"  {name:<{width}} {scenario.summary}" for name, scenario in SCENARIOS.items()]
     return "\n".join([*lines, "", EXAMPLES])
 
@@ -225,21 +251,26 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.simulation.capture import MOST_CAPTURED
     from experiments.simulation.measures import counted
     from experiments.simulation.page import require_folder_path
+    from experiments.simulation.printing import say
     from instances.workloads.transform import demand_in_words
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
-    schemes = [find_scheme(name) for name in dict.fromkeys(arguments.schemes or [DEFAULT_SCHEME])]
+    names = list(dict.fromkeys(arguments.schemes or [default_scheme(arguments)]))
+    if _decide_in_rounds(names):
+        return run_rounds(arguments, names)
+    require_other_options(arguments, names)
+    schemes = [find_scheme(name) for name in names]
     for option in ("out", "capture"):
         if getattr(arguments, option) is not None:
             require_folder_path(f"--{option}", Path(getattr(arguments, option)))
     if arguments.capture_limit is not None and arguments.capture is None:
         raise UserError("--capture-limit says nothing without --capture")
     setup = _setup(arguments)
-    _say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
+    say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
     if setup.dropped:
-        _say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
+        say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
     with stdout_kept_clean():
         most = arguments.capture_limit or MOST_CAPTURED
         replays, captures = _replays(
@@ -264,6 +295,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if len(replays) == len(schemes) else 1
 
 
+def _decide_in_rounds(names: Sequence[str]) -> bool:
+    """Return whether the schemes do; `UserError` if some do and some do not, or are unknown."""
+    if all(name in SCHEMES for name in names):
+        return False
+    from lyra_opt.errors import UserError
+    from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+
+    for name in names:
+        if name not in SCHEMES and name not in ROUND_POLICIES:
+            known = ", ".join((*SCHEMES, *ROUND_POLICIES))
+            raise UserError(f"--scheme is {name!r}: must be one of: {known}")
+    others = [name for name in names if name not in ROUND_POLICIES]
+    if others:
+        rounds = next(name for name in names if name in ROUND_POLICIES)
+        raise UserError(
+            f"--scheme {rounds} decides in rounds, and {others[0]} does not: they cannot be "
+            "simulated side by side"
+        )
+    return True
+
+
 def _setup(arguments: argparse.Namespace) -> Setup:
     from experiments.simulation import setup as making
     from experiments.trace import locate
@@ -274,6 +326,7 @@ def _setup(arguments: argparse.Namespace) -> Setup:
     scenario = arguments.scenario or (PLAIN if is_trace else BASIC)
     find_scenario(scenario)
     servers = arguments.servers
+    gpus_per_server = arguments.gpus_per_server or making.LYRA_LIKE_GPUS_PER_SERVER
     if servers is None:
         if is_trace:
             raise UserError("--jobs needs --servers: traces do not say how large their cluster was")
@@ -285,13 +338,11 @@ def _setup(arguments: argparse.Namespace) -> Setup:
     inference_servers = arguments.inference_servers
     if inference_servers is None:
         inference_servers = (
-            0
-            if is_trace
-            else making.proportional_inference_servers(servers * arguments.gpus_per_server)
+            0 if is_trace else making.proportional_inference_servers(servers * gpus_per_server)
         )
     cluster = Cluster(
         servers=servers,
-        gpus_per_server=arguments.gpus_per_server,
+        gpus_per_server=gpus_per_server,
         inference_servers=inference_servers,
         servers_per_rack=arguments.servers_per_rack,
         inference_gpu=(
@@ -359,6 +410,7 @@ def _replays(
     `most_captured` is None where no decisions are kept.
     """
     from experiments.simulation.capture import Capture
+    from experiments.simulation.printing import say
     from experiments.simulation.progress import simulated_time
     from experiments.simulation.replay import SimulationError, replay
     from experiments.simulation.setup import expected_makespan_s
@@ -381,7 +433,7 @@ def _replays(
             with simulated_time(scheme.name, expected_s) as show:
                 done.append(replay(setup, scheme, capture=capture, progress=show))
         except SimulationError as error:
-            _say(f"error: {error}")
+            say(f"error: {error}")
             continue
         if capture is not None:
             captured.append(capture)
@@ -390,38 +442,23 @@ def _replays(
 
 def _save(captures: Sequence[Capture], folder: Path) -> None:
     from experiments.simulation.page import make_folder
+    from experiments.simulation.printing import say
 
     if any(capture.seen for capture in captures):
         make_folder(folder)
     for capture in captures:
         capture.save(folder)
-        _say(capture.in_words())
+        say(capture.in_words())
 
 
 def _print(replays: Sequence[Replay]) -> None:
-    from experiments.simulation.measures import shown_measures
-    from lyra_opt.commands.output import print_table
-    from lyra_opt.errors import one_line
+    from experiments.simulation.measures import MEASURES
+    from experiments.simulation.printing import print_tables
 
     setup = replays[0].setup
-    records = [replay.as_json_object() for replay in replays]
-    print(f"{one_line(setup.workload.name)}, scenario {setup.scenario}:")
-    print_table(
-        ["", *(replay.scheme.name for replay in replays)],
-        [
-            [measure.name, *(measure.of(record) for record in records)]
-            for measure in shown_measures(records)
-        ],
-        right=1,
+    print_tables(
+        f"{setup.workload.name}, scenario {setup.scenario}",
+        [replay.scheme.name for replay in replays],
+        [replay.as_json_object() for replay in replays],
+        MEASURES,
     )
-    print("What is assumed:")
-    for sentence in dict.fromkeys(
-        sentence for replay in replays for sentence in replay.assumptions
-    ):
-        print(f"- {one_line(sentence)}")
-
-
-def _say(text: str) -> None:
-    from lyra_opt.errors import one_line
-
-    print(f"lyra-opt: {one_line(text)}", file=sys.stderr)

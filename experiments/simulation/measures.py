@@ -15,11 +15,13 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _percent(value: float) -> str:
+def show_percent(value: float) -> str:
+    """Return a share in percent."""
     return f"{100 * value:.1f}"
 
 
-def _count(value: int) -> str:
+def show_count(value: int) -> str:
+    """Return a number of things."""
     return f"{value:,}"
 
 
@@ -64,8 +66,8 @@ class Measure:
 
 
 MEASURES = (
-    Measure("jobs", "Jobs", _count),
-    Measure("finished", "Finished", _count),
+    Measure("jobs", "Jobs", show_count),
+    Measure("finished", "Finished", show_count),
     Measure(
         "queue_mean_s",
         "Queuing time, mean (s)",
@@ -94,54 +96,54 @@ MEASURES = (
     Measure(
         "training_usage",
         "Training usage (%)",
-        _percent,
+        show_percent,
         "GPU-seconds that jobs hold on training servers, as a share of what these have over the "
         "makespan. It is low where few long jobs end late.",
     ),
     Measure(
         "training_usage_while_submitting",
         "Training usage while jobs are submitted (%)",
-        _percent,
+        show_percent,
         "The same from the first submission to the last, by the states of the time series.",
     ),
     Measure(
         "overall_usage",
         "Overall usage (%)",
-        _percent,
+        show_percent,
         "Over both clusters: GPUs held by jobs, on loan too, and inference GPUs that serve.",
     ),
     Measure(
-        "overall_usage_while_submitting", "Overall usage while jobs are submitted (%)", _percent
+        "overall_usage_while_submitting", "Overall usage while jobs are submitted (%)", show_percent
     ),
     Measure(
         "loan_usage",
         "Usage of servers on loan (%)",
-        _percent,
+        show_percent,
         "GPU-seconds that jobs hold on servers on loan, as a share of theirs.",
     ),
-    Measure("preemptions", "Preemptions", _count, "Jobs sent back to the queue by reclaiming."),
+    Measure("preemptions", "Preemptions", show_count, "Jobs sent back to the queue by reclaiming."),
     Measure("preemptions_per_submission", "Preemptions per submission", _ratio),
     Measure(
         "collateral_share",
         "Collateral damage (%)",
-        _percent,
+        show_percent,
         "GPUs vacated on servers that were not given back, as a share of the GPUs of those that "
         "were.",
     ),
-    Measure("loans", "Loans", _count, "How often servers were lent, of whatever number."),
-    Measure("reclaims", "Reclaims", _count, "How often servers were called back."),
-    Measure("returned_servers", "Servers returned", _count),
+    Measure("loans", "Loans", show_count, "How often servers were lent, of whatever number."),
+    Measure("reclaims", "Reclaims", show_count, "How often servers were called back."),
+    Measure("returned_servers", "Servers returned", show_count),
     Measure(
         "inference_shortfall_share",
         "Intervals with shortfall (%)",
-        _percent,
+        show_percent,
         "Intervals in which the inference cluster's need and the servers on loan together exceed "
         "it: what loans by forecast risk.",
     ),
     Measure(
         "scaling_operations",
         "Scaling operations",
-        _count,
+        show_count,
         "How often an elastic job was resized, to admit another job not counted.",
     ),
     Measure(
@@ -159,10 +161,12 @@ MEASURES = (
 )
 
 
-def shown_measures(records: Sequence[Mapping[str, Any]]) -> list[Measure]:
+def shown_measures(
+    records: Sequence[Mapping[str, Any]], measures: Sequence[Measure] = MEASURES
+) -> list[Measure]:
     """Return the measures that say something: those with a value in any run."""
     return [
         measure
-        for measure in MEASURES
+        for measure in measures
         if any(record[measure.key] is not None for record in records)
     ]

@@ -99,7 +99,7 @@ def jobs_text(replays: Sequence[Replay]) -> str:
                 known = [getattr(job, name) for name in JOB_COLUMNS]
                 yield [replay.scheme.name, job.id, *known, *values]
 
-    return _csv_text(["scheme", "job_id", *JOB_COLUMNS, *outcomes], rows())
+    return csv_text(["scheme", "job_id", *JOB_COLUMNS, *outcomes], rows())
 
 
 def series_text(replays: Sequence[Replay]) -> str:
@@ -112,10 +112,11 @@ def series_text(replays: Sequence[Replay]) -> str:
             for values in zip(*columns, strict=True):
                 yield [replay.scheme.name, *values]
 
-    return _csv_text(["scheme", *names], rows())
+    return csv_text(["scheme", *names], rows())
 
 
-def _csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
@@ -129,23 +130,13 @@ def _as_written(value: object) -> object:
 
 def page_text(replays: Sequence[Replay], plots: Sequence[Plot]) -> str:
     """Return everything as one HTML page that needs no other file."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    from experiments.environment import current_environment
     from instances.workloads.transform import demand_in_words
 
     setup = replays[0].setup
     records = [replay.as_json_object() for replay in replays]
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("simulation.html.jinja").render(
+    return render_page(
+        "simulation.html.jinja",
         setup=setup,
-        counted=counted,
         demand=demand_in_words(setup.workload, setup.cluster.gpus),
         schemes=[replay.scheme for replay in replays],
         rows=[
@@ -157,5 +148,22 @@ def page_text(replays: Sequence[Replay], plots: Sequence[Plot]) -> str:
         assumptions=dict.fromkeys(
             sentence for replay in replays for sentence in replay.assumptions
         ),
-        environment=asdict(current_environment()),
+    )
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Return a page made from a template of `TEMPLATES`, escaped, with where it was measured."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from experiments.environment import current_environment
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(
+        counted=counted, environment=asdict(current_environment()), **values
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from experiments.simulation.replay import step_means
 from lyra_opt.pictures import as_written, house_style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from experiments.simulation.replay import Replay, Series
+    from experiments.simulation.drawn import DrawnReplay, Moments
+    from experiments.simulation.replay import Replay
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 
@@ -61,59 +62,13 @@ LOANS_INCHES = (9.0, 3.0)
 GREY = "#808080"
 
 
-class Named(Protocol):
-    """A scheme."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class Moments(Protocol):
-    """States over time."""
-
-    @property
-    def time_s(self) -> np.ndarray: ...
-
-
-class JobTimes(Protocol):
-    """What became of each job."""
-
-    @property
-    def completion_s(self) -> np.ndarray: ...
-    @property
-    def queued_s(self) -> np.ndarray: ...
-    @property
-    def jct_s(self) -> np.ndarray: ...
-
-
-class Makespan(Protocol):
-    """Figures of a run."""
-
-    @property
-    def makespan_s(self) -> float: ...
-
-
-class DrawnReplay(Protocol):
-    """A run as the plots need it that all simulations share."""
-
-    @property
-    def scheme(self) -> Named: ...
-    @property
-    def series(self) -> Moments: ...
-    @property
-    def outcomes(self) -> JobTimes: ...
-    @property
-    def metrics(self) -> Makespan: ...
-    @property
-    def first_submission_s(self) -> float: ...
-    @property
-    def last_submission_s(self) -> float: ...
-
-
 def draw_plots(replays: Sequence[Replay]) -> list[Plot]:
     """Return the plots of runs of one setup under different schemes."""
     with house_style():
-        plots = [over_time(replays, [_panels(replay) for replay in replays]), distributions(replays)]
+        plots = [
+            over_time(replays, [_panels(replay) for replay in replays]),
+            distributions(replays),
+        ]
         if any(_borrows(replay) for replay in replays):
             plots.append(_loans(replays))
     return plots
@@ -213,22 +168,32 @@ def _in_words(length_s: int) -> str:
     return name.removesuffix("s") if count == 1 else f"{count} {name}"
 
 
-def _over_time(replays: Sequence[Replay]) -> Plot:
+def over_time(
+    replays: Sequence[DrawnReplay], panels_of: Sequence[Mapping[str, np.ndarray]]
+) -> Plot:
+    """Return the plot of what happens over time, one panel below the other.
+
+    Parameters
+    ----------
+    replays
+        Runs of one setup.
+    panels_of
+        Of each run, values at the moments of its series by name, the same names for all.
+    """
     from matplotlib.figure import Figure
 
-    setup = replays[0].setup
-    panels = _panels(replays[0])
+    panels = panels_of[0]
     width, height = PANEL_INCHES
     figure = Figure(figsize=(width, height * len(panels)), layout="constrained")
     all_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     time_axis = _TimeAxis(replays)
-    for replay in replays:
-        for axes, values in zip(all_axes, _panels(replay).values(), strict=True):
+    for replay, values_of in zip(replays, panels_of, strict=True):
+        for axes, values in zip(all_axes, values_of.values(), strict=True):
             time_axis.draw(axes, replay.series, values, **_line(replay, replays))
     for axes, name in zip(all_axes, panels, strict=True):
         axes.set_ylabel(name)
         axes.axvline(
-            time_axis.place(setup.workload.jobs[-1].submit_s), color=GREY, lw=0.8, ls=":", zorder=1
+            time_axis.place(replays[0].last_submission_s), color=GREY, lw=0.8, ls=":", zorder=1
         )
         # Where nobody ever waits, the axis would be one of hundredths of a job.
         axes.set_ylim(0, 104 if name.endswith("(%)") else max(1.0, axes.get_ylim()[1]))
@@ -252,7 +217,7 @@ def _panels(replay: Replay) -> dict[str, np.ndarray]:
     return {**panels, "Queued jobs": series.queued_jobs}
 
 
-def _line(replay: Replay, replays: Sequence[Replay]) -> dict[str, Any]:
+def _line(replay: DrawnReplay, replays: Sequence[DrawnReplay]) -> dict[str, Any]:
     """Return style and label of a run; earlier ones are wider, to be seen under later ones."""
     names = [other.scheme.name for other in replays]
     style = line_style(replay.scheme.name, names)
@@ -266,7 +231,8 @@ def _line(replay: Replay, replays: Sequence[Replay]) -> dict[str, Any]:
     }
 
 
-def _distributions(replays: Sequence[Replay]) -> Plot:
+def distributions(replays: Sequence[DrawnReplay]) -> Plot:
+    """Return the plot of the distributions of queuing times and JCTs."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=DISTRIBUTIONS_INCHES, layout="constrained")

@@ -133,6 +133,16 @@ class Replay:
     cpu_time_s: float
 
     @property
+    def first_submission_s(self) -> float:
+        """When the first job is submitted."""
+        return self.setup.workload.jobs[0].submit_s
+
+    @property
+    def last_submission_s(self) -> float:
+        """When the last job is submitted."""
+        return self.setup.workload.jobs[-1].submit_s
+
+    @property
     def training_usage_over_time(self) -> np.ndarray:
         """Share of the training GPUs that jobs hold, at the moments of the series."""
         usage: np.ndarray = self.series.training_gpus_held / self.setup.cluster.gpus

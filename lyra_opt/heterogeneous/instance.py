@@ -6,13 +6,15 @@ of time. See `formulations/heterogeneous/README.md` for the mathematics.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.errors import FieldError
-from lyra_opt.heterogeneous.utility import InverseJct, Utility
+from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
 from lyra_opt.validation import (
     require_choice,
     require_flag,
@@ -82,7 +84,7 @@ class GpuType:
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
-        price = require_number("price_per_hour", self.price_per_hour, minimum=0, above=True)
+        price = require_quantity("price_per_hour", self.price_per_hour, above=True)
         object.__setattr__(self, "price_per_hour", price)
 
 
@@ -178,12 +180,11 @@ class GangJob:
             raise FieldError("current", self.current, rule)
 
     def _keep_float(self, name: str, *, above: bool = False) -> None:
-        number = require_number(name, getattr(self, name), minimum=0, above=above)
-        object.__setattr__(self, name, number)
+        object.__setattr__(self, name, require_quantity(name, getattr(self, name), above=above))
 
     def _keep_rates(self, name: str) -> None:
         rates = {
-            gpu_type: require_number(f"{name}.{gpu_type}", rate, minimum=0)
+            gpu_type: require_quantity(f"{name}.{gpu_type}", rate)
             for gpu_type, rate in getattr(self, name).items()
         }
         object.__setattr__(self, name, rates)
@@ -266,14 +267,14 @@ class HeterogeneousInstance:
         for name in ("gpu_types", "servers", "jobs"):
             if not getattr(self, name):
                 raise FieldError(name, [], "must have at least one entry")
-        round_s = require_number("round_s", self.round_s, minimum=0, above=True)
+        round_s = require_quantity("round_s", self.round_s, above=True)
         object.__setattr__(self, "round_s", round_s)
         require_integer("horizon_rounds", self.horizon_rounds, minimum=1)
         if self.horizon_rounds > MOST_ROUNDS:
             raise FieldError(
                 "horizon_rounds", self.horizon_rounds, f"must be at most {MOST_ROUNDS}"
             )
-        restart_s = require_number("restart_s", self.restart_s, minimum=0)
+        restart_s = require_quantity("restart_s", self.restart_s)
         object.__setattr__(self, "restart_s", restart_s)
         if restart_s > round_s:
             raise FieldError("restart_s", restart_s, f"must be at most round_s, {round_s:g}")
@@ -364,10 +365,7 @@ class HeterogeneousInstance:
 
     def first_round(self, job: GangJob) -> int:
         """Return the first round that begins at or after the release of a job."""
-        first = int(job.release_s // self.round_s)
-        while first * self.round_s < job.release_s:
-            first += 1
-        return first
+        return math.ceil(Fraction(job.release_s) / Fraction(self.round_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

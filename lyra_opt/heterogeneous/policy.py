@@ -128,6 +128,8 @@ class RoundPolicy(ABC):
     name: str
     forks = False
     """Whether it runs copies of a job at once."""
+    takes_gangs = True
+    """Whether it runs jobs of more than one GPU."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: B027
         """Look at the cluster before the first round; `state` holds no jobs yet."""

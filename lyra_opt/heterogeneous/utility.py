@@ -7,6 +7,20 @@ from dataclasses import dataclass
 from lyra_opt.errors import FieldError
 from lyra_opt.validation import require_number
 
+LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
+
+
+def require_quantity(field: str, value: object, *, above: bool = False) -> float:
+    """Return `value` as a float if it is 0 (unless `above`) or from 1e-60 to 1e60.
+
+    Products of a few such quantities are neither infinite nor lost.
+    """
+    number = require_number(field, value, minimum=0, above=above)
+    if number and not LEAST_QUANTITY <= number <= LARGEST_QUANTITY:
+        rule = f"must be {'' if above else '0 or '}from {LEAST_QUANTITY:g} to {LARGEST_QUANTITY:g}"
+        raise FieldError(field, value, rule)
+    return number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InverseJct:
@@ -22,7 +36,7 @@ class InverseJct:
     kind = "inverse_jct"
 
     def __post_init__(self) -> None:
-        scale = require_number("scale", self.scale, minimum=0, above=True)
+        scale = require_quantity("scale", self.scale, above=True)
         object.__setattr__(self, "scale", scale)
 
     def at(self, jct_s: float) -> float:
@@ -82,8 +96,8 @@ class Table:
             field = f"entries[{place}]"
             if not isinstance(entry, list | tuple) or len(entry) != 2:
                 raise FieldError(field, entry, "must be a pair of time and value")
-            time_s = require_number(f"{field}[0]", entry[0], minimum=0, above=True)
-            value = require_number(f"{field}[1]", entry[1], minimum=0)
+            time_s = require_quantity(f"{field}[0]", entry[0], above=True)
+            value = require_quantity(f"{field}[1]", entry[1])
             if kept and time_s <= kept[-1][0]:
                 raise FieldError(f"{field}[0]", time_s, "must be above the time before it")
             if kept and value > kept[-1][1]:
@@ -100,5 +114,6 @@ Utility = InverseJct | Deadline | Table
 
 
 def _keep(utility: Deadline, field: str, *, above: bool = False) -> None:
-    number = require_number(field, getattr(utility, field), minimum=0, above=above)
-    object.__setattr__(utility, field, number)
+    object.__setattr__(
+        utility, field, require_quantity(field, getattr(utility, field), above=above)
+    )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.simulation.percentiles import percentiles_s
+
 if TYPE_CHECKING:
     from lyra_opt.simulation.engine import Simulation
     from lyra_opt.simulation.run import JobRun
@@ -86,9 +88,9 @@ def measure(simulation: Simulation) -> Metrics:
         jobs=len(runs),
         finished=sum(run.completion_s >= 0 for run in runs),
         queue_mean_s=math.fsum(queue) / len(runs),
-        **_percentiles("queue", queue),
+        **percentiles_s("queue", queue),
         jct_mean_s=math.fsum(jct) / len(runs),
-        **_percentiles("jct", jct),
+        **percentiles_s("jct", jct),
         makespan_s=makespan_s,
         training_usage=training_usage,
         overall_usage=overall_usage,
@@ -105,13 +107,6 @@ def measure(simulation: Simulation) -> Metrics:
             totals.loan_gpu_s / totals.loan_capacity_gpu_s if totals.loan_capacity_gpu_s else None
         ),
     )
-
-
-def _percentiles(name: str, values: np.ndarray) -> dict[str, float]:
-    found = np.percentile(values, (50, 95, 99))
-    return {
-        f"{name}_p{rank}_s": float(value) for rank, value in zip((50, 95, 99), found, strict=True)
-    }
 
 
 def require_conserved(simulation: Simulation) -> None:

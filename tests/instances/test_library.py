@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from instances.library import library_instances, library_solutions, load_library_instance
@@ -67,3 +69,14 @@ def test_waiting_pays():
     assert proved.objective == pytest.approx(45, rel=1e-9)
     greedy = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "srw"))
     assert greedy.objective == pytest.approx(50, rel=1e-9)
+
+
+def test_hadar_motivating():
+    """Three methods that share no code prove it: CP-SAT, CBC and brute force."""
+    loaded = load_library_instance("hadar-motivating")
+    short = replace(loaded.instance, horizon_rounds=8)  # in which the best known completes
+    for name in ("cpsat", "pulp-cbc", "brute-force"):
+        found = solve_and_check(loaded.problem, short, find_solver("heterogeneous", name))
+        assert (found.status, found.objective) == (Status.OPTIMAL, 1800)
+    whole = solve_and_check(loaded.problem, loaded.instance, find_solver("heterogeneous", "cpsat"))
+    assert (whole.status, whole.objective) == (Status.OPTIMAL, 1800)

@@ -1,0 +1,141 @@
+"""The figures of shares of time: Gavel's linear programmes at the size that its paper scales to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from experiments.bench.allocation import interleaved, proof_times_s, proved_within
+from experiments.bench.timing import Figure, timed_figure
+from instances.heterogeneous.clusters import gavel_108
+from instances.heterogeneous.generated_jobs import gavel_like
+from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.share_programme import ShareArrays
+from lyra_opt.heterogeneous.water_filling import fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JOBS = 2_048
+TYPES = 3
+RUNS = 3
+MAX_MIN_TARGET_S = 0.5
+MAX_MIN_SOLVERS = ("interior-point", "lp-highs")
+"""Two methods that share no code; both are held to the target on Gavel's job types."""
+UNLIKE_SOLVERS = ("interior-point",)
+"""Held to the target where no two jobs are alike; the others are timed."""
+OTHER_SOLVERS = ("lp-glop", "lp-pdlp")
+OTHER_OBJECTIVES = (Objective.FINISH_TIME_FAIRNESS, Objective.THROUGHPUT, Objective.COST)
+FILLED_JOBS = 100
+"""Fewer jobs than GPUs, so that levels differ: of 2,048 jobs all are saturated at once."""
+
+
+def share_instance(
+    objective: Objective | str, *, jobs: int, seed: int, all_unlike: bool = False
+) -> HeterogeneousInstance:
+    """Return jobs of Gavel's generator, a fifth of them of weight 5, on its simulated cluster.
+
+    Parameters
+    ----------
+    objective
+        Of shares.
+    jobs, seed
+        Of the generator.
+    all_unlike
+        Whether no two weights are equal: many jobs have the same model, batch size and gang, and
+        solvers solve jobs that differ in nothing as one.
+    """
+    cluster = gavel_108()
+    workload = gavel_like(
+        jobs=jobs,
+        seed=seed,
+        gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types],
+        high_priority_percent=20,
+    )
+    drawn = workload.jobs
+    if all_unlike:
+        drawn = tuple(
+            replace(job, weight=job.weight * (1 + number / jobs))
+            for number, job in enumerate(drawn)
+        )
+    return HeterogeneousInstance(
+        name=f"{objective}-{workload.name}{'-unlike' if all_unlike else ''}",
+        objective=Objective(objective),
+        gpu_types=cluster.gpu_types,
+        servers=cluster.servers,
+        jobs=drawn,
+    )
+
+
+def share_figures(seeds: int) -> Iterator[Figure]:
+    """Measure all figures of shares of time, one at a time."""
+    yield from max_min_figures(seeds)
+    yield from objective_figures(seeds)
+    yield from filling_figures(seeds)
+
+
+def max_min_figures(seeds: int) -> Iterator[Figure]:
+    """Time the greatest least share, model building included."""
+    for all_unlike, kind, held in (
+        (False, "Gavel's job types", MAX_MIN_SOLVERS),
+        (True, "no two jobs alike", UNLIKE_SOLVERS),
+    ):
+        names = (*MAX_MIN_SOLVERS, *OTHER_SOLVERS)
+        instances = [
+            share_instance(Objective.MAX_MIN_SHARE, jobs=JOBS, seed=seed, all_unlike=all_unlike)
+            for seed in range(seeds)
+        ]
+        answers = interleaved(
+            f"max-min shares, {kind}",
+            names,
+            instances,
+            runs=RUNS,
+            problem="heterogeneous",
+        )
+        what = f"max-min shares, {kind}, {JOBS} jobs x {TYPES} types"
+        for name in names:
+            of_name = [answer for of in answers for answer in of[name]]
+            if name in held:
+                yield proved_within(f"{name}, {what}", of_name, MAX_MIN_TARGET_S)
+            else:
+                yield timed_figure(f"{name}, {what}", proof_times_s(of_name))
+
+
+def objective_figures(seeds: int) -> Iterator[Figure]:
+    """Time the other objectives."""
+    for objective in OTHER_OBJECTIVES:
+        instances = [share_instance(objective, jobs=JOBS, seed=seed) for seed in range(seeds)]
+        answers = interleaved(
+            f"{objective} shares", MAX_MIN_SOLVERS, instances, runs=1, problem="heterogeneous"
+        )
+        for name in MAX_MIN_SOLVERS:
+            times_s = [time_s for of in answers for time_s in proof_times_s(of[name])]
+            programmes = max(of[name][0].counters["programmes"] for of in answers)
+            yield timed_figure(
+                f"{name}, {objective}, {JOBS} jobs x {TYPES} types",
+                times_s,
+                remark=f"programmes: at most {programmes}",
+            )
+
+
+def filling_figures(seeds: int) -> Iterator[Figure]:
+    """Time water filling of one entity."""
+    from lyra_opt.stopwatch import Stopwatch
+
+    times_s, rounds, rise = [], [], 0.0
+    for seed in range(seeds):
+        arrays = ShareArrays.of(
+            share_instance(Objective.MAX_MIN_SHARE, jobs=FILLED_JOBS, seed=seed)
+        )
+        stopwatch = Stopwatch()
+        filled = fill(arrays)
+        times_s.append(stopwatch.elapsed_s)
+        rounds.append(filled.rounds)
+        rise = max(rise, filled.largest_rise)
+    yield timed_figure(
+        f"water filling, {FILLED_JOBS} jobs x {TYPES} types",
+        times_s,
+        remark=f"programmes: median {median(rounds):g}, at most {max(rounds)}; a job frozen could "
+        f"have risen by at most {rise:.1e} of the value of its best type",
+    )

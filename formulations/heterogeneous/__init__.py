@@ -1,0 +1,1 @@
+"""Exact models of the heterogeneous problem; see the README beside this file."""

@@ -1,0 +1,191 @@
+"""Schedules that exact models start from: list scheduling in a few orders, the best of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.heterogeneous.checker import (
+    check,
+    completion_of,
+    due_steps,
+    steps_in_round,
+)
+from lyra_opt.heterogeneous.fastest import earliest_completion
+from lyra_opt.heterogeneous.instance import Objective, RoundEntry, RoundSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
+
+    Free = dict[str, dict[str, int]]
+
+
+MOST_MOVED_JOBS = 12
+MOST_SCHEDULES = 200
+"""Schedules that the local search tries, and up to how many jobs there is one."""
+
+
+def greedy_schedule(
+    instance: HeterogeneousInstance, *, minimises: bool
+) -> tuple[RoundSchedule, float] | None:
+    """Return the best valid schedule of those tried and its value, None if none is valid.
+
+    In each round jobs are placed in a fixed order, each where it is fastest on what is free.
+    The orders: least work alone first, most weight for it first, largest gang first, most rounds
+    first, file order. Of few jobs the best order is then improved: as long as it helps, one job
+    is left out or moved to another place. Complexity O(orders rounds jobs servers types).
+    """
+    alone = [earliest_completion(instance, job) for job in instance.jobs]
+    search = _Search(instance, minimises=minimises)
+    for order in _orders(instance, alone):
+        search.tries(order)
+    if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
+        while any(search.tries(order) for order in _moved(instance, search.order)):
+            if search.tried >= MOST_SCHEDULES:
+                break
+    return search.best
+
+
+class _Search:
+    """The best schedule of the orders that were tried."""
+
+    def __init__(self, instance: HeterogeneousInstance, *, minimises: bool) -> None:
+        self.instance, self.sign = instance, 1 if minimises else -1
+        self.best: tuple[RoundSchedule, float] | None = None
+        self.order: Sequence[GangJob] | None = None
+        self.tried = 0
+
+    def tries(self, order: Sequence[GangJob]) -> bool:
+        """Schedule the jobs in an order; return whether that is the best so far."""
+        self.tried += 1
+        schedule = without_waste(self.instance, _schedule(self.instance, order))
+        value = check(self.instance, schedule).objective
+        if value is None:
+            return False
+        if self.best is not None and self.sign * value >= self.sign * self.best[1]:
+            return False
+        self.best, self.order = (schedule, value), order
+        return True
+
+
+def _moved(
+    instance: HeterogeneousInstance, order: Sequence[GangJob]
+) -> Iterator[Sequence[GangJob]]:
+    """Yield the orders that differ in one job: left out, or in another place."""
+    for job in instance.jobs:
+        others = [other for other in order if other.id != job.id]
+        yield others
+        for place in range(len(others) + 1):
+            moved = [*others[:place], job, *others[place:]]
+            if moved != list(order):
+                yield moved
+
+
+def without_waste(instance: HeterogeneousInstance, schedule: RoundSchedule) -> RoundSchedule:
+    """Return the schedule without entries after a job's completion or of a job without one.
+
+    In ``round_progress`` every entry counts.
+    """
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return schedule
+    kept = []
+    for job in instance.jobs:
+        entries = [entry for entry in schedule.entries if entry.job == job.id]
+        last = completion_of(instance, job, entries)
+        kept += [entry for entry in entries if last is not None and entry.round <= last]
+    return RoundSchedule(tuple(sorted(kept, key=lambda entry: entry.round)))
+
+
+def _orders(
+    instance: HeterogeneousInstance, alone: Sequence[int | None]
+) -> Iterator[Sequence[GangJob]]:
+    def rounds(position: int) -> int:
+        number = alone[position]
+        first = instance.first_round(instance.jobs[position])
+        return instance.horizon_rounds if number is None else number - first + 1
+
+    positions = range(len(instance.jobs))
+    keys = (
+        lambda p: rounds(p) * instance.jobs[p].gang,
+        lambda p: rounds(p) * instance.jobs[p].gang / instance.jobs[p].weight,
+        lambda p: (-instance.jobs[p].gang, -rounds(p)),
+        lambda p: -rounds(p),
+        lambda p: p,
+    )
+    for key in keys:
+        yield [instance.jobs[p] for p in sorted(positions, key=key) if alone[p] is not None]
+
+
+def _schedule(instance: HeterogeneousInstance, order: Sequence[GangJob]) -> RoundSchedule:
+    left = {job.id: due_steps(job) for job in order}
+    entries = []
+    for number in range(instance.horizon_rounds):
+        free = {server.id: dict(server.gpus) for server in instance.servers}
+        for job in order:
+            if number < instance.first_round(job):
+                continue
+            for placement in _placements(instance, job, free, left[job.id]):
+                entries.append(RoundEntry(job=job.id, round=number, gpus=placement))
+                left[job.id] -= steps_in_round(instance, job, placement)
+                for server, types in placement.items():
+                    for name, count in types.items():
+                        free[server][name] -= count
+        if all(rest <= 0 for rest in left.values()):
+            break
+    return RoundSchedule(tuple(entries))
+
+
+def _placements(
+    instance: HeterogeneousInstance, job: GangJob, free: Free, left: Fraction
+) -> Iterator[Placement]:
+    """Yield where the job runs: once, or with forking on the fastest servers until it is done."""
+    whole = [
+        found
+        for server in free
+        if (found := _fastest(job, {server: free[server]}, job.throughput)) is not None
+    ]
+    if instance.forking:
+        choices = whole
+    else:
+        spread = job.throughput if job.spread_throughput is None else job.spread_throughput
+        anywhere = _fastest(job, free, spread)
+        choices = [*whole, *([anywhere] if anywhere is not None else [])]
+    current = {server: dict(types) for server, types in job.current.items()}
+    fits = all(
+        free[server].get(name, 0) >= count
+        for server, types in current.items()
+        for name, count in types.items()
+    )
+    if current and fits and (len(current) == 1 or not instance.forking):
+        if instance.forking:
+            choices = [found for found in choices if found.keys() != current.keys()]
+        choices = [current, *choices]
+    steps = [steps_in_round(instance, job, found) for found in choices]
+    ranked = sorted(range(len(choices)), key=lambda place: -steps[place])
+    for place in ranked if instance.forking else ranked[:1]:
+        if left > 0 and job.rate_of(choices[place]) > 0:
+            left -= steps[place]
+            yield choices[place]
+
+
+def _fastest(job: GangJob, free: Free, rates: Mapping[str, float]) -> Placement | None:
+    """Return the gang on the fastest types that are free, most of a server first."""
+    cells = sorted(
+        (
+            (-rates.get(name, 0.0), -count, position, server, name)
+            for position, (server, types) in enumerate(free.items())
+            for name, count in types.items()
+            if count and rates.get(name, 0.0) > 0
+        ),
+    )
+    needed = job.gang
+    placement: Placement = {}
+    for _, count, _, server, name in cells:
+        taken = min(needed, -count)
+        placement.setdefault(server, {})[name] = taken
+        needed -= taken
+        if not needed:
+            return placement
+    return None

@@ -1,0 +1,196 @@
+"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP or its PDLP.
+
+Twin of ``lp_highs.py``: the same constraints by the same names in the same order. Symbols: see
+README-shares.md beside this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from formulations.exact_solver import load_modules, missing_module
+from formulations.heterogeneous.share_data import ShareData
+from lyra_opt.heterogeneous.share_solver import SharePoint, ShareSolver
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.share_programme import ShareProgramme
+    from lyra_opt.solver import Unsupported
+
+MODULES = ("ortools.math_opt.python.mathopt",)
+PDLP_TOLERANCE = 1e-8
+MOST_PDLP_ITERATIONS = 200_000
+
+
+@dataclass(slots=True)
+class Built:
+    """A model with its variables, and the rows whose multipliers are prices."""
+
+    model: Any
+    x: list[Any]
+    level: Any
+    gpus: list[Any]
+    needs: list[Any]
+
+
+def build(data: ShareData) -> Built:
+    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    from ortools.math_opt.python import mathopt
+
+    built = add_variables(mathopt.Model(name="shares"), data)
+    for add_constraint in CONSTRAINTS:
+        add_constraint(built, data)
+    add_objective(built, data)
+    return built
+
+
+# Variables
+
+
+def add_variables(model: Any, data: ShareData) -> Built:
+    """``x_jk >= 0`` for each usable pair, and the level ``v``, free, as the last variable."""
+    x = [model.add_variable(lb=0.0) for _ in range(len(data.job))]
+    bounds = {} if data.programme.has_level else {"lb": 0.0, "ub": 0.0}
+    return Built(model, x, model.add_variable(name="v", **bounds), [], [])
+
+
+# Constraints
+
+
+def share_of_time(built: Built, data: ShareData) -> None:
+    """``sum_{k in K_i} x_jk <= m_i`` for each job j and group i of types."""
+    limits = data.programme.limit.tolist()
+    rows = [built.model.add_linear_constraint(ub=m) for _ in range(data.jobs) for m in limits]
+    for j, i, x in zip(data.job.tolist(), data.group.tolist(), built.x, strict=True):
+        rows[j * data.groups + i].set_coefficient(x, 1.0)
+
+
+def gpus_of_type(built: Built, data: ShareData) -> None:
+    """``sum_j n_j x_jk <= C_k`` for each type k."""
+    built.gpus = [built.model.add_linear_constraint(ub=1.0) for _ in range(data.types)]
+    for k, use, x in zip(data.kind.tolist(), data.use.tolist(), built.x, strict=True):
+        built.gpus[k].set_coefficient(x, use)
+
+
+def needed_rate(built: Built, data: ShareData) -> None:
+    """``sum_k a_jk x_jk - q_j v >= d_j`` for each job j that has a need."""
+    built.needs = [built.model.add_linear_constraint(lb=need) for need in data.need.tolist()]
+    row_of_job = dict(zip(data.needy.tolist(), built.needs, strict=True))
+    for j, value, x in zip(data.job.tolist(), data.value.tolist(), built.x, strict=True):
+        if j in row_of_job:
+            row_of_job[j].set_coefficient(x, value)
+    for row, level in zip(built.needs, data.level.tolist(), strict=True):
+        row.set_coefficient(built.level, -level)
+
+
+CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
+
+
+# Objective
+
+
+def add_objective(built: Built, data: ShareData) -> None:
+    """Maximise ``sum_jk g_jk x_jk``, or ``v`` where there is a level."""
+    objective = built.model.objective
+    objective.is_maximize = True
+    if data.programme.has_level:
+        objective.set_linear_coefficient(built.level, 1.0)
+        return
+    for gain, x in zip(data.gain.tolist(), built.x, strict=True):
+        objective.set_linear_coefficient(x, gain)
+
+
+# Backends
+
+
+class _LpMathOpt(ShareSolver):
+    """What both backends have in common."""
+
+    solver_type: ClassVar[str]
+
+    def availability(self) -> Unsupported | None:
+        """Return which package is missing, None if none is; imports none of them."""
+        return missing_module(MODULES)
+
+    def load(self) -> None:
+        """Import OR-Tools."""
+        load_modules(MODULES)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what the backend is told beside the time limit."""
+        return {}
+
+    def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
+        """Solve a programme; without a solution or multipliers, say so."""
+        from ortools.math_opt.python import mathopt
+
+        data = ShareData.of(programme)
+        built = build(data)
+        parameters = mathopt.SolveParameters(
+            time_limit=None if time_s is None else timedelta(seconds=time_s), **self.parameters()
+        )
+        try:
+            result = mathopt.solve(
+                built.model, mathopt.SolverType[self.solver_type], params=parameters
+            )
+        except AttributeError as error:  # how OR-Tools 9.15 hides the real one
+            raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error
+        # A point that a limit left is not feasible, but cut until it is, it is a solution; and
+        # any multipliers make a bound.
+        solution = result.solutions[0] if result.solutions else None
+        shares = prices = None
+        if solution is not None and solution.primal_solution is not None:
+            values = solution.primal_solution.variable_values
+            shares = data.shares([values[x] for x in built.x])
+        if solution is not None and solution.dual_solution is not None:
+            duals = solution.dual_solution.dual_values
+            prices = data.prices(
+                [duals[row] for row in built.needs], [duals[row] for row in built.gpus]
+            )
+        statistics = result.solve_stats
+        iterations = statistics.simplex_iterations + statistics.first_order_iterations
+        return SharePoint(shares, prices, max(0, iterations))
+
+
+class LpGlop(_LpMathOpt):
+    """All share objectives by GLOP, the simplex method of OR-Tools.
+
+    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows.
+    """
+
+    name = "lp-glop"
+    solver_type = "GLOP"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return tolerances."""
+        from ortools.glop import parameters_pb2
+
+        return {
+            "glop": parameters_pb2.GlopParameters(
+                primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9
+            )
+        }
+
+
+class LpPdlp(_LpMathOpt):
+    """All share objectives by PDLP, the first-order method of OR-Tools.
+
+    It ends within 1e-8 of feasible and optimal, or after a number of iterations, and is not
+    believed: shares are cut until they are feasible, and the bound is recomputed from its
+    multipliers. So it is optimal only where those prove it, else feasible with an honest gap.
+    """
+
+    name = "lp-pdlp"
+    solver_type = "PDLP"
+    proves_optimality = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Return tolerances and the limit of iterations."""
+        from ortools.pdlp import solvers_pb2
+
+        criteria = solvers_pb2.TerminationCriteria(iteration_limit=MOST_PDLP_ITERATIONS)
+        simple = criteria.simple_optimality_criteria
+        simple.eps_optimal_absolute = PDLP_TOLERANCE
+        simple.eps_optimal_relative = PDLP_TOLERANCE
+        return {"pdlp": solvers_pb2.PrimalDualHybridGradientParams(termination_criteria=criteria)}

@@ -1,0 +1,150 @@
+"""Clusters of unlike GPUs that papers report on, and clusters by numbers of GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from instances.heterogeneous.job_types import MEASURED_TYPES
+from instances.heterogeneous.speeds import DERIVED_SPEEDS, derivation_in_words
+from lyra_opt.errors import FieldError, UserError
+from lyra_opt.heterogeneous.instance import GpuServer, GpuType
+from lyra_opt.simulation.rounds.setup import HeterogeneousCluster
+from lyra_opt.validation import require_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PRICES_PER_HOUR = {"v100": 0.74, "p100": 0.43, "k80": 0.135}
+"""USD, spot, of one cloud; the proxies of Gavel's code. Other types are not priced: 1."""
+
+GPUS_PER_SERVER = 4
+"""Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
+
+
+def known_types() -> tuple[str, ...]:
+    """Return the types of GPUs for which jobs have rates, measured or derived."""
+    return (*MEASURED_TYPES, *DERIVED_SPEEDS)
+
+
+def cluster_of(
+    gpus: Mapping[str, int],
+    *,
+    gpus_per_server: int = GPUS_PER_SERVER,
+    name: str | None = None,
+    assumptions: Sequence[str] = (),
+) -> HeterogeneousCluster:
+    """Return a cluster whose servers have GPUs of one type each.
+
+    Parameters
+    ----------
+    gpus
+        How many of each type, at least 1, the fastest type first: in this order Gavel's rounds go
+        through the types. The last server of a type has what remains.
+    gpus_per_server
+        At least 1.
+    name
+        None names it by its GPUs, such as ``v100=20,k80=20``.
+    assumptions
+        What is assumed of it, beside the rates of types that were not measured.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule, or jobs have no rates for a type.
+    """
+    require_integer("gpus_per_server", gpus_per_server, minimum=1)
+    if not gpus:
+        raise FieldError("gpus", {}, "must name at least one type")
+    servers = []
+    for gpu_type, count in gpus.items():
+        if gpu_type not in known_types():
+            raise FieldError("gpus", gpu_type, f"must be one of: {', '.join(known_types())}")
+        require_integer(f"gpus.{gpu_type}", count, minimum=1)
+        for number, start in enumerate(range(0, count, gpus_per_server)):
+            held = min(gpus_per_server, count - start)
+            servers.append(GpuServer(id=f"{gpu_type}-{number}", gpus={gpu_type: held}))
+    derived = [gpu_type for gpu_type in gpus if gpu_type in DERIVED_SPEEDS]
+    return HeterogeneousCluster(
+        name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
+        gpu_types=tuple(
+            GpuType(name=gpu_type, price_per_hour=PRICES_PER_HOUR.get(gpu_type, 1.0))
+            for gpu_type in gpus
+        ),
+        servers=tuple(servers),
+        assumptions=(*assumptions, *((derivation_in_words(derived),) if derived else ())),
+    )
+
+
+def hadar_60() -> HeterogeneousCluster:
+    """Return the simulated cluster of Hadar (IPDPS 2024): 15 nodes, three types."""
+    return cluster_of(
+        {"v100": 20, "p100": 20, "k80": 20},
+        name="hadar-60",
+        assumptions=(
+            "Cluster of 20 V100, 20 P100 and 20 K80 on 15 nodes (Hadar, by a secondary source); "
+            "that each node has 4 GPUs of one type follows from it if nodes are alike.",
+        ),
+    )
+
+
+def gavel_108() -> HeterogeneousCluster:
+    """Return the simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
+    return cluster_of(
+        {"v100": 36, "p100": 36, "k80": 36},
+        name="gavel-108",
+        assumptions=(
+            "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs a server, as in "
+            "Hadar's cluster; the scripts of Gavel's simulator have 1 by default, and its rates "
+            "are those of gangs on one server wherever they are.",
+        ),
+    )
+
+
+def hadare_aws() -> HeterogeneousCluster:
+    """Return a testbed like HadarE's at AWS: five nodes of one GPU."""
+    return cluster_of(
+        {"v100": 2, "t4": 2, "k80": 1},
+        gpus_per_server=1,
+        name="hadare-aws",
+        assumptions=(
+            "Testbed of five nodes of 1 GPU at AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
+            "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of them; "
+            "their numbers were not found.",
+        ),
+    )
+
+
+def hadare_lab() -> HeterogeneousCluster:
+    """Return a testbed like that of HadarE's laboratory: five nodes of one GPU."""
+    return cluster_of(
+        dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
+        gpus_per_server=1,
+        name="hadare-lab",
+        assumptions=(
+            "Testbed of five nodes of 1 GPU in a laboratory: Titan RTX, T4, T400, RTX 3090 and "
+            "RTX A2000, from memory with little confidence.",
+        ),
+    )
+
+
+CLUSTERS: Mapping[str, Callable[[], HeterogeneousCluster]] = {
+    "hadar-60": hadar_60,
+    "gavel-108": gavel_108,
+    "hadare-aws": hadare_aws,
+    "hadare-lab": hadare_lab,
+}
+
+SUMMARIES: Mapping[str, str] = {
+    "hadar-60": "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
+    "gavel-108": "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
+    "hadare-aws": "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
+    "hadare-lab": "RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
+}
+"""One line on each of `CLUSTERS`."""
+
+
+def find_cluster(name: str) -> HeterogeneousCluster:
+    """Return the cluster called `name`; `UserError` that names all if there is none."""
+    if name not in CLUSTERS:
+        raise UserError(f"--cluster is {name!r}: must be one of: {', '.join(CLUSTERS)}")
+    return CLUSTERS[name]()

@@ -1,0 +1,186 @@
+"""Gangs as Gavel's generator makes them, and HadarE's small mixes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from instances.heterogeneous.job_types import find_type, gang_of, types_for
+from instances.randomness import IntegerStream
+from lyra_opt.errors import FieldError
+from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.simulation.rounds.setup import HeterogeneousWorkload
+from lyra_opt.validation import require_integer, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERSION = 1
+"""Goes up when a seed gives another workload."""
+
+GANGS = (1, 2, 4, 8)
+GANG_PERCENT = (70, 10, 15, 5)
+SHORT_PERCENT = 80
+SHORT_EXPONENTS = (1.5, 3.0)
+LONG_EXPONENTS = (3.0, 4.0)
+"""Running times are 60 s times 10 to the power of a uniform draw between these."""
+
+HIGH_PRIORITY = 5.0
+SLO_FACTORS = (1.2, 2.0, 10.0)
+
+_PARTS = 1 << 53
+
+MIX_SIZES = (1, 3, 4, 5, 8, 10, 12)
+"""From memory."""
+
+MIX_KINDS: tuple[tuple[tuple[str, int | None], int], ...] = (
+    (("ResNet-18", 128), 3_600),
+    (("LM", 20), 14_400),
+    (("Transformer", 64), 14_400),
+    (("Recommendation", 2048), 7_200),
+    (("CycleGAN", None), 7_200),
+)
+"""Model with batch size, and seconds on a V100; in the order in which a mix takes them."""
+
+
+def gavel_like(
+    *,
+    jobs: int,
+    seed: int,
+    gpu_types: Sequence[str],
+    arrivals_per_hour: float | None = None,
+    largest_gang: int = GANGS[-1],
+    high_priority_percent: int = 0,
+    slo_percent: int = 0,
+) -> HeterogeneousWorkload:
+    """Generate jobs as Gavel's simulator does.
+
+    Source: scheduler/utils.py and generate_trace.py of stanford-futuredata/gavel. Running times on
+    V100 are log-uniform, from 32 to 1,000 min for 80 % of the jobs and to 10,000 min for the
+    others; 70, 10, 15 and 5 % have 1, 2, 4 and 8 GPUs; every model and batch size that was
+    measured on so many GPUs is as likely.
+
+    Parameters
+    ----------
+    jobs
+        How many, at least 1.
+    seed
+        Of all draws; each property is drawn from a stream of its own.
+    gpu_types
+        For which the jobs get rates.
+    arrivals_per_hour
+        Mean of the Poisson process, above 0; None submits all at once.
+    largest_gang
+        Larger gangs are drawn again; at least 1.
+    high_priority_percent
+        Share of the jobs with weight 5; Gavel has 0 or 20.
+    slo_percent
+        Share of the jobs with a deadline of 1.2, 2 or 10 times their running time, each as likely;
+        Gavel has 0 or 100.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("jobs", jobs, minimum=1)
+    require_integer("seed", seed, minimum=0)
+    require_integer("largest_gang", largest_gang, minimum=1)
+    if arrivals_per_hour is not None:
+        require_number("arrivals_per_hour", arrivals_per_hour, minimum=0, above=True)
+    for name, percent in (
+        ("high_priority_percent", high_priority_percent),
+        ("slo_percent", slo_percent),
+    ):
+        if require_integer(name, percent, minimum=0) > 100:
+            raise FieldError(name, percent, "must be at most 100")
+
+    def stream(purpose: str) -> IntegerStream:
+        return IntegerStream(workload="gavel-like", version=VERSION, purpose=purpose, seed=seed)
+
+    times, gangs, models = stream("times"), stream("gangs"), stream("models")
+    gaps, priorities, deadlines = stream("gaps"), stream("priorities"), stream("deadlines")
+    usable = sum(gang <= largest_gang for gang in GANGS)
+    generated = []
+    release_ms = 0
+    for number in range(jobs):
+        gang = GANGS[gangs.weighted(GANG_PERCENT[:usable])]
+        choices = types_for(gang, gpu_types)
+        low, high = SHORT_EXPONENTS if times.percent(SHORT_PERCENT) else LONG_EXPONENTS
+        # Whole milliseconds: the last digit of a power may differ between machines.
+        v100_ms = round(60_000 * 10 ** (low + (high - low) * times.below(_PARTS) / _PARTS))
+        factor = SLO_FACTORS[deadlines.below(len(SLO_FACTORS))]
+        has_deadline = deadlines.percent(slo_percent)
+        generated.append(
+            gang_of(
+                f"j{number}",
+                choices[models.below(len(choices))],
+                gang=gang,
+                v100_s=v100_ms / 1000,
+                release_s=release_ms / 1000,
+                gpu_types=gpu_types,
+                weight=HIGH_PRIORITY if priorities.percent(high_priority_percent) else 1.0,
+                utility=Deadline(deadline_s=factor * v100_ms / 1000) if has_deadline else None,
+            )
+        )
+        if arrivals_per_hour is not None:
+            waited = -math.log1p(-gaps.below(_PARTS) / _PARTS)
+            release_ms += round(3_600_000 * waited / arrivals_per_hour)
+    rate = "at once" if arrivals_per_hour is None else f"{arrivals_per_hour:g} an hour (Poisson)"
+    return HeterogeneousWorkload(
+        name=f"gavel-like-v{VERSION}-{jobs}jobs-seed{seed}",
+        jobs=tuple(generated),
+        assumptions=(
+            f"Generated by the rules of Gavel's simulator, submitted {rate}; rates are those of "
+            "its public table, rounded to three digits.",
+            *(
+                (f"Gangs of more than {largest_gang} GPUs are left out of the draws.",)
+                if usable < len(GANGS)
+                else ()
+            ),
+        ),
+    )
+
+
+def mix(jobs: int, *, gpu_types: Sequence[str]) -> HeterogeneousWorkload:
+    """Return a mix of a few one-GPU jobs, all submitted at once, like HadarE's M-k.
+
+    Parameters
+    ----------
+    jobs
+        k; one of `MIX_SIZES`.
+    gpu_types
+        For which the jobs get rates.
+
+    Raises
+    ------
+    FieldError
+        If there is no such mix.
+    """
+    if jobs not in MIX_SIZES:
+        listed = ", ".join(map(str, MIX_SIZES))
+        raise FieldError("jobs", jobs, f"must be one of: {listed}")
+    gangs = []
+    for number in range(jobs):
+        model, v100_s = MIX_KINDS[number % len(MIX_KINDS)]
+        name = model[0].lower()
+        gangs.append(
+            gang_of(
+                f"{name}-{number}",
+                find_type(*model, 1),
+                gang=1,
+                v100_s=v100_s,
+                release_s=0.0,
+                gpu_types=gpu_types,
+            )
+        )
+    return HeterogeneousWorkload(
+        name=f"mix-{jobs}",
+        jobs=tuple(gangs),
+        assumptions=(
+            f"Mix of {jobs} jobs of one GPU, all submitted at once. HadarE's mixes were not found; "
+            "their sizes and kinds are from memory. Assumed: ResNet-18, LM, Transformer, "
+            "Recommendation and CycleGAN in turn (the last one for the weather model, which nobody "
+            "measured), of 1, 4, 4, 2 and 2 hours on a V100.",
+        ),
+    )

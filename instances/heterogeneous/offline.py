@@ -1,0 +1,114 @@
+"""Small questions with a horizon: gangs of Gavel's kinds that compete for a few rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
+from instances.heterogeneous.job_types import gang_of, types_for
+from instances.randomness import IntegerStream
+from lyra_opt.errors import FieldError
+from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.validation import require_integer, require_number
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.utility import Utility
+    from lyra_opt.simulation.rounds.setup import HeterogeneousCluster
+
+VERSION = 1
+"""Goes up when a seed gives another instance."""
+
+DEADLINE_PERCENT = 50
+SLACK_FACTORS = (1, 2, 4)
+"""Deadlines as multiples of the time on V100, each as likely."""
+
+LATE_WORTH_DIVISOR = 5
+
+_PARTS = 1_000
+
+
+def offline_instance(
+    cluster: HeterogeneousCluster,
+    *,
+    jobs: int,
+    rounds: int,
+    seed: int,
+    objective: Objective = Objective.UTILITY,
+    round_s: float = 360.0,
+    forking: bool = False,
+    latest_release_percent: int = 50,
+) -> HeterogeneousInstance:
+    """Return jobs with a horizon, on a cluster.
+
+    Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
+    most GPUs of a type. A job takes half a round to half the horizon on V100, each as likely, and
+    is released in a round up to `latest_release_percent` of the horizon.
+    Parameters
+    ----------
+    cluster
+        With V100 among its types, or types whose rates rest on them.
+    jobs, rounds
+        At least 1 job, at least 2 rounds.
+    seed
+        Of all draws; each property is drawn from a stream of its own.
+    objective, round_s, forking
+        Of the instance.
+    latest_release_percent
+        0 releases all jobs at once.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("jobs", jobs, minimum=1)
+    require_integer("rounds", rounds, minimum=2)
+    require_integer("seed", seed, minimum=0)
+    require_number("round_s", round_s, minimum=0, above=True)
+    if require_integer("latest_release_percent", latest_release_percent, minimum=0) > 100:
+        raise FieldError("latest_release_percent", latest_release_percent, "must be at most 100")
+    gpu_types = list(cluster.gpus_of_type)
+    largest = max(cluster.gpus_of_type.values())
+    usable = sum(gang <= largest for gang in GANGS)
+
+    def stream(purpose: str) -> IntegerStream:
+        return IntegerStream(workload="offline", version=VERSION, purpose=purpose, seed=seed)
+
+    times, gangs, models = stream("times"), stream("gangs"), stream("models")
+    releases, deadlines = stream("releases"), stream("deadlines")
+    drawn = []
+    for number in range(jobs):
+        gang = GANGS[gangs.weighted(GANG_PERCENT[:usable])]
+        choices = types_for(gang, gpu_types)
+        parts = times.between(_PARTS // 2, _PARTS * rounds // 2)
+        v100_s = round_s * parts / _PARTS
+        utility: Utility = InverseJct(scale=gang * v100_s)
+        factor = SLACK_FACTORS[deadlines.below(len(SLACK_FACTORS))]
+        if deadlines.percent(DEADLINE_PERCENT):
+            deadline_s = max(round_s, factor * v100_s)
+            value = gang * v100_s / deadline_s
+            utility = Deadline(
+                deadline_s=deadline_s, value=value, late_value=value / LATE_WORTH_DIVISOR
+            )
+        drawn.append(
+            gang_of(
+                f"j{number}",
+                choices[models.below(len(choices))],
+                gang=gang,
+                v100_s=v100_s,
+                release_s=round_s * releases.between(0, rounds * latest_release_percent // 100),
+                gpu_types=gpu_types,
+                utility=utility,
+            )
+        )
+    return HeterogeneousInstance(
+        name=f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
+        objective=objective,
+        gpu_types=cluster.gpu_types,
+        servers=cluster.servers,
+        jobs=tuple(drawn),
+        round_s=round_s,
+        horizon_rounds=rounds,
+        forking=forking,
+    )

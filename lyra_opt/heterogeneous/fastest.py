@@ -1,0 +1,89 @@
+"""How fast a job can be if it has the cluster to itself."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lyra_opt.heterogeneous.checker import due_steps, steps_in_round
+from lyra_opt.heterogeneous.instance import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+
+
+def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float]) -> float:
+    """Return the greatest rate of a gang on some of these GPUs, 0 if it does not fit.
+
+    The gang takes types from the fastest on until it is whole; the last one rules its speed.
+    """
+    for name in sorted(gpus, key=lambda name: -rates.get(name, 0.0)):
+        gang -= gpus[name]
+        if gang <= 0:
+            return rates.get(name, 0.0)
+    return 0.0
+
+
+def best_rates_by_server(instance: HeterogeneousInstance, job: GangJob) -> list[float]:
+    """Return the greatest rate of the whole gang on each server, 0 where it does not fit."""
+    known: dict[tuple[tuple[str, int], ...], float] = {}
+    rates = []
+    for server in instance.servers:
+        shape = tuple(sorted(server.gpus.items()))
+        if shape not in known:
+            known[shape] = best_rate_of(job.gang, server.gpus, job.throughput)
+        rates.append(known[shape])
+    return rates
+
+
+def best_spread_rate(instance: HeterogeneousInstance, job: GangJob) -> float:
+    """Return the greatest rate of a gang on several servers, 0 if there is none.
+
+    Types are taken from the fastest on until they hold the gang and are on two servers at least:
+    then one GPU of each of these and any others make a gang that is spread.
+    """
+    if job.gang < 2:
+        return 0.0
+    rates = job.throughput if job.spread_throughput is None else job.spread_throughput
+    gpus, servers = 0, set()
+    for name in sorted(instance.gpus_of_type, key=lambda name: -rates.get(name, 0.0)):
+        gpus += instance.gpus_of_type[name]
+        servers |= {server.id for server in instance.servers if name in server.gpus}
+        if gpus >= job.gang and len(servers) > 1:
+            return rates.get(name, 0.0)
+    return 0.0
+
+
+def most_steps_a_round(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+    """Return the most steps that a job can do in a round; its copies' sum with forking.
+
+    Complexity O(servers types log types).
+    """
+    by_server = best_rates_by_server(instance, job)
+    run_s = Fraction(instance.round_s) - Fraction(instance.restart_s)
+    if instance.forking:
+        steps = sum(map(Fraction, by_server), Fraction(0)) * run_s
+    else:
+        steps = Fraction(max(*by_server, best_spread_rate(instance, job), 0.0)) * run_s
+    if instance.objective is not Objective.ROUND_PROGRESS or not job.current:
+        return steps
+    stays = steps_in_round(instance, job, job.current)
+    if not instance.forking:
+        return max(steps, stays)
+    if len(job.current) > 1:
+        return steps
+    # The copy that stays saves its restart, and is at most as fast as the best one there.
+    (server,) = job.current
+    position = [place.id for place in instance.servers].index(server)
+    return steps + max(Fraction(0), stays - Fraction(by_server[position]) * run_s)
+
+
+def earliest_completion(instance: HeterogeneousInstance, job: GangJob) -> int | None:
+    """Return the round in which a job completes at the earliest, None if never."""
+    steps = most_steps_a_round(instance, job)
+    if not steps:
+        return None
+    return instance.first_round(job) + math.ceil(due_steps(job) / steps) - 1

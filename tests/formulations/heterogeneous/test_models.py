@@ -1,0 +1,305 @@
+"""The models of schedules in rounds: against brute force, against one another, and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from formulations.heterogeneous.brute_force import BruteForce
+from formulations.heterogeneous.greedy_start import greedy_schedule, without_waste
+from formulations.heterogeneous.model_data import Start, round_model
+from lyra_opt.conformance import assert_conforms
+from lyra_opt.heterogeneous import GpuServer, HeterogeneousInstance, Objective, check
+from lyra_opt.heterogeneous.bounds import MAXIMISED, dual_bound
+from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.result import Limits, Status, same_value
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import Answer, solve_and_check
+from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
+
+MODELS = ("cpsat", "pulp-cbc", "pulp-highs", "mathopt-gscip", "mathopt-highs")
+VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
+ORACLE_LIMIT_S = 3.0
+
+
+def solved(one: HeterogeneousInstance, name: str, **limits: float) -> Answer:
+    """Return the checked answer of a solver, which must not be an error."""
+    found = solve_and_check(
+        PROBLEM, one, find_solver("heterogeneous", name), limits=Limits(**limits)
+    )
+    assert found.status is not Status.ERROR, found.message
+    return found
+
+
+def drawn_with_optimum(data: st.DataObject) -> tuple[HeterogeneousInstance, Answer]:
+    """Draw a tiny instance and solve it by brute force."""
+    one = data.draw(
+        st.sampled_from(VARIANTS).flatmap(lambda kind: heterogeneous_instances(objective=kind))
+    )
+    assume(BruteForce().supports(one) is None)
+    found = solved(one, "brute-force", time_s=ORACLE_LIMIT_S)
+    assume(found.stopped_by is None)
+    assert found.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    return one, found
+
+
+def assert_same(found: Answer, expected: Answer) -> None:
+    """Assert the same status and value."""
+    assert found.status is expected.status, found.message
+    if expected.objective is not None:
+        assert same_value(found.objective, expected.objective, tolerance=1e-6)
+
+
+@given(st.data())
+def test_cpsat_is_right(data: st.DataObject) -> None:
+    """Forking or not, feasible or not: the value of brute force, proved."""
+    one, expected = drawn_with_optimum(data)
+    assert_same(solved(one, "cpsat"), expected)
+
+
+@pytest.mark.parametrize("name", MODELS[1:])
+def test_backends_in_floats_are_right(name: str) -> None:
+    """The same for the others."""
+
+    @given(st.data())
+    def agrees(data: st.DataObject) -> None:
+        one, expected = drawn_with_optimum(data)
+        assert_same(solved(one, name), expected)
+
+    agrees()
+
+
+@given(st.data())
+def test_bound_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
+    """The relaxations never cut the optimum off, list schedules are never beyond it."""
+    one, expected = drawn_with_optimum(data)
+    assume(expected.objective is not None)
+    maximises = one.objective in MAXIMISED
+    sign = -1 if maximises else 1
+    assert sign * dual_bound(one) <= sign * expected.objective
+    start = greedy_schedule(one, minimises=not maximises)
+    if start is not None:
+        assert sign * start[1] >= sign * expected.objective or same_value(
+            start[1], expected.objective
+        )
+
+
+@given(st.data())
+def test_linear_relaxation_is_a_bound(data: st.DataObject) -> None:
+    """The model without integrality has an optimum no worse than the best schedule."""
+    import pulp
+
+    from formulations.heterogeneous.pulp_model import build
+
+    one, expected = drawn_with_optimum(data)
+    assume(expected.objective is not None)
+    model = round_model(one, greedy_schedule(one, minimises=one.objective not in MAXIMISED))
+    built = build(model, has_start=False)
+    for variable in built.model.variables():
+        variable.cat = pulp.LpContinuous
+    built.model.solve(pulp.HiGHS(msg=False))
+    value = built.model.objective.value()
+    if one.objective in MAXIMISED:
+        relaxed = -value * float(model.worth_unit_in_floats)
+    elif one.objective is Objective.MAKESPAN:
+        relaxed = value * one.round_s
+    else:
+        released_s = sum(each.release_s for each in one.jobs)
+        relaxed = (value * one.round_s - released_s) / len(one.jobs)
+    sign = -1 if one.objective in MAXIMISED else 1
+    assert sign * relaxed <= sign * expected.objective + 1e-5 * max(1, abs(expected.objective))
+
+
+@given(st.data())
+def test_schedules_are_solutions_of_the_model(data: st.DataObject) -> None:
+    """A schedule becomes values that keep every row, and comes back worth no less."""
+    one = data.draw(
+        st.sampled_from(VARIANTS).flatmap(lambda kind: heterogeneous_instances(objective=kind))
+    )
+    drawn = without_waste(one, data.draw(round_schedules_of(one)))
+    value = check(one, drawn).objective
+    assume(value is not None)
+    from formulations.heterogeneous.pulp_model import build
+
+    model = round_model(one, (drawn, value))
+    built = build(model, has_start=True)
+    start = model.start(drawn, in_floats=True)
+    assert isinstance(start, Start)
+    for variable, number in zip(built.hinted, start.values, strict=True):
+        variable.setInitialValue(number)
+    broken = [row.name for row in built.model.constraints() if not row.valid(1e-3)]
+    assert broken == []
+    values = [variable.value() for variable in built.decisions]
+    back = check(one, without_waste(one, model.schedule(values)))
+    assert back.violations == ()
+    sign = -1 if one.objective in MAXIMISED else 1
+    assert sign * back.objective <= sign * value or same_value(back.objective, value)
+
+
+@given(st.data())
+def test_forking_never_completes_later(data: st.DataObject) -> None:
+    """On servers of one GPU a schedule without copies is one with copies, which cost nothing."""
+    one = data.draw(
+        heterogeneous_instances(
+            objective="makespan", forking=False, max_gang=1, max_gpus=1, max_rounds=8
+        )
+    )
+    servers = tuple(
+        GpuServer(id=f"{server.id}-{name}", gpus={name: 1})
+        for server in one.servers
+        for name in server.gpus
+    )
+    jobs = tuple(replace(each, current={}) for each in one.jobs)
+    one = replace(one, servers=servers, jobs=jobs)
+    alone, forked = solved(one, "cpsat"), solved(replace(one, forking=True), "cpsat")
+    if alone.status is Status.INFEASIBLE:
+        return
+    assert forked.objective <= alone.objective
+
+
+def test_forking_gains_by_hand() -> None:
+    """One job of 10 steps: two rounds of 4 and 1 a second on both GPUs, three on the fast one."""
+    servers = (GpuServer(id="x", gpus={"fast": 1}), GpuServer(id="y", gpus={"slow": 1}))
+    one = instance(job(steps=10.0), servers=servers, objective="makespan")
+    assert solved(one, "cpsat").objective == 3.0
+    assert solved(replace(one, forking=True), "cpsat").objective == 2.0
+
+
+def test_mixing_types_by_hand() -> None:
+    """Gangs of 3 and 2 on 2 fast and 3 slow GPUs at once; the one of 3 must be on slow ones."""
+    one = instance(job("a", 3, 2.0), job("b", 2, 8.0), objective="makespan")
+    assert solved(one, "cpsat").objective == 2.0
+    mixed = instance(job("a", 4, 2.0), objective="makespan")
+    assert solved(mixed, "cpsat").objective == 2.0
+
+
+def test_spread_is_slower_by_hand() -> None:
+    """Two slow GPUs of one server against one here and one there."""
+    spread = {"fast": 4.0, "slow": 0.5}
+    throughput = {"slow": 1.0}
+    jobs = (
+        job("a", 2, 1.0, throughput=throughput, spread_throughput=spread),
+        job("b", 1, 1.0, throughput=throughput),
+    )
+    assert solved(instance(*jobs, objective="mean_jct"), "cpsat").objective == 1.0
+    servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 1}) for n in range(3))
+    apart = instance(*jobs, objective="mean_jct", servers=servers)
+    assert solved(apart, "cpsat").objective == 1.5
+
+
+def test_staying_saves_the_restart() -> None:
+    """A job on a slow GPU stays there if its restart costs more than the fast GPU gains."""
+    stays = job("a", 1, 8.0, current={"s2": {"slow": 1}})
+    for restart_s, best in [(0.5, 2 / 8), (0.8, 1 / 8)]:
+        one = instance(stays, objective="round_progress", horizon_rounds=1, restart_s=restart_s)
+        found = solved(one, "cpsat")
+        assert found.objective == pytest.approx(best)
+        assert solved(replace(one, forking=True), "cpsat").objective == pytest.approx(
+            (4 * (1 - restart_s) + 1) / 8
+        )
+
+
+@pytest.mark.parametrize("name", [*MODELS, "brute-force"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("forking", [False, True])
+def test_solvers_conform(name: str, variant: str, forking: bool) -> None:
+    """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
+    one_round = variant == "round_progress"
+    jobs = (
+        job("a", 2, 8.0, spread_throughput={"fast": 2.0, "slow": 1.0}),
+        job("b", 1, 6.0, weight=2.0, current={"s2": {"slow": 1}}),
+        job("c", 1, 3.0, release_s=0.0 if one_round else 0.5),
+    )
+    one = instance(
+        *jobs,
+        objective=variant,
+        forking=forking,
+        horizon_rounds=1 if one_round else 5,
+        restart_s=0.25 if one_round else 0.0,
+    )
+    best = solved(one, "brute-force")
+    assert_conforms(
+        find_solver("heterogeneous", name),
+        PROBLEM,
+        one,
+        optimum=best.objective,
+        best_solution=best.solution,
+    )
+
+
+@pytest.mark.parametrize("name", [*MODELS, "brute-force"])
+def test_infeasible_is_proved(name: str) -> None:
+    """Where the horizon is too short for the objective, and only there."""
+    short = instance(job(steps=17.0), objective="makespan")
+    found = solved(short, name)
+    assert (found.status, found.solution) == (Status.INFEASIBLE, None)
+    assert solved(replace(short, objective="utility"), name).objective == 0.0
+    assert solved(replace(short, horizon_rounds=5), name).objective == 5.0
+
+
+def test_refusals() -> None:
+    """Shares of time, and what is too large, with a reason."""
+    shares = instance(objective="cost")
+    for name in (*MODELS, "brute-force"):
+        assert "shares of time" in find_solver("heterogeneous", name).supports(shares).reason or (
+            "schedules in rounds" in find_solver("heterogeneous", name).supports(shares).reason
+        )
+    long = instance(job("a"), job("b"), horizon_rounds=100_000)
+    assert "built up to" in find_solver("heterogeneous", "cpsat").supports(long).reason
+    assert "at most 8 rounds" in BruteForce().supports(long).reason
+    many = instance(*(job(f"j{n}", 2) for n in range(9)))
+    assert "ways to place jobs" in BruteForce().supports(many).reason
+
+
+def test_a_bad_warm_start_is_refused() -> None:
+    """Not repaired in silence."""
+    with pytest.raises(ValueError, match="the warm start is not valid"):
+        find_solver("heterogeneous", "cpsat").solve(
+            instance(),
+            limits=Limits(),
+            rng=np.random.default_rng(0),
+            warm_start=schedule(entry("a", 9, s1={"fast": 1})),
+        )
+
+
+def test_alike_servers_are_filled_in_order() -> None:
+    """Three equal servers are two pairs, and a start is renamed so that it keeps the order."""
+    servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 2}) for n in range(3))
+    one = instance(
+        job("a", 2, 4.0, throughput={"slow": 1.0}, spread_throughput={"slow": 0.5}),
+        servers=servers,
+    )
+    model = round_model(one, None)
+    assert model.alike_servers() == [(0, 1), (1, 2)]
+    last = schedule(*(entry("a", n, s2={"slow": 2}) for n in range(4)))
+    back = model.schedule(
+        model.start(last, in_floats=False).values[: len([*model.run_keys(), *model.held_keys()])]
+    )
+    assert [each.gpus for each in back.entries] == [{"s0": {"slow": 2}}] * 4
+
+
+def test_one_place_where_servers_play_no_part() -> None:
+    """Rates that do not depend on servers need none of them in the model."""
+    assert len(round_model(instance(), None).places) == 1
+    assert len(round_model(instance(job(gang=2, spread_throughput=RATES)), None).places) == 1
+    sensitive = instance(job(gang=2, spread_throughput={"fast": 1.0}))
+    assert len(round_model(sensitive, None).places) == 2
+    assert len(round_model(replace(instance(), forking=True), None).places) == 2
+
+
+def test_equal_start_and_optimum_are_not_observed_twice() -> None:
+    """An observer sees improvements only."""
+    seen: list[float] = []
+    solve_and_check(
+        PROBLEM,
+        instance(job("a", 1, 8.0), job("b", 2, 8.0), job("c", 2, 9.0)),
+        find_solver("heterogeneous", "cpsat"),
+        observer=lambda what, value: seen.append(value) if what == "objective" else None,
+    )
+    assert all(later > earlier for earlier, later in pairwise(seen))

@@ -1,0 +1,308 @@
+"""Share solvers: they agree, with one another and with closed forms, and their prices prove it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.conformance import assert_conforms
+from lyra_opt.heterogeneous.checker import check, isolated_throughput
+from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
+    GangJob,
+    GpuServer,
+    GpuType,
+    HeterogeneousInstance,
+    Objective,
+    TimeShares,
+)
+from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.heterogeneous.share_programme import PROOF_GAP, ShareArrays, SharePrices
+from lyra_opt.heterogeneous.share_solver import fractions_of_cluster
+from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.result import Limits, Status
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import Answer, refute_bounds, solve_and_check
+from lyra_opt.testing import heterogeneous_instances
+from tests.formulations.heterogeneous.share_instances import drawn
+
+SOLVERS = ("interior-point", "lp-highs", "lp-glop", "lp-pdlp")
+EXACT = SOLVERS[:3]
+OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
+
+
+def solved(instance: HeterogeneousInstance, solver: str = "lp-highs", **more: object) -> Answer:
+    answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", solver), **more)
+    assert answer.status is not Status.ERROR, answer.message
+    return answer
+
+
+def one_type(jobs: list[GangJob], gpus: int, objective: str) -> HeterogeneousInstance:
+    return HeterogeneousInstance(
+        name="one-type",
+        objective=objective,
+        gpu_types=(GpuType(name="a", price_per_hour=2.0),),
+        servers=(GpuServer(id="s", gpus={"a": gpus}),),
+        jobs=tuple(jobs),
+    )
+
+
+def job(number: int, gang: int = 1, **more: object) -> GangJob:
+    fields = {"steps": 10.0, "throughput": {"a": 2.0}, **more}
+    return GangJob(id=f"j{number}", gang=gang, **fields)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_solver_conforms(solver: str, objective: str) -> None:
+    """Claims, seeds, warm starts and limits, as the conformance suite lists them."""
+    instance = drawn(7, objective, with_deadlines=True)
+    assert_conforms(find_solver("heterogeneous", solver), PROBLEM, instance)
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
+def test_solvers_agree(instance: HeterogeneousInstance) -> None:
+    """Four engines, one of them our own, find the same value and refute no bound of another."""
+    answers = [solved(instance, name) for name in SOLVERS]
+    assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
+    assert len({a.status for a in answers[:3]}) == 1
+    if answers[0].status is Status.INFEASIBLE:
+        return
+    for answer in answers[:3]:
+        assert answer.status is Status.OPTIMAL
+        assert answer.objective == pytest.approx(answers[0].objective, rel=PROOF_GAP)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(3))
+def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
+    """The same with rates, gangs and steps over several orders of magnitude."""
+    instance = drawn(40, objective, seed=seed, with_deadlines=True)
+    answers = [solved(instance, name) for name in SOLVERS]
+    assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
+    for answer in answers[:3]:
+        assert answer.status is Status.OPTIMAL
+        assert answer.objective == pytest.approx(answers[0].objective, rel=2e-9)
+    assert answers[3].objective == pytest.approx(answers[0].objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_one_type(solver: str) -> None:
+    """One type, weights w, gangs g: shares go by weight, x_j = w_j C / (g_j sum w)."""
+    jobs = [job(0, 1, weight=1.0), job(1, 2, weight=3.0), job(2, 4, weight=2.0)]
+    answer = solved(one_type(jobs, 4, "max_min_share"), solver)
+    # Equal shares are all of the time here, so that the value of x is g_j x_j / w_j = C / sum w.
+    assert answer.objective == pytest.approx(4 / 6, rel=1e-9)
+    shares = [answer.solution.shares[f"j{number}"]["a"] for number in range(3)]
+    assert shares == pytest.approx([4 / 6, 1.0, 2 / 6], rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_one_job(solver: str) -> None:
+    """A job alone has its best type all the time."""
+    instance = HeterogeneousInstance(
+        name="one-job",
+        objective="max_min_share",
+        gpu_types=(GpuType(name="a"), GpuType(name="b", price_per_hour=4.0)),
+        servers=(GpuServer(id="s", gpus={"a": 3, "b": 1}),),
+        jobs=(job(0, throughput={"a": 2.0, "b": 6.0}, elapsed_s=5.0),),
+    )
+    assert solved(instance, solver).objective == pytest.approx(6 / (2 * 0.75 + 6 * 0.25))
+    # X_iso is 3 and 1 GPUs, scaled to shares 3/4 and 1/4: rate 3.
+    ratio = (5 + 10 / 6) / (10 / 3)
+    fairness = replace(instance, objective="finish_time_fairness")
+    assert solved(fairness, solver).objective == pytest.approx(ratio)
+    assert solved(replace(instance, objective="throughput"), solver).objective == pytest.approx(6)
+    assert solved(replace(instance, objective="cost"), solver).objective == pytest.approx(2)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("objective", ["max_min_share", "finish_time_fairness"])
+def test_equal_throughputs(solver: str, objective: str) -> None:
+    """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
+    alike = tuple(job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5))
+    instance = HeterogeneousInstance(
+        name="alike",
+        objective=objective,
+        gpu_types=(GpuType(name="a"), GpuType(name="b")),
+        servers=(GpuServer(id="s", gpus={"a": 2, "b": 1}),),
+        jobs=alike,
+    )
+    expected = {"max_min_share": 3 / 5, "finish_time_fairness": 1.0}
+    assert solved(instance, solver).objective == pytest.approx(expected[objective])
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_finish_time_fairness_is_no_linear_programme_but_solved_exactly(solver: str) -> None:
+    """Two jobs of unlike age on one GPU: the ratios are equal at a root of a quadratic."""
+    old = job(0, elapsed_s=30.0, isolated_elapsed_s=10.0)
+    new = job(1)
+    answer = solved(one_type([old, new], 1, "finish_time_fairness"), solver)
+    # Both take 10 / (2 * 1/2) = 10 s on half of the GPU: (30 + 5 / x) / 20 = (5 / (1 - x)) / 10.
+    share = (15 + math.sqrt(15**2 + 4 * 30 * 5)) / 60
+    expected = (30 + 5 / share) / 20
+    assert expected == pytest.approx(5 / (1 - share) / 10)
+    assert answer.objective == pytest.approx(expected, rel=1e-8)
+    assert answer.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_infeasible_deadlines_are_proved(solver: str) -> None:
+    """Two jobs that each need more than half of the only GPU, and one whose deadline is over."""
+    tight = [job(n, utility=Deadline(deadline_s=9.0)) for n in range(2)]
+    assert solved(one_type(tight, 1, "cost"), solver).status is Status.INFEASIBLE
+    over = [job(0, utility=Deadline(deadline_s=9.0), elapsed_s=9.0)]
+    assert solved(one_type(over, 1, "cost"), solver).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_deadlines_that_just_can_be_met(solver: str) -> None:
+    """No interior at all: each job needs exactly half of the GPU."""
+    tight = [job(n, utility=Deadline(deadline_s=10.0)) for n in range(2)]
+    answer = solved(one_type(tight, 1, "cost"), solver)
+    assert answer.status is Status.OPTIMAL
+    assert answer.objective == pytest.approx(1.0, rel=1e-5)
+
+
+@settings(max_examples=40)
+@given(
+    heterogeneous_instances(objective="max_min_share", max_jobs=4),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_prices_prove_a_bound(instance: HeterogeneousInstance, seed: int) -> None:
+    """The certificate needs no honest solver: random prices bound the optimum too."""
+    arrays = ShareArrays.of(instance)
+    rng = np.random.default_rng(seed)
+    jobs, types = arrays.rate.shape
+    prices = SharePrices(rng.exponential(size=jobs), rng.exponential(size=types) ** 3)
+    optimum = solved(instance, "interior-point").objective
+    assert arrays.max_min_share().upper_bound(prices) >= optimum
+    ratio = solved(replace(instance, objective="finish_time_fairness"), "interior-point").objective
+    assert arrays.ratio_bound(prices) <= ratio
+    total = solved(replace(instance, objective="throughput"), "interior-point").objective
+    assert arrays.total(Objective.THROUGHPUT).upper_bound(prices) >= total * (1 - 1e-12)
+
+
+def test_prices_that_are_no_numbers_prove_nothing() -> None:
+    """A failed engine must not make a bound."""
+    arrays = ShareArrays.of(drawn(3))
+    nothing = SharePrices(np.full(3, np.nan), np.full(3, -1.0))
+    assert arrays.max_min_share().upper_bound(nothing) == math.inf
+
+
+def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
+    """Shares that break the rules by the checker's tolerance are worth more than the optimum."""
+    instance = one_type([job(0), job(1)], 1, "max_min_share")
+    beyond = TimeShares({f"j{n}": {"a": 0.5 * (1 + 0.99e-6)} for n in range(2)})
+    value = check(instance, beyond).objective
+    for solver in SOLVERS:
+        answer = solved(instance, solver)
+        assert answer.objective <= value <= answer.dual_bound
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
+def test_equal_parts_of_the_cluster_are_feasible(instance: HeterogeneousInstance) -> None:
+    """X_iso, from which solvers start, keeps all rules; its worst finish-time ratio is known."""
+    instance = replace(instance, objective="finish_time_fairness")
+    arrays = ShareArrays.of(instance)
+    shares = fractions_of_cluster(arrays)
+    report = check(instance, arrays.solution(shares))
+    assert report.objective == pytest.approx(
+        arrays.objective(Objective.FINISH_TIME_FAIRNESS, shares), rel=1e-12
+    )
+    rates = [float(isolated_throughput(instance, job)) for job in instance.jobs]
+    assert (arrays.rate * shares).sum(axis=1) == pytest.approx(rates, rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["max_min_share", "throughput"])
+def test_scaling_rates(objective: str) -> None:
+    """All rates times c: normalised shares stay, throughput is c times as large."""
+    instance = drawn(12, objective)
+    faster = replace(
+        instance,
+        jobs=tuple(
+            replace(j, throughput={name: 3 * rate for name, rate in j.throughput.items()})
+            for j in instance.jobs
+        ),
+    )
+    factor = 1 if objective == "max_min_share" else 3
+    assert solved(faster).objective == pytest.approx(factor * solved(instance).objective, rel=1e-9)
+
+
+def test_order_of_jobs_does_not_matter() -> None:
+    """Claims of optimality do not depend on file order."""
+    instance = drawn(15)
+    turned = replace(instance, jobs=tuple(reversed(instance.jobs)))
+    for solver in EXACT:
+        assert solved(turned, solver).objective == pytest.approx(
+            solved(instance, solver).objective, rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_time_is_no_error(solver: str) -> None:
+    """With no time at all there still is a valid answer, and no claim."""
+    answer = solved(drawn(30), solver, limits=Limits(time_s=0.0))
+    assert answer.status in (Status.FEASIBLE, Status.UNKNOWN)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_schedules_are_refused(solver: str) -> None:
+    """A question about rounds gets a reason, not an answer."""
+    answer = solved(drawn(3, "makespan", horizon_rounds=10), solver)
+    assert answer.status is Status.UNSUPPORTED
+    assert "schedule" in answer.message
+
+
+def test_invalid_warm_start() -> None:
+    """Shares that hold more GPUs than there are are named."""
+    instance = one_type([job(0), job(1)], 1, "throughput")
+    start = TimeShares({"j0": {"a": 1.0}, "j1": {"a": 1.0}})
+    solver = find_solver("heterogeneous", "interior-point")
+    with pytest.raises(ValueError, match="the warm start is not valid"):
+        solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start)
+
+
+def test_arrays_are_the_checkers_numbers() -> None:
+    """Arrays and checker compute X_eq, X_iso and deadlines apart, and agree."""
+    from lyra_opt.heterogeneous.checker import equal_throughput, least_throughput
+
+    instance = drawn(20, "cost", with_deadlines=True)
+    arrays = ShareArrays.of(instance)
+    for place, j in enumerate(instance.jobs):
+        assert arrays.equal_rate[place] == pytest.approx(float(equal_throughput(instance, j)))
+        assert arrays.isolated_rate[place] == pytest.approx(float(isolated_throughput(instance, j)))
+        assert arrays.least_rate[place] == pytest.approx(float(least_throughput(j) or Fraction(0)))
+
+
+@pytest.mark.parametrize("objective", ["max_min_share", "throughput"])
+def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
+    """Merging keeps the optimum: five of each job, against the engine on them one by one."""
+    few = drawn(6, objective, servers=1, largest_gang=4)
+    copies = tuple(replace(j, id=f"{j.id}-{n}") for n in range(5) for j in few.jobs)
+    instance = replace(few, jobs=copies)
+    arrays = ShareArrays.of(instance)
+    whole = arrays.max_min_share() if objective == "max_min_share" else arrays.total(objective)
+    merged, job, alike = whole.merged()
+    assert len(merged.gang) == 6
+    assert alike.tolist() == [5.0] * 6
+    assert (merged.gang[job] == 5 * whole.gang).all()
+    solver = find_solver("heterogeneous", "lp-highs")
+    together, apart = solver.point_of(whole), solver.merged_point_of(whole, None)
+    values = [
+        arrays.objective(Objective(objective), whole.repaired(point.shares))
+        for point in (together, apart)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+    bounds = [whole.upper_bound(point.prices) for point in (together, apart)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
+    shares = together.shares.reshape(5, 6, -1)
+    assert (shares == shares[0]).all()

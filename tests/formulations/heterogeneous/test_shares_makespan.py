@@ -1,0 +1,200 @@
+"""Bounds on makespans by fluid work: below every schedule, with forking below those without."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.conformance import assert_conforms
+from lyra_opt.heterogeneous.divisible_makespan import divisible_makespan, makespan_bound_s
+from lyra_opt.heterogeneous.fastest import earliest_completion
+from lyra_opt.heterogeneous.instance import (
+    GangJob,
+    GpuServer,
+    GpuType,
+    HeterogeneousInstance,
+    RoundEntry,
+    RoundSchedule,
+)
+from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.heterogeneous.share_programme import ShareArrays
+from lyra_opt.result import Status
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import solve_and_check
+from lyra_opt.testing import heterogeneous_instances
+from tests.formulations.heterogeneous.share_instances import drawn
+
+LP = find_solver("heterogeneous", "lp-makespan")
+ENGINES = ("interior-point", "lp-highs")
+
+
+def engine_of(name: str):
+    return find_solver("heterogeneous", name).point_of
+
+
+def two_servers(*, forking: bool, jobs: int = 1, **more: object) -> HeterogeneousInstance:
+    """A fast and a slow GPU on servers of their own, jobs of 30 steps at 2 and 1 steps a second."""
+    return HeterogeneousInstance(
+        name="two-servers",
+        objective="makespan",
+        gpu_types=(GpuType(name="fast"), GpuType(name="slow")),
+        servers=(GpuServer(id="f", gpus={"fast": 1}), GpuServer(id="s", gpus={"slow": 1})),
+        jobs=tuple(
+            GangJob(id=f"j{n}", gang=1, steps=30.0, throughput={"fast": 2.0, "slow": 1.0}, **more)
+            for n in range(jobs)
+        ),
+        round_s=1.0,
+        horizon_rounds=60,
+        forking=forking,
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_forking_must_give_a_job_alone(engine: str) -> None:
+    """30 steps at 2 a second take 15 s; at 2 + 1, on both servers at once, 10 s."""
+    alone = divisible_makespan(two_servers(forking=False), engine_of(engine), forking=False)
+    forked = divisible_makespan(two_servers(forking=True), engine_of(engine), forking=True)
+    assert (alone.least_s, alone.most_s) == pytest.approx((15.0, 15.0), rel=1e-8)
+    assert (forked.least_s, forked.most_s) == pytest.approx((10.0, 10.0), rel=1e-8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_forking_gives_nothing_where_all_gpus_are_busy_anyway(engine: str) -> None:
+    """Two jobs alike swap servers halfway: 20 s with and without forking."""
+    instance = two_servers(forking=False, jobs=2)
+    for forking in (False, True):
+        found = divisible_makespan(instance, engine_of(engine), forking=forking)
+        assert (found.least_s, found.most_s) == pytest.approx((20.0, 20.0), rel=1e-8)
+
+
+def test_bound_counts_whole_rounds_and_releases() -> None:
+    """15 s from a release at 2.5 s, in rounds of 2 s: from round 2 on 8 rounds, 20 s."""
+    instance = replace(two_servers(forking=False, release_s=2.5), round_s=2.0)
+    assert makespan_bound_s(instance, engine_of("lp-highs")) == 20.0
+    late = replace(
+        two_servers(forking=False, jobs=3),
+        jobs=tuple(
+            GangJob(
+                id=f"j{n}",
+                gang=1,
+                steps=30.0,
+                throughput={"fast": 2.0, "slow": 1.0},
+                release_s=100.0 if n else 0.0,
+            )
+            for n in range(3)
+        ),
+    )
+    assert makespan_bound_s(late, engine_of("lp-highs")) == 120.0
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    heterogeneous_instances(objective="makespan", max_jobs=3, max_rounds=8),
+    st.sampled_from(ENGINES),
+)
+def test_no_schedule_is_below(instance: HeterogeneousInstance, engine: str) -> None:
+    """The exact optimum of the rounds, where there is one, is at or above the bound."""
+    bound = makespan_bound_s(instance, engine_of(engine))
+    exact = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "cpsat"))
+    assert exact.status in (Status.OPTIMAL, Status.INFEASIBLE), exact.message
+    if exact.status is Status.OPTIMAL:
+        assert bound <= exact.objective
+    answer = solve_and_check(PROBLEM, instance, LP)
+    assert answer.status in (Status.UNKNOWN, Status.INFEASIBLE), answer.message
+    if answer.status is Status.INFEASIBLE:
+        assert exact.status is Status.INFEASIBLE
+
+
+@settings(max_examples=40)
+@given(heterogeneous_instances(objective="makespan", forking=True, max_jobs=4))
+def test_forking_never_has_a_larger_bound(instance: HeterogeneousInstance) -> None:
+    """Gangs that any server holds, no faster spread: what runs once can run as one copy."""
+    smallest = min(sum(server.gpus.values()) for server in instance.servers)
+    instance = replace(
+        instance,
+        jobs=tuple(replace(j, gang=min(j.gang, smallest), current={}) for j in instance.jobs),
+    )
+    if any(earliest_completion(instance, job) is None for job in instance.jobs):
+        return
+    one_server = replace(
+        instance, jobs=tuple(replace(job, spread_throughput=_never(job)) for job in instance.jobs)
+    )
+    forked = divisible_makespan(one_server, engine_of("interior-point"), forking=True)
+    single = divisible_makespan(one_server, engine_of("interior-point"), forking=False)
+    assert forked.least_s <= single.most_s * (1 + 1e-9)
+
+
+def _never(job: GangJob) -> dict[str, float]:
+    return dict.fromkeys(job.throughput, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("forking", [False, True])
+def test_engines_agree_on_measured_rates(seed: int, forking: bool) -> None:
+    """Two independent methods, and prices that leave no gap."""
+    instance = drawn(30, "makespan", seed=seed, largest_gang=4, horizon_rounds=100_000)
+    first, second = (
+        divisible_makespan(instance, engine_of(name), forking=forking) for name in ENGINES
+    )
+    assert first.least_s == pytest.approx(second.least_s, rel=1e-8)
+    assert first.most_s == pytest.approx(first.least_s, rel=1e-8)
+    assert second.most_s == pytest.approx(second.least_s, rel=1e-8)
+
+
+def test_gavels_programme_is_the_one_without_forking() -> None:
+    """On one-server rates with gangs that fit, 1 / v of Gavel's programme is the fluid makespan."""
+    instance = drawn(20, "makespan", largest_gang=4, horizon_rounds=100_000)
+    programme = ShareArrays.of(instance).least_makespan()
+    prices = find_solver("heterogeneous", "lp-highs").point_of(programme, None).prices
+    gavel_s = 1 / programme.upper_bound(prices, tolerance=0.0)
+    fluid = divisible_makespan(instance, engine_of("lp-highs"), forking=False)
+    assert gavel_s == pytest.approx(fluid.least_s, rel=1e-8)
+
+
+def test_scaling_rates_scales_times() -> None:
+    """All rates times c: all times over c."""
+    instance = drawn(10, "makespan", largest_gang=4, horizon_rounds=100_000)
+    faster = replace(
+        instance,
+        jobs=tuple(
+            replace(job, throughput={name: 4 * rate for name, rate in job.throughput.items()})
+            for job in instance.jobs
+        ),
+    )
+    for forking in (False, True):
+        slow, quick = (
+            divisible_makespan(i, engine_of("lp-highs"), forking=forking)
+            for i in (instance, faster)
+        )
+        assert slow.least_s == pytest.approx(4 * quick.least_s, rel=1e-8)
+
+
+def test_answers_of_the_solver() -> None:
+    """A bound without a solution, a proof for a start that meets it, and a horizon too short."""
+    assert_conforms(LP, PROBLEM, two_servers(forking=False))
+    instance = two_servers(forking=False)
+    answer = solve_and_check(PROBLEM, instance, LP)
+    assert (answer.status, answer.dual_bound, answer.solution) == (Status.UNKNOWN, 15.0, None)
+    best = RoundSchedule(
+        tuple(RoundEntry(job="j0", round=r, gpus={"f": {"fast": 1}}) for r in range(15))
+    )
+    proved = solve_and_check(PROBLEM, instance, LP, warm_start=best)
+    assert (proved.status, proved.objective) == (Status.OPTIMAL, 15.0)
+    short = replace(instance, horizon_rounds=14)
+    assert solve_and_check(PROBLEM, short, LP).status is Status.INFEASIBLE
+    with_other = replace(instance, objective="mean_jct")
+    assert solve_and_check(PROBLEM, with_other, LP).status is Status.UNSUPPORTED
+
+
+def test_job_that_fits_nowhere() -> None:
+    """A gang of two on two servers of one GPU cannot be one copy."""
+    instance = two_servers(forking=True)
+    wide = replace(instance, jobs=(replace(instance.jobs[0], gang=2),))
+    assert math.isinf(makespan_bound_s(wide, engine_of("lp-highs")))
+    assert solve_and_check(PROBLEM, wide, LP).status is Status.INFEASIBLE
+    with pytest.raises(ValueError, match="run nowhere"):
+        divisible_makespan(wide, engine_of("lp-highs"), forking=True)

@@ -1,0 +1,88 @@
+"""Clusters of papers and of one's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from instances.heterogeneous.clusters import (
+    CLUSTERS,
+    SUMMARIES,
+    cluster_of,
+    find_cluster,
+    known_types,
+)
+from lyra_opt.errors import FieldError, UserError
+from lyra_opt.heterogeneous.instance import GangJob
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "servers"),
+    [
+        ("hadar-60", {"v100": 20, "p100": 20, "k80": 20}, 15),
+        ("gavel-108", {"v100": 36, "p100": 36, "k80": 36}, 27),
+        ("hadare-aws", {"v100": 2, "t4": 2, "k80": 1}, 5),
+        (
+            "hadare-lab",
+            {"titan-rtx": 1, "t4": 1, "t400": 1, "rtx-3090": 1, "rtx-a2000": 1},
+            5,
+        ),
+    ],
+)
+def test_clusters_of_papers(name: str, gpus: dict[str, int], servers: int) -> None:
+    """Numbers are those of the papers, and what is not is said."""
+    cluster = find_cluster(name)
+    assert cluster.gpus_of_type == gpus
+    assert len(cluster.servers) == servers
+    assert cluster.name == name
+    assert cluster.assumptions
+    assert set(CLUSTERS) == set(SUMMARIES)
+    derived = set(gpus) - {"v100", "p100", "k80"}
+    assert bool(derived) == any("not measured" in text for text in cluster.assumptions)
+
+
+def test_the_last_server_has_what_remains() -> None:
+    """Seven GPUs are four and three."""
+    cluster = cluster_of({"v100": 7, "k80": 1})
+    assert [dict(server.gpus) for server in cluster.servers] == [
+        {"v100": 4},
+        {"v100": 3},
+        {"k80": 1},
+    ]
+    assert cluster.name == "v100=7,k80=1"
+    assert [gpu_type.price_per_hour for gpu_type in cluster.gpu_types] == [0.74, 0.135]
+
+
+def test_which_gangs_fit() -> None:
+    """On one server, on several at the rate of several, or not at all."""
+    cluster = cluster_of({"v100": 6, "k80": 2}, gpus_per_server=4)
+
+    def rates(gang: int, spread: dict[str, float] | None = None) -> dict[str, float]:
+        job = GangJob(
+            id="x",
+            gang=gang,
+            steps=1,
+            throughput={"v100": 4.0, "k80": 1.0},
+            spread_throughput=spread,
+        )
+        assert cluster.holds(job) == bool(cluster.rates_of(job))
+        return cluster.rates_of(job)
+
+    assert rates(1, {"v100": 9.0}) == {"v100": 4, "k80": 1}
+    assert rates(4) == {"v100": 4}
+    assert rates(4, {"v100": 5.0}) == {"v100": 5}
+    assert rates(6, {"v100": 3.0}) == {"v100": 3}
+    assert rates(6, {"k80": 3.0}) == {}
+    assert rates(7) == {}
+
+
+def test_bad_clusters() -> None:
+    """Types without rates, no GPUs, unknown names."""
+    with pytest.raises(FieldError, match=r'gpus is "h100": must be one of: v100'):
+        cluster_of({"h100": 8})
+    with pytest.raises(FieldError, match=r"gpus.v100 is 0"):
+        cluster_of({"v100": 0})
+    with pytest.raises(FieldError, match="at least one type"):
+        cluster_of({})
+    with pytest.raises(UserError, match="--cluster is 'other': must be one of: hadar-60"):
+        find_cluster("other")
+    assert len(set(known_types())) == len(known_types())

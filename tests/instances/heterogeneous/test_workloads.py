@@ -1,0 +1,232 @@
+"""Generated gangs and gangs of traces."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from instances.heterogeneous.job_types import MEASURED_TYPES
+from instances.heterogeneous.trace_jobs import HADAR_CLASSES, assigned_models, hadar_480
+from lyra_opt.errors import FieldError
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.simulation.workload import TrainingJob, Workload
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.rounds.setup import HeterogeneousWorkload
+
+HOUR_S = 3600
+
+
+def digest(workload: HeterogeneousWorkload) -> str:
+    """Return what changes whenever a job does."""
+    told = [
+        (job.id, job.gang, job.steps, job.release_s, job.weight, dict(job.throughput))
+        for job in workload.jobs
+    ]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def v100_hours(workload: HeterogeneousWorkload) -> list[float]:
+    return [job.steps / job.throughput["v100"] / HOUR_S for job in workload.jobs]
+
+
+class TestGavelLike:
+    """The rules of Gavel's generator."""
+
+    def test_distributions(self) -> None:
+        """Shares of gangs, running times and arrivals are those of the rules."""
+        workload = gavel_like(jobs=5000, seed=0, gpu_types=MEASURED_TYPES, arrivals_per_hour=6.0)
+        gangs = Counter(job.gang for job in workload.jobs)
+        for gang, percent in ((1, 70), (2, 10), (4, 15), (8, 5)):
+            assert gangs[gang] / 50 == pytest.approx(percent, abs=2)
+        hours = v100_hours(workload)
+        assert min(hours) >= 10**1.5 / 60 - 1e-6
+        assert max(hours) <= 10**4 / 60 + 1e-6
+        assert sum(hour > 1000 / 60 for hour in hours) / 50 == pytest.approx(20, abs=2)
+        # The mean of 10 to the power of a uniform draw, in minutes, of both parts.
+        assert statistics.fmean(hours) == pytest.approx((0.8 * 280.4 + 0.2 * 3908.7) / 60, rel=0.1)
+        gap_s = workload.last_submission_s / (len(workload.jobs) - 1)
+        assert gap_s == pytest.approx(600, rel=0.05)
+        assert all(job.weight == 1 for job in workload.jobs)
+        assert all(isinstance(job.utility, InverseJct) for job in workload.jobs)
+
+    def test_a_seed_gives_the_same_bytes_everywhere(self) -> None:
+        """Golden hashes: a change of what a seed gives is a new version."""
+        given = {"jobs": 50, "gpu_types": MEASURED_TYPES, "arrivals_per_hour": 2.0}
+        first, second = gavel_like(seed=0, **given), gavel_like(seed=1, **given)
+        assert digest(first) == GOLDEN["gavel-like-0"]
+        assert digest(second) == GOLDEN["gavel-like-1"]
+
+    def test_options_leave_the_other_draws(self) -> None:
+        """Priorities, deadlines and arrivals are drawn from streams of their own."""
+        plain = gavel_like(jobs=300, seed=3, gpu_types=MEASURED_TYPES)
+        rich = gavel_like(
+            jobs=300,
+            seed=3,
+            gpu_types=MEASURED_TYPES,
+            arrivals_per_hour=1.0,
+            high_priority_percent=20,
+            slo_percent=100,
+        )
+        assert v100_hours(plain) == v100_hours(rich)
+        assert plain.last_submission_s == 0 < rich.last_submission_s
+        assert Counter(job.weight for job in rich.jobs)[5.0] == pytest.approx(60, abs=20)
+        factors = Counter(
+            round(job.utility.deadline_s * job.throughput["v100"] / job.steps, 6)
+            for job in rich.jobs
+            if isinstance(job.utility, Deadline)
+        )
+        assert set(factors) == {1.2, 2.0, 10.0}
+        assert sum(factors.values()) == 300
+
+    def test_largest_gang(self) -> None:
+        """Larger ones are not drawn, and that is said."""
+        workload = gavel_like(jobs=100, seed=0, gpu_types=("k80",), largest_gang=2)
+        assert {job.gang for job in workload.jobs} == {1, 2}
+        assert any("more than 2 GPUs" in sentence for sentence in workload.assumptions)
+        assert all(set(job.throughput) == {"k80"} for job in workload.jobs)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("jobs", 0),
+            ("seed", -1),
+            ("arrivals_per_hour", 0.0),
+            ("slo_percent", 101),
+            ("high_priority_percent", -1),
+            ("largest_gang", 0),
+        ],
+    )
+    def test_bad_values(self, field: str, value: float) -> None:
+        """Each is named."""
+        given = {"jobs": 1, "seed": 0, "gpu_types": MEASURED_TYPES, field: value}
+        with pytest.raises(FieldError, match=field):
+            gavel_like(**given)
+
+
+class TestMixes:
+    """HadarE's small workloads."""
+
+    @pytest.mark.parametrize("jobs", MIX_SIZES)
+    def test_sizes(self, jobs: int) -> None:
+        """K jobs of one GPU at once, for testbeds without any measured GPU too."""
+        workload = mix(jobs, gpu_types=("t4", "rtx-3090"))
+        assert len(workload.jobs) == jobs
+        assert {job.gang for job in workload.jobs} == {1}
+        assert workload.last_submission_s == 0
+        assert any("from memory" in sentence for sentence in workload.assumptions)
+
+    def test_others(self) -> None:
+        """There are no others."""
+        with pytest.raises(FieldError, match="must be one of: 1, 3, 4, 5, 8, 10, 12"):
+            mix(2, gpu_types=MEASURED_TYPES)
+
+
+def trace_of(*jobs: tuple[float, float, int]) -> Workload:
+    """Return a trace of jobs with hour of submission, hours and GPUs."""
+    return Workload(
+        name="trace",
+        jobs=tuple(
+            TrainingJob(
+                id=f"t{number}",
+                submit_s=submit_h * HOUR_S,
+                work_worker_s=hours * HOUR_S * gpus,
+                min_workers=gpus,
+                max_workers=gpus,
+            )
+            for number, (submit_h, hours, gpus) in enumerate(jobs)
+        ),
+        assumptions=("Of a test.",),
+    )
+
+
+class TestHadar480:
+    """Jobs drawn from a trace by class."""
+
+    # One candidate of each class, and of each rule a job that is none.
+    TRACE = trace_of(
+        (2.9, 0.5, 1),
+        (3.0, 0.5, 1),
+        (4.0, 2.0, 4),
+        (5.0, 15.0, 2),
+        (6.0, 9.0, 8),
+        (7.0, 0.5, 3),
+        (8.0, 55.0, 1),
+        (10.5, 101.0, 1),
+        (11.0, 0.5, 1),
+        (29.0, 3.0, 1),
+    )
+
+    def test_classes(self) -> None:
+        """Candidates alone, a model for each class, the time of day as submission."""
+        workload = hadar_480(self.TRACE, seed=0, gpu_types=MEASURED_TYPES)
+        assert len(workload.jobs) == 480
+        assert {job.id.split("-")[-1] for job in workload.jobs} == {"t1", "t2", "t3", "t4", "t9"}
+        found: dict[str, set[float]] = {}
+        for job in workload.jobs:
+            found.setdefault(job.id.split("-")[-1], set()).add(round(job.release_s / HOUR_S + 3, 6))
+            assert job.gang * job.steps / job.throughput["v100"] / HOUR_S <= 100
+        assert found == {"t1": {3}, "t2": {4}, "t3": {5}, "t4": {6}, "t9": {5}}
+        classes = Counter(job.id[:2].rstrip("0123456789") for job in workload.jobs)
+        for job_class in HADAR_CLASSES:
+            assert classes[job_class.name] == pytest.approx(120, abs=40)
+        by_id = {job.id.split("-")[-1]: job for job in workload.jobs}
+        assert by_id["t1"].throughput["v100"] == 18  # ResNet-18, 128
+        assert by_id["t2"].throughput["v100"] == 19.7  # Transformer, 64, on 4
+        assert by_id["t9"].throughput["v100"] == 4.43  # CycleGAN
+        assert any("some stand twice" in sentence for sentence in workload.assumptions)
+        assert workload.assumptions[0] == "Of a test."
+
+    def test_same_seed_same_jobs(self) -> None:
+        """And another seed draws others."""
+        drawn = [hadar_480(self.TRACE, seed=seed, gpu_types=MEASURED_TYPES) for seed in (0, 0, 1)]
+        assert digest(drawn[0]) == digest(drawn[1]) == GOLDEN["hadar-480"]
+        assert digest(drawn[2]) != digest(drawn[0])
+
+    def test_nobody_stands_twice_where_there_are_enough(self) -> None:
+        """Jobs are drawn without putting them back."""
+        trace = trace_of(
+            *((3 + number / 1000, hours, 1) for number in range(60) for hours in (0.5, 5, 20, 70))
+        )
+        workload = hadar_480(trace, seed=0, gpu_types=MEASURED_TYPES, jobs=80)
+        sources = [job.id.split("-")[-1] for job in workload.jobs]
+        assert len(set(sources)) == 80
+        assert not any("stand twice" in sentence for sentence in workload.assumptions)
+
+    def test_missing_classes(self) -> None:
+        """A trace of short jobs will not do."""
+        with pytest.raises(FieldError, match="class M"):
+            hadar_480(trace_of((3.0, 0.5, 1)), seed=0, gpu_types=MEASURED_TYPES)
+
+
+class TestAssignedModels:
+    """Traces as they are, with models by seed."""
+
+    def test_times_and_gangs_stay(self) -> None:
+        """On V100 a job takes as long as in the trace, whatever it trains."""
+        trace = trace_of((0.0, 1.0, 1), (1.0, 2.0, 3), (2.0, 3.0, 16), (2.5, 0.5, 8))
+        workload = assigned_models(trace, seed=0, gpu_types=MEASURED_TYPES)
+        assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
+        assert [job.gang for job in workload.jobs] == [1, 3, 16, 8]
+        assert [job.release_s for job in workload.jobs] == [0, 3600, 7200, 9000]
+        assert any("Assigned by seed" in sentence for sentence in workload.assumptions)
+        assert any("next smaller" in sentence for sentence in workload.assumptions)
+        assert digest(workload) == GOLDEN["assigned"]
+
+    def test_measured_gangs_need_no_scaling(self) -> None:
+        """Then nothing is said of it."""
+        workload = assigned_models(trace_of((0.0, 1.0, 2)), seed=0, gpu_types=MEASURED_TYPES)
+        assert not any("next smaller" in sentence for sentence in workload.assumptions)
+
+
+GOLDEN = {
+    "gavel-like-0": "ae3be9afca29",
+    "gavel-like-1": "27f5e1fed873",
+    "hadar-480": "8c72e57cdb5a",
+    "assigned": "8b18adfe3b84",
+}

@@ -1,0 +1,49 @@
+"""Small instances that tests of the heterogeneous problem share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lyra_opt.heterogeneous import (
+    GangJob,
+    GpuServer,
+    GpuType,
+    HeterogeneousInstance,
+    RoundEntry,
+    RoundSchedule,
+)
+
+TYPES = (GpuType(name="fast"), GpuType(name="slow"))
+SERVERS = (GpuServer(id="s1", gpus={"fast": 2, "slow": 1}), GpuServer(id="s2", gpus={"slow": 2}))
+RATES = {"fast": 4.0, "slow": 1.0}
+
+
+def job(name: str = "a", gang: int = 1, steps: float = 8.0, **fields: Any) -> GangJob:
+    """Return a job of 4 steps a second on fast GPUs, 1 on slow ones."""
+    return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": RATES, **fields})
+
+
+def instance(*jobs: GangJob, **fields: Any) -> HeterogeneousInstance:
+    """Return an instance on 2 fast and 3 slow GPUs, with 4 rounds of a second."""
+    return HeterogeneousInstance(
+        **{
+            "name": "example",
+            "objective": "utility",
+            "gpu_types": TYPES,
+            "servers": SERVERS,
+            "jobs": jobs or (job(),),
+            "round_s": 1.0,
+            "horizon_rounds": 4,
+            **fields,
+        }
+    )
+
+
+def entry(name: str, number: int, **gpus: dict[str, int]) -> RoundEntry:
+    """Return an entry: ``entry("a", 0, s1={"fast": 2})``."""
+    return RoundEntry(job=name, round=number, gpus=gpus)
+
+
+def schedule(*entries: RoundEntry) -> RoundSchedule:
+    """Return a schedule."""
+    return RoundSchedule(entries)

@@ -1,0 +1,214 @@
+"""The checker: every rule by a case that breaks it alone, every objective by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
+from lyra_opt.heterogeneous.checker import MOST_VIOLATIONS, due_steps
+from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
+
+TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))
+VALID = schedule(
+    entry("a", 0, s1={"fast": 2}),
+    entry("a", 1, s1={"fast": 2}),
+    entry("b", 0, s2={"slow": 1}),
+    entry("b", 2, s1={"fast": 1}),
+)
+
+
+def test_objectives_of_a_schedule() -> None:
+    """Job a completes after 2 rounds, b (3 steps: 1, then 4) after 3."""
+    report = check(instance(*TWO), VALID)
+    assert report.violations == ()
+    assert report.objective == 8 / 2 + float(2 * Fraction(1 / 3))
+    assert report.completed == ("a", "b")
+    assert (report.makespan_s, report.mean_jct_s, report.gpu_s) == (3.0, 2.5, 6.0)
+    assert check(instance(*TWO, objective="makespan"), VALID).objective == 3.0
+    assert check(instance(*TWO, objective="mean_jct"), VALID).objective == 2.5
+
+
+def test_jct_counts_from_the_release() -> None:
+    """Not from the first round in which a job may run."""
+    late = instance(job(steps=4.0, release_s=0.5), objective="mean_jct")
+    assert check(late, schedule(entry("a", 1, s1={"fast": 1}))).objective == 1.5
+
+
+def test_nothing_is_worth_nothing() -> None:
+    """Jobs need not complete where utility is what counts; elsewhere they must."""
+    assert check(instance(*TWO), schedule()).objective == 0.0
+    report = check(instance(*TWO, objective="makespan"), schedule())
+    assert report.objective is None
+    assert report.violations == ("job 'a' does not complete", "job 'b' does not complete")
+
+
+@pytest.mark.parametrize(("lacks", "completes"), [(0.9e-9, True), (1.1e-9, False)])
+def test_steps_tolerance(lacks: float, completes: bool) -> None:
+    """A relative 1e-9 of the steps may be missing, no more."""
+    one = instance(job(steps=4.0 * (1 + lacks)))
+    done = check(one, schedule(entry("a", 0, s1={"fast": 1}))).completed
+    assert bool(done) is completes
+
+
+BROKEN = {
+    "unknown_job": ((entry("x", 0, s1={"fast": 1}),), "the job is not in the instance"),
+    "beyond_the_horizon": ((entry("b", 4, s1={"fast": 1}),), "the last round is 3"),
+    "unknown_server": ((entry("b", 0, s9={"fast": 1}),), "server 's9' is not in the instance"),
+    "unknown_type": ((entry("b", 0, s1={"old": 1}),), "GPU type 'old' is not in the instance"),
+    "part_of_a_gang": ((entry("a", 0, s1={"fast": 1}),), "given 1 GPUs, but its gang is 2"),
+    "too_many": ((entry("b", 0, s1={"fast": 2}),), "given 2 GPUs, but its gang is 1"),
+    "overfull": (
+        (entry("a", 0, s1={"fast": 2}), entry("b", 0, s1={"fast": 1})),
+        "3 GPUs of type 'fast' of server 's1' are given, but there are 2",
+    ),
+    "type_not_there": ((entry("b", 0, s2={"fast": 1}),), "but there are 0"),
+    "twice": (
+        (entry("b", 0, s2={"slow": 1}), entry("b", 0, s1={"slow": 1})),
+        "job 'b' runs twice in round 0",
+    ),
+    "after_completion": (
+        (entry("b", 0, s1={"fast": 1}), entry("b", 1, s1={"fast": 1})),
+        "holds GPUs in round 1, but is complete after round 0",
+    ),
+    "before_release": ((entry("c", 0, s1={"fast": 1}),), "its release at 0.5 s is 1"),
+    "rate_0": ((entry("c", 1, s2={"slow": 1}),), "its rate is 0"),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_broken_rules_are_named(rule: str) -> None:
+    """One line each, and no objective."""
+    entries, expected = BROKEN[rule]
+    late = job("c", 1, throughput={"fast": 1.0}, release_s=0.5)
+    report = check(instance(*TWO, late), schedule(*entries))
+    assert report.objective is None
+    (violation,) = report.violations
+    assert expected in violation
+
+
+def test_copies() -> None:
+    """With forking copies add up, each on one server, no two on the same."""
+    forks = instance(job("a", 1, 5.0), forking=True)
+    both = schedule(entry("a", 0, s1={"fast": 1}), entry("a", 0, s2={"slow": 1}))
+    assert check(forks, both).completed == ("a",)
+    same = schedule(entry("a", 0, s1={"fast": 1}), entry("a", 0, s1={"slow": 1}))
+    assert "twice on server 's1'" in check(forks, same).violations[0]
+    wide = instance(job("a", 2, 5.0), forking=True)
+    spread = schedule(entry("a", 0, s1={"slow": 1}, s2={"slow": 1}))
+    assert "must be on one" in check(wide, spread).violations[0]
+
+
+def test_round_progress() -> None:
+    """A restart is paid wherever the GPUs are not the current ones, and no job exceeds 1."""
+    stays = job("a", 1, 8.0, current={"s1": {"fast": 1}})
+    one = instance(
+        stays,
+        job("b", 1, 1.0, weight=2.0),
+        objective="round_progress",
+        horizon_rounds=1,
+        restart_s=0.25,
+    )
+    assert check(one, schedule(entry("a", 0, s1={"fast": 1}))).objective == 0.5
+    assert check(one, schedule(entry("a", 0, s1={"slow": 1}))).objective == 0.75 / 8
+    report = check(one, schedule(entry("b", 0, s1={"fast": 1})))
+    assert (report.objective, report.completed) == (2.0, ("b",))
+
+
+def test_many_violations_are_cut() -> None:
+    """Twenty, and how many more there are."""
+    entries = [entry("x", 0, s1={"fast": 1})] * 30
+    violations = check(instance(), schedule(*entries)).violations
+    assert len(violations) == MOST_VIOLATIONS + 1
+    assert violations[-1] == "10 more violations"
+
+
+SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.0}, weight=2.0))
+SHARES = TimeShares({"a": {"fast": 0.5, "slow": 0.5}, "b": {"fast": 0.75}})
+
+
+def test_objectives_of_shares() -> None:
+    """Throughputs 2.5 and 1.5; on equal shares 4 * 2/5 + 1 * 3/5 = 2.2 and 1.4."""
+    least = check(instance(*SHARED, objective="max_min_share"), SHARES).objective
+    assert least == pytest.approx(min(2.5 / 2.2, 2 / 2 * 1.5 / 1.4), rel=1e-12)
+    assert check(instance(*SHARED, objective="throughput"), SHARES).objective == 2.5 + 2 * 1.5
+    assert check(instance(*SHARED, objective="cost"), SHARES).objective == 2.5 + 2 * 1.5
+    # On an equal part a has 2/2 and 3/2 GPUs, scaled to 2/5 and 3/5; b a half of that.
+    isolated = {"a": 8 / 2.2, "b": 8 / (2 * 0.4 + 0.6)}
+    ratios = [(8 / 2.5) / isolated["a"], (8 / 1.5) / isolated["b"]]
+    found = check(instance(*SHARED, objective="finish_time_fairness"), SHARES).objective
+    assert found == pytest.approx(max(ratios), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ({"x": {"fast": 0.5}}, "job 'x' is not in the instance"),
+        ({"a": {"old": 0.5}}, "GPU type 'old' is not in the instance"),
+        ({"a": {"fast": 0.75, "slow": 0.5}}, "its shares sum to 1.25, above 1"),
+        ({"a": {"fast": 1}, "b": {"fast": 0.75}}, "gangs hold 2.5 GPUs on average"),
+        ({"c": {"fast": 0.5}}, "job 'c' has a share of 'fast', where it cannot run"),
+    ],
+)
+def test_broken_rules_of_shares_are_named(shares: dict, expected: str) -> None:
+    """Also where a gang is larger than all GPUs of the type."""
+    large = job("c", 3, throughput={"fast": 1.0, "slow": 1.0})
+    report = check(instance(*SHARED, large, objective="throughput"), TimeShares(shares))
+    (violation,) = report.violations
+    assert expected in violation
+
+
+def test_share_tolerance() -> None:
+    """A relative 1e-6, no more."""
+    one = instance(job(), objective="throughput")
+    assert check(one, TimeShares({"a": {"fast": 1 + 0.9e-6}})).violations == ()
+    assert check(one, TimeShares({"a": {"fast": 1 + 1.1e-6}})).violations
+
+
+def test_deadlines_of_cost() -> None:
+    """A job must do its steps in what is left until its deadline."""
+    due = job("a", 1, 8.0, utility=Deadline(deadline_s=5.0), elapsed_s=3.0)
+    one = instance(due, objective="cost")
+    assert check(one, TimeShares({"a": {"fast": 1.0}})).violations == ()
+    assert "its deadline asks for 4" in check(one, TimeShares({"a": {"slow": 1}})).violations[0]
+    over = instance(job(utility=Deadline(deadline_s=3.0), elapsed_s=3.0), objective="cost")
+    assert "deadline is over" in check(over, TimeShares({"a": {"fast": 1}})).violations[0]
+
+
+def test_no_share_never_finishes() -> None:
+    """The ratio of finish times of a job that never runs is no number."""
+    one = instance(job(), objective="finish_time_fairness")
+    assert "never finishes" in check(one, TimeShares({})).violations[0]
+
+
+def test_the_kind_of_solution_must_be_the_objectives() -> None:
+    """Shares for one objective, schedules for the other."""
+    assert check(instance(), TimeShares({})).violations
+    assert check(instance(objective="cost"), schedule()).violations
+
+
+@given(st.data())
+def test_drawn_schedules_break_no_rule_but_completion(data: st.DataObject) -> None:
+    """And the checker's completions are those of an independent count of steps."""
+    drawn = data.draw(heterogeneous_instances())
+    assume(drawn.objective in ("utility", "makespan", "mean_jct"))
+    solution = data.draw(round_schedules_of(drawn))
+    report = check(drawn, solution)
+    assert all("does not complete" in violation for violation in report.violations)
+    done = {
+        one.id: sum(
+            Fraction(one.rate_of(e.gpus)) * Fraction(drawn.round_s)
+            for e in solution.entries
+            if e.job == one.id
+        )
+        >= due_steps(one)
+        for one in drawn.jobs
+    }
+    if report.completed is not None:
+        assert report.completed == tuple(name for name, is_done in done.items() if is_done)
+    else:
+        assert not all(done.values())

@@ -1,0 +1,49 @@
+"""Utilities: what a completion is worth, and which parameters make one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import FieldError
+from lyra_opt.heterogeneous import Deadline, InverseJct, Table
+from lyra_opt.testing import heterogeneous_instances
+
+
+def test_values() -> None:
+    """Each kind at, before and after its steps."""
+    assert InverseJct(scale=6.0).at(4.0) == 1.5
+    deadline = Deadline(deadline_s=10.0, value=3.0, late_value=1.0)
+    assert [deadline.at(jct_s) for jct_s in (9.0, 10.0, 10.5)] == [3.0, 3.0, 1.0]
+    table = Table(entries=((2.0, 5.0), (4.0, 1.0)))
+    assert [table.at(jct_s) for jct_s in (1.0, 2.0, 2.5, 4.0, 4.5)] == [5.0, 5.0, 1.0, 1.0, 0.0]
+
+
+@given(heterogeneous_instances(objective="utility"), st.floats(0.1, 50), st.floats(0, 50))
+def test_never_more_for_a_later_completion(instance, jct_s: float, later_s: float) -> None:
+    """What bounds and models rest on."""
+    for job in instance.jobs:
+        assert job.utility.at(jct_s + later_s) <= job.utility.at(jct_s)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: InverseJct(scale=0), "scale"),
+        (lambda: InverseJct(scale=1e61), "scale"),
+        (lambda: Deadline(deadline_s=0), "deadline_s"),
+        (lambda: Deadline(deadline_s=1, value=-1), "value"),
+        (lambda: Deadline(deadline_s=1, value=1, late_value=2), "late_value"),
+        (lambda: Table(entries=()), "entries"),
+        (lambda: Table(entries=((1, 2, 3),)), "entries[0]"),
+        (lambda: Table(entries=((2, 1), (1, 0))), "entries[1][0]"),
+        (lambda: Table(entries=((1, 1), (2, 3))), "entries[1][1]"),
+        (lambda: Table(entries=((1, float("nan")),)), "entries[0][1]"),
+    ],
+)
+def test_defects_are_named(make, field: str) -> None:
+    """The field that breaks its rule."""
+    with pytest.raises(FieldError) as refusal:
+        make()
+    assert refusal.value.field == field
