@@ -18,7 +18,7 @@ help:
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about 20 minutes, on a quiet machine)"
-	@echo "make figures  reproduce the published tables into $(RESULTS)/figures (about ten minutes)"
+	@echo "make figures  reproduce the published tables into $(RESULTS)/figures and $(RESULTS)/figures-hadar (about ten minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -49,6 +49,7 @@ bench: $(READY)
 	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench
 
 figures: $(READY)
+	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures
 
 clean:

@@ -138,11 +138,11 @@ def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
                 {
                     "id": "spread",
                     "gang": 2,
-                    "steps": 700.0,
+                    "steps": 350.0,
                     "throughput": {"fast": 2.0, "slow": 1.0},
                     "spread_throughput": {"fast": 1.5, "slow": 0.75},
                 },
-                {"id": "small", "gang": 1, "steps": 300.0, "throughput": {"fast": 1.0}},
+                {"id": "small", "gang": 1, "steps": 150.0, "throughput": {"fast": 1.0}},
                 {
                     "id": "later",
                     "gang": 1,
@@ -153,7 +153,7 @@ def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
                 },
             ],
             "round_s": 100.0,
-            "horizon_rounds": 1 if is_one_round else 6,
+            "horizon_rounds": 1 if is_one_round else 4,
             **fields,
         }
     )

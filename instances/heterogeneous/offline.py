@@ -44,6 +44,7 @@ def offline_instance(
     Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
     most GPUs of a type. A job takes half a round to half the horizon on V100, each as likely, and
     is released in a round up to `latest_release_percent` of the horizon.
+
     Parameters
     ----------
     cluster

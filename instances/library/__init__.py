@@ -13,9 +13,9 @@ lyra-table-2-phase-2  the same jobs in Lyra's phase 2 alone, 4 workers left: red
 lyra-table-4          Lyra, section 5.1, second example: mean JCT 62 s (Table 4 has two starts)
 lyra-figure-6         the second example with 2 GPUs a worker of A, as in Lyra's Figure 6, with 4
                       GPUs for extra workers: reduction 80 s
-hadar-motivating      cluster (2 V100, 3 P100, 1 K80) and gangs (3, 2, 2; 80, 30, 50 epochs) of Hadar's
-                      motivating example, from memory; rates, rounds and the objective mean_jct
-                      are ours: 1,800 s, proved
+hadar-motivating      cluster (2 V100, 3 P100, 1 K80) and gangs (3, 2, 2; 80, 30, 50 epochs) of
+                      Hadar's motivating example, from memory; rates, rounds and the objective
+                      mean_jct are ours: 1,800 s, proved
 waiting-pays          two jobs on 6 workers whose base demands fit together, and the longer had
                       better wait: mean JCT 45 s, proved; 50 s if both start at once
 ====================  ===========================================================================

@@ -10,7 +10,7 @@ from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousIns
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.rollout import run_policy
-from lyra_opt.result import Limits
+from lyra_opt.result import Limits, Status
 from lyra_opt.solver import find_solver
 
 if TYPE_CHECKING:
@@ -82,3 +82,13 @@ def solved(name: str, instance: HeterogeneousInstance) -> SolveResult[Any]:
 def running(found: Run, number: int) -> set[str]:
     """Return who runs in a round."""
     return {entry.job for entry in found.schedule.entries if entry.round == number}
+
+
+def proved_optimum(instance: HeterogeneousInstance) -> float:
+    """Return the optimum by trying all schedules, or by CP-SAT where there are too many."""
+    brute_force = find_solver("heterogeneous", "brute-force")
+    name = "brute-force" if brute_force.supports(instance) is None else "cpsat"
+    found = solved(name, instance)
+    assert found.status is Status.OPTIMAL
+    assert found.objective is not None
+    return found.objective

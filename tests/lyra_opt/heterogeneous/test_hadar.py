@@ -29,8 +29,8 @@ from tests.lyra_opt.heterogeneous.policy_cases import (
     decided,
     instance_of,
     job,
+    proved_optimum,
     run,
-    solved,
     state_of,
 )
 
@@ -179,7 +179,7 @@ def test_the_theorem_of_the_committed_form(instance: HeterogeneousInstance) -> N
     certificate = certify_committed(instance)
     committed = commit(instance)
     assert committed.is_exact
-    optimum = solved("brute-force", instance).objective
+    optimum = proved_optimum(instance)
     assert optimum <= 2 * committed.alpha * certificate.utility * (1 + 1e-9)
     assert committed.first_value <= optimum / 2 * (1 + 1e-6) or not optimum
     ceiling = committed.alpha * certificate.utility + committed.first_value
