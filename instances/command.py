@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances.allocation import parameters as allocation
+from instances.heterogeneous import parameters as heterogeneous
 from instances.parameters import SEED, IntegerParameter, option
 from instances.reclaim import parameters as reclaim
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
@@ -65,6 +66,20 @@ examples:
 """
 
 
+HETEROGENEOUS_DESCRIPTION = """\
+Write heterogeneous instances of a family, one file NAME.json each, and print their paths.
+
+The same parameters and seed give the same bytes, on any machine. Instances that differ in
+--objective, --gpus-of-server or --forking alone are the same jobs."""
+
+HETEROGENEOUS_EXAMPLES = """\
+examples:
+  lyra-opt generate heterogeneous --family offline --jobs 8 --count 10 --out rounds
+  lyra-opt generate heterogeneous --family offline --jobs 6 --rounds 40 --objective makespan \\
+      --release-percent 0 --forking yes --gpus-of-server 1 --out rounds
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProblemCommand:
     """What ``generate PROBLEM`` says and takes.
@@ -93,6 +108,13 @@ COMMANDS = (
         description=ALLOCATION_DESCRIPTION,
         examples=ALLOCATION_EXAMPLES,
         parameters=allocation.PARAMETERS,
+    ),
+    _ProblemCommand(
+        problem="heterogeneous",
+        help="which gangs run on which of unlike GPUs, round by round",
+        description=HETEROGENEOUS_DESCRIPTION,
+        examples=HETEROGENEOUS_EXAMPLES,
+        parameters=heterogeneous.PARAMETERS,
     ),
     _ProblemCommand(
         problem="reclaim",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 REPRODUCED_WITHIN = 0.10
 """How far a simulated number, or its gain, may be from the paper's and still be reproduced."""
@@ -31,6 +31,18 @@ RULE = (
     f"of the Baseline among them, are reproduced within {100 * REPRODUCED_WITHIN:g} % of the "
     "paper's, and differ beyond."
 )
+
+
+class Source(StrEnum):
+    """Where a number of a paper comes from, if not from its text."""
+
+    TEXT = ""
+    """From the text, as are all numbers of a paper that is at hand."""
+    ABSTRACT = "abstract"
+    SECONDARY = "others, on the paper"
+    """Read in what others say of it."""
+    MEMORY = "memory"
+    """Remembered, and found nowhere since."""
 
 
 class Verdict(StrEnum):
@@ -64,6 +76,8 @@ class Entry:
         What the gains over the row that it is compared with are, where there is one.
     spread
         The least and the greatest of ours over seeds, where there are several.
+    source
+        Where the paper's number comes from.
     """
 
     row: str
@@ -74,13 +88,16 @@ class Entry:
     paper_gain: float | None = None
     our_gain: float | None = None
     spread: tuple[float, float] | None = None
+    source: Source = Source.TEXT
 
     @classmethod
-    def exact(cls, row: str, column: str, paper: str, ours: float) -> Entry:
+    def exact(
+        cls, row: str, column: str, paper: str, ours: float, *, source: Source = Source.TEXT
+    ) -> Entry:
         """Return an entry that is reproduced if ours rounds to what the paper prints."""
         digits = len(paper.partition(".")[2])
         verdict = Verdict.REPRODUCED if f"{ours:.{digits}f}" == paper else Verdict.DIFFERS
-        return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict)
+        return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict, source=source)
 
     @classmethod
     def simulated(
@@ -103,10 +120,27 @@ class Entry:
         )
 
     @classmethod
-    def published_gain(cls, row: str, column: str, paper: str, ours: float | None) -> Entry:
+    def published_gain(
+        cls,
+        row: str,
+        column: str,
+        paper: str,
+        ours: float | None,
+        *,
+        spread: tuple[float, float] | None = None,
+        source: Source = Source.TEXT,
+    ) -> Entry:
         """Return an entry that is a gain itself; see `RULE`."""
         verdict = Verdict.NOT_RUN if ours is None else verdict_of_gains(float(paper), ours)
-        return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict)
+        return cls(
+            row=row,
+            column=column,
+            paper=paper,
+            ours=ours,
+            verdict=verdict,
+            spread=spread,
+            source=source,
+        )
 
     @classmethod
     def compared(
@@ -173,6 +207,34 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Numbers of ours that no number of the paper stands beside.
+
+    Parameters
+    ----------
+    title
+        What they are.
+    header, rows
+        The cells.
+    words
+        How many of the first columns hold words.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+
+    def as_markdown(self) -> list[str]:
+        """Return its lines, with its title."""
+        return [
+            f"**{self.title}**",
+            "",
+            *markdown_table(self.header, self.rows, words=self.words),
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A published table or figure beside ours.
 
@@ -188,6 +250,12 @@ class Comparison:
         What a reader must know: assumptions, contradictions inside the paper, why ours differs.
     is_wide
         Whether the page begins with a table as the paper has it, ours beside its numbers.
+    tables
+        What else was found, without numbers of the paper.
+    series
+        Points of the plot, by name, where it shows more than the entries.
+    remembered
+        What of that which was run is from memory, in words; empty if nothing is.
     """
 
     name: str
@@ -195,6 +263,9 @@ class Comparison:
     entries: Sequence[Entry]
     notes: Sequence[str] = ()
     is_wide: bool = False
+    tables: Sequence[Table] = ()
+    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    remembered: str = ""
 
     @property
     def verdicts(self) -> Counter[str]:
@@ -206,10 +277,35 @@ class Comparison:
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
         return f"{len(self.entries)} entries: {verdicts}."
 
+    def warning(self) -> str | None:
+        """Return what of this rests on memory, None if nothing does."""
+        sentences = []
+        remembered = sum(entry.source is Source.MEMORY for entry in self.entries)
+        if remembered:
+            which = (
+                "All of the paper's numbers here are"
+                if remembered == len(self.entries)
+                else f"{remembered} of the paper's {len(self.entries)} numbers here "
+                f"{'is' if remembered == 1 else 'are'}"
+            )
+            sentences.append(
+                f"{which} from memory, with little confidence; a verdict on such a number is one "
+                "on what is remembered."
+            )
+        if self.remembered:
+            sentences.append(f"What is run here is partly from memory: {self.remembered}.")
+        return " ".join(sentences) or None
+
     def header(self) -> list[str]:
         """Return the names of the columns of `rows`."""
         gains = ["paper's gain", "our gain"] if self._has_gains else []
-        return ["row", "column", "paper", "ours", "ours / paper", *gains, "verdict"]
+        sources = ["paper's number is from"] if self._has_sources else []
+        return ["row", "column", "paper", "ours", "ours / paper", *gains, *sources, "verdict"]
+
+    @property
+    def last_words(self) -> int:
+        """How many of the last columns of `rows` hold words."""
+        return 1 + self._has_sources
 
     def rows(self) -> Iterable[list[str]]:
         """Yield each entry as a row of a table."""
@@ -218,6 +314,8 @@ class Comparison:
             row.append("" if entry.ratio is None else f"{entry.ratio:.3f}")
             if self._has_gains:
                 row += [_gain_in_words(entry.paper_gain), _gain_in_words(entry.our_gain)]
+            if self._has_sources:
+                row.append(str(entry.source))
             yield [*row, str(entry.verdict)]
 
     def wide_header(self) -> list[str]:
@@ -236,11 +334,16 @@ class Comparison:
     def as_markdown(self) -> str:
         """Return the page."""
         lines = [f"# {self.title}", "", self.counted(), ""]
+        warning = self.warning()
+        if warning is not None:
+            lines += [f"**{warning}**", ""]
         if self.is_wide:
             lines += ["Paper | ours:", ""]
             lines += markdown_table(self.wide_header(), self.wide_rows(), words=1)
             lines += [""]
-        lines += markdown_table(self.header(), self.rows(), words=2, words_last=1)
+        lines += markdown_table(self.header(), self.rows(), words=2, words_last=self.last_words)
+        for table in self.tables:
+            lines += ["", *table.as_markdown()]
         if self.notes:
             lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
@@ -248,6 +351,10 @@ class Comparison:
     @property
     def _has_gains(self) -> bool:
         return any(entry.paper_gain is not None for entry in self.entries)
+
+    @property
+    def _has_sources(self) -> bool:
+        return any(entry.source is not Source.TEXT for entry in self.entries)
 
     def _columns(self) -> list[str]:
         return list(dict.fromkeys(entry.column for entry in self.entries))

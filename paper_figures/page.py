@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.page import make_folder, require_folder_path
 from lyra_opt.documents import write_text
-from paper_figures.comparison import RULE, Verdict
-from paper_figures.lyra import gaps
-from paper_figures.plots import draw_plots
+from paper_figures.comparison import Verdict
+from paper_figures.report import page_as_markdown
 
 if TYPE_CHECKING:
     from experiments.plots.figures import Plot
-    from paper_figures.lyra.catalogue import Report
+    from paper_figures.report import Report
 
 __all__ = ["PAGE", "make_folder", "page_text", "require_folder_path", "write_pages"]
 
@@ -23,7 +22,7 @@ PAGE = "index.html"
 PLOTS_FOLDER = "plots"
 
 
-def write_pages(report: Report, folder: Path) -> Path:
+def write_pages(report: Report, plots: list[Plot], folder: Path) -> Path:
     """Write everything into a folder that is there; return the path of the HTML page.
 
     Raises
@@ -31,11 +30,10 @@ def write_pages(report: Report, folder: Path) -> Path:
     UserError
         If a file cannot be written.
     """
-    plots = draw_plots(report)
     for comparison in report.comparisons:
         write_text(folder / f"{comparison.name}.md", comparison.as_markdown())
-    if report.gaps is not None:
-        write_text(folder / f"{gaps.NAME}.md", report.gaps.as_markdown())
+    for page in report.pages:
+        write_text(folder / f"{page.name}.md", page_as_markdown(page))
     if plots:
         make_folder(folder / PLOTS_FOLDER)
     for plot in plots:
@@ -59,22 +57,17 @@ def page_text(report: Report, plots: list[Plot]) -> str:
     counted = [(comparison.title, comparison.verdicts) for comparison in report.comparisons]
     counted.append(("all", sum((counts for _, counts in counted), Counter())))
     return environment.get_template("index.html.jinja").render(
-        comparisons=report.comparisons,
-        gaps=report.gaps,
-        gaps_name=gaps.NAME,
-        gaps_title=gaps.TITLE,
+        report=report,
         plots={plot.name: plot for plot in plots},
         plot_name=_plot_name,
-        rule=RULE,
         verdicts=verdicts,
         overview=[
             [title, str(counts.total()), *(str(counts[verdict]) for verdict in verdicts)]
             for title, counts in counted
         ],
-        setting=report.setting.in_words(),
     )
 
 
-def _plot_name(comparison: str) -> str:
-    """Return the name of the plot of a table or figure, if it has one."""
-    return comparison.removeprefix("lyra-").replace("-", "_")
+def _plot_name(page: str) -> str:
+    """Return the name of the plot of a page, if it has one."""
+    return page.partition("-")[2].replace("-", "_")

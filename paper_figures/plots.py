@@ -1,22 +1,20 @@
-"""The plots of the page: the gaps, and those tables and figures that a picture sums up."""
+"""What the plots of all papers share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written, house_style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from experiments.plots.figures import Plot
     from paper_figures.comparison import Comparison, Entry
-    from paper_figures.lyra.catalogue import Report
-    from paper_figures.lyra.gaps import GapReport
+    from paper_figures.report import Report
 
 PAPER_COLOUR = "#9a9a9a"
 OUR_COLOUR = COLOURS[0]
@@ -25,27 +23,35 @@ BAR_HEIGHT = 0.38
 PANEL_INCHES = (4.4, 3.6)
 
 
-def draw_plots(report: Report) -> list[Plot]:
-    """Return a plot for each table and figure that has one, and for the gaps."""
-    drawn = []
+def draw_all(
+    report: Report,
+    plots: Mapping[str, Callable[[Comparison], Plot]],
+    pages: Mapping[str, Callable[[Any], Plot]],
+) -> list[Plot]:
+    """Return a plot for each part of a report that has one.
+
+    Parameters
+    ----------
+    plots, pages
+        What draws a table or figure, and a page on a question of our own, by its name.
+    """
     with house_style():
-        for comparison in report.comparisons:
-            draw = PLOTS.get(comparison.name)
-            if draw is not None:
-                drawn.append(draw(comparison))
-        if report.gaps is not None:
-            drawn.append(_gaps(report.gaps))
+        drawn = [plots[each.name](each) for each in report.comparisons if each.name in plots]
+        drawn += [pages[each.name](each) for each in report.pages if each.name in pages]
     return drawn
 
 
-def _new_figure(panels: int, height: float = PANEL_INCHES[1]) -> tuple[Figure, Sequence[Axes]]:
+def new_figure(
+    panels: int, height: float = PANEL_INCHES[1], width: float = PANEL_INCHES[0]
+) -> tuple[Figure, Sequence[Axes]]:
+    """Return a figure of panels side by side, each so many inches wide and high."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(PANEL_INCHES[0] * panels, height), layout="constrained")
+    figure = Figure(figsize=(width * panels, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def _bars(
+def bars(
     axes: Axes, rows: Sequence[str], paper: Sequence[float], ours: Sequence[float | None]
 ) -> None:
     """Draw a pair of bars for each row, the first row on top."""
@@ -79,175 +85,11 @@ def _bars(
     axes.grid(visible=False, axis="y")
 
 
-def _of_column(comparison: Comparison, column: str) -> list[Entry]:
+def of_column(comparison: Comparison, column: str) -> list[Entry]:
+    """Return the entries of a column."""
     return [entry for entry in comparison.entries if entry.column == column]
 
 
-def _table_5(comparison: Comparison) -> Plot:
-    figure, panels = _new_figure(2, 5.0)
-    for axes, (column, label) in zip(
-        panels,
-        (("queue mean (s)", "mean queuing time"), ("JCT mean (s)", "mean JCT")),
-        strict=True,
-    ):
-        entries = [entry for entry in _of_column(comparison, column) if entry.paper_gain]
-        _bars(
-            axes,
-            [entry.row for entry in entries],
-            [entry.paper_gain or 0.0 for entry in entries],
-            [entry.our_gain for entry in entries],
-        )
-        axes.axvline(1, color="black", linewidth=0.8)
-        # Gains in queuing time differ by an order of magnitude; a ratio has no zero anyway.
-        axes.set_xscale("log")
-        axes.set_xlabel(f"Baseline's {label} over the scheme's (logarithmic)")
-    panels[1].set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        "table_5",
-        "Table 5: gains over the Baseline",
-        "Right of the line is better than the Baseline. Gains of ours are of means over seeds.",
-        svg_text(figure, "table-5"),
-    )
-
-
-def _figure_10(comparison: Comparison) -> Plot:
-    figure, panels = _new_figure(2)
-    columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
-    for axes, column in zip(panels, columns, strict=True):
-        entries = _of_column(comparison, column)
-        reference: tuple[float, float | None] = (1.0, 1.0)
-        paper, ours = [], []
-        for entry in entries:
-            if entry.paper_gain is None:  # Lyra's own, which the others are drawn relative to
-                reference = float(entry.paper), entry.ours
-            paper.append(float(entry.paper) / reference[0])
-            ours.append(
-                entry.ours / reference[1] if entry.ours is not None and reference[1] else None
-            )
-        _bars(axes, [entry.row for entry in entries], paper, ours)
-        axes.axvline(1, color="black", linewidth=0.8)
-        axes.set_xlabel(f"{column[0].upper()}{column[1:]}, Lyra's is 1")
-    panels[1].set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        "figure_10",
-        "Figure 10: what reclaiming costs, relative to Lyra's rule",
-        "Right of the line is worse than Lyra. Sizes are not comparable: the page of the figure "
-        "has them.",
-        svg_text(figure, "figure-10"),
-    )
-
-
-def _figure_13(comparison: Comparison) -> Plot:
-    figure, panels = _new_figure(3, 2.8)
-    columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
-    for axes, column in zip(panels, columns, strict=True):
-        entries = _of_column(comparison, column)
-        shares = [int(entry.row.split()[0]) for entry in entries]
-        axes.plot(
-            shares,
-            [float(entry.paper) for entry in entries],
-            color=PAPER_COLOUR,
-            marker="s",
-            label="paper",
-        )
-        axes.plot(
-            shares,
-            [_number(entry.ours) for entry in entries],
-            color=OUR_COLOUR,
-            marker="o",
-            label="ours",
-        )
-        axes.set_title(as_written(column), fontsize=8)
-        axes.set_xlabel("Jobs with checkpoints (%)")
-        axes.set_ylim(bottom=0)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        "figure_13",
-        "Figure 13: what checkpoints change",
-        "Gains are over no checkpoints.",
-        svg_text(figure, "figure-13"),
-    )
-
-
-def _elastic_shares(comparison: Comparison) -> Plot:
-    figure, panels = _new_figure(2, 3.0)
-    rows = list(dict.fromkeys(entry.row for entry in comparison.entries))
-    schemes = [row.partition(",")[0] for row in rows]
-    for row, scheme in zip(rows, schemes, strict=True):
-        entries = [entry for entry in comparison.entries if entry.row == row]
-        shares = [int(entry.column.split()[0]) for entry in entries]
-        style: dict[str, Any] = line_style(scheme, schemes)
-        panels[0].plot(shares, [float(entry.paper) for entry in entries], label=scheme, **style)
-        panels[1].plot(shares, [_number(entry.ours) for entry in entries], **style)
-    for axes, title in zip(panels, ("Paper", "Ours"), strict=True):
-        axes.set_title(title)
-        axes.set_xlabel("Elastic jobs (%)")
-        axes.axhline(1, color="black", linewidth=0.8)
-    panels[0].set_ylabel("Gain over the Baseline")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
-    number = comparison.name.rpartition("-")[2]
-    title = comparison.title.partition(", ")[2]
-    return Plot(
-        f"figure_{number}",
-        title,
-        "Scaling without loans. Panels have scales of their own.",
-        svg_text(figure, f"figure-{number}"),
-    )
-
-
-def _number(value: float | None) -> float:
+def number(value: float | None) -> float:
+    """Return what is drawn for a number; nothing is for what was not run."""
     return float("nan") if value is None else value
-
-
-def _gaps(gaps: GapReport) -> Plot:
-    rows = [row for row in gaps.differences if row.percent is not None]
-    loads = list(dict.fromkeys(row.load for row in rows))
-    measures = list(dict.fromkeys(row.measure for row in rows))
-    changes = list(dict.fromkeys(row.change for row in rows))
-    figure, panels = _new_figure(max(1, len(measures)), 2.6)
-    for axes, measure in zip(panels, measures, strict=False):
-        for row in rows:
-            if row.measure != measure:
-                continue
-            colour = COLOURS[loads.index(row.load)]
-            place = changes.index(row.change) + 0.25 * (loads.index(row.load) - 0.5)
-            found = row.percentages
-            axes.plot(found, [place] * len(found), "o", color=colour, alpha=0.35, markersize=4)
-            mean, interval = row.percent or 0.0, row.interval_percent
-            axes.errorbar(
-                mean,
-                place,
-                xerr=None if interval is None else [[mean - interval[0]], [interval[1] - mean]],
-                fmt="D",
-                markersize=5,
-                color=colour,
-                capsize=3,
-                label=row.load if row.change == changes[0] else None,
-            )
-        axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_title(measure[0].upper() + measure[1:])
-        axes.set_xlabel("Change (%), less is better")
-        axes.set_yticks(range(len(changes)), [as_written(change) for change in changes])
-        axes.set_ylim(len(changes) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
-    for axes in panels[1:]:
-        axes.set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        "gaps",
-        "What closing the gaps changes, as a percentage of Lyra's",
-        "A dot is a seed, the diamond their mean, the line its 95 % interval. Left of zero is "
-        "better.",
-        svg_text(figure, "gaps"),
-    )
-
-
-PLOTS: dict[str, Callable[[Comparison], Plot]] = {
-    "lyra-table-5": _table_5,
-    "lyra-figure-10": _figure_10,
-    "lyra-figure-13": _figure_13,
-    "lyra-figure-14": _elastic_shares,
-    "lyra-figure-15": _elastic_shares,
-}

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.pool import worker_pool
-from experiments.progress import progress
 from experiments.simulation.replay import replay, step_means
 from experiments.simulation.setup import (
     DEFAULT_FORECASTER,
@@ -47,6 +44,7 @@ from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
 from lyra_opt.solver import find_solver
 from lyra_opt.solving import solve_and_check
 from paper_figures.comparison import gain
+from paper_figures.runs import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -372,34 +370,9 @@ def simulate_all(cases: Iterable[Case], setting: Setting, *, processes: int) -> 
     runnable = sorted(
         {case for case in cases if case.is_known}, key=lambda case: (-case.cost, str(case))
     )
-    if not runnable:
-        return Results(setting)
-    with progress("simulations", len(runnable)) as advance:
-        if processes == 1:
-            found = {}
-            for case in runnable:
-                found[case] = simulate(case, setting)
-                advance()
-        else:
-            found = _simulate_in_processes(runnable, setting, processes, advance)
-    return Results(setting, found)
-
-
-def _simulate_in_processes(
-    cases: Sequence[Case], setting: Setting, processes: int, advance: Callable[[], None]
-) -> dict[Case, Result]:
-    found = {}
-    with worker_pool(min(processes, len(cases))) as pool:
-        running: dict[Future[Result], Case] = {
-            pool.submit(simulate, case, setting): case for case in cases
-        }
-        waiting = set(running)
-        while waiting:
-            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in finished:
-                found[running[future]] = future.result()
-                advance()
-    return found
+    return Results(
+        setting, run_all(runnable, partial(simulate, setting=setting), processes=processes)
+    )
 
 
 def simulate(case: Case, setting: Setting) -> Result:

@@ -38,6 +38,7 @@ def offline_instance(
     round_s: float = 360.0,
     forking: bool = False,
     latest_release_percent: int = 50,
+    name: str | None = None,
 ) -> HeterogeneousInstance:
     """Return jobs with a horizon, on a cluster.
 
@@ -57,6 +58,8 @@ def offline_instance(
         Of the instance.
     latest_release_percent
         0 releases all jobs at once.
+    name
+        None names it by what it is.
 
     Raises
     ------
@@ -104,7 +107,8 @@ def offline_instance(
             )
         )
     return HeterogeneousInstance(
-        name=f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
+        name=name
+        or f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
         objective=objective,
         gpu_types=cluster.gpu_types,
         servers=cluster.servers,

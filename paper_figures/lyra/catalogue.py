@@ -2,75 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paper_figures.comparison import RULE
+from paper_figures.report import Publication, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from paper_figures.comparison import Comparison
-    from paper_figures.lyra.gaps import GapReport
-    from paper_figures.simulations import Results, Setting
+    from experiments.plots.figures import Plot
+    from paper_figures.simulations import Results
 
 TABLES = tuple(range(1, 11))
 FIGURES = (1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 """Those with values: Figure 3 is measured on hardware that is not here, Figure 4 is a sketch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A table or figure.
-
-    Parameters
-    ----------
-    kind
-        ``table`` or ``figure``.
-    number
-        As in the paper.
-    """
-
-    kind: str
-    number: int
-
-    @property
-    def module(self) -> Any:
-        """Its module: `compare`, and `cases` if it needs simulations."""
-        return import_module(f"paper_figures.lyra.{self.kind}_{self.number}")
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether it needs simulations."""
-        return hasattr(self.module, "cases")
-
-
 ALL = (
-    *(Publication("table", number) for number in TABLES),
-    *(Publication("figure", number) for number in FIGURES),
+    *(Publication("lyra", "table", number) for number in TABLES),
+    *(Publication("lyra", "figure", number) for number in FIGURES),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """All that was made.
-
-    Parameters
-    ----------
-    setting
-        How much was simulated.
-    comparisons
-        The tables and figures asked for, in the order of `ALL`.
-    gaps
-        What closing the gaps changes; None if it was not asked for.
-    """
-
-    setting: Setting
-    comparisons: Sequence[Comparison]
-    gaps: GapReport | None
-
-
 def make_report(
-    publications: Iterable[Publication], setting: Setting, *, gaps: bool, processes: int
+    publications: Iterable[Publication], *, scale: float, seeds: int, gaps: bool, processes: int
 ) -> Report:
     """Run what is needed, each simulation once, and compare.
 
@@ -78,13 +34,16 @@ def make_report(
     ----------
     publications
         The tables and figures asked for.
+    scale, seeds
+        How much is simulated; see `Setting`.
     gaps
         Whether to make the page on gaps too.
     processes
         Simulations at the same time.
     """
-    from paper_figures.simulations import simulate_all
+    from paper_figures.simulations import Setting, simulate_all
 
+    setting = Setting(scale=scale, seeds=seeds)
     chosen = [publication for publication in ALL if publication in set(publications)]
     gap_module = import_module("paper_figures.lyra.gaps")
     modules = [publication.module for publication in chosen if publication.is_simulated]
@@ -93,12 +52,22 @@ def make_report(
     cases = [case for module in modules for case in module.cases(setting)]
     results: Results = simulate_all(cases, setting, processes=processes)
     return Report(
-        setting=setting,
+        title="Lyra: published tables and figures beside ours",
+        setting=setting.in_words(),
+        rule=RULE,
         comparisons=[
             publication.module.compare(results)
             if publication.is_simulated
             else publication.module.compare()
             for publication in chosen
         ],
-        gaps=gap_module.report(results) if gaps else None,
+        pages=[gap_module.report(results)] if gaps else [],
     )
+
+
+def draw_plots(report: Report) -> list[Plot]:
+    """Return the plots of what was made."""
+    from paper_figures.lyra.plots import PAGES, PLOTS
+    from paper_figures.plots import draw_all
+
+    return draw_all(report, PLOTS, PAGES)

@@ -11,8 +11,9 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paper_figures.comparison import MISSING, markdown_table
+from paper_figures.comparison import MISSING, Table
 from paper_figures.lyra.schemes import BASELINE, LYRA
+from paper_figures.report import Answer
 from paper_figures.simulations import Case, with_seeds
 
 if TYPE_CHECKING:
@@ -172,14 +173,6 @@ def _as_percent(logarithm: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A question, and its answer by load."""
-
-    question: str
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GapReport:
     """The page.
 
@@ -204,6 +197,21 @@ class GapReport:
     seeds: int
     setting_in_words: str
 
+    @property
+    def name(self) -> str:
+        """File name of the page."""
+        return NAME
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return TITLE
+
+    @property
+    def picture(self) -> str:
+        """Name of its plot."""
+        return "gaps"
+
     def answers(self) -> list[Answer]:
         """Return the questions with what was found, in sentences."""
         return [
@@ -213,6 +221,15 @@ class GapReport:
             )
             for change in CHANGES
             if change.question is not None
+        ]
+
+    def further_answers(self) -> list[Answer]:
+        """Return how often the greedy is not optimal."""
+        return [
+            Answer(
+                question="How often is the greedy not optimal?",
+                sentences=tuple(self.decisions_in_words()),
+            )
         ]
 
     def _sentence(self, load: str, change: str) -> str:
@@ -247,13 +264,15 @@ class GapReport:
             for load, found in self.decisions.items()
         ]
 
-    def header(self) -> list[str]:
-        """Return the names of the columns of `rows`."""
+    def tables(self) -> list[Table]:
+        """Return each difference as a row."""
+        return [Table(title="", header=self._header(), rows=list(self._rows()), words=3)]
+
+    def _header(self) -> list[str]:
         interval = f"{100 * CONFIDENCE:g} % interval"
         return ["load", "change", "measure", "Lyra", "difference", "%", interval, "over seeds (%)"]
 
-    def rows(self) -> Iterable[list[str]]:
-        """Yield each difference as a row of a table."""
+    def _rows(self) -> Iterable[list[str]]:
         for row in self.differences:
             percentages = row.percentages
             yield [
@@ -284,17 +303,6 @@ class GapReport:
             "A better decision now is no promise for later: after the first that differs two runs "
             "go their own ways, and fewer jobs preempted need not be fewer preemptions in all.",
         ]
-
-    def as_markdown(self) -> str:
-        """Return the page."""
-        lines = [f"# {TITLE}", ""]
-        for answer in self.answers():
-            lines += [f"**{answer.question}**", "", *(f"- {s}" for s in answer.sentences), ""]
-        lines += ["**How often is the greedy not optimal?**", ""]
-        lines += [*(f"- {sentence}" for sentence in self.decisions_in_words()), ""]
-        lines += markdown_table(self.header(), self.rows(), words=3)
-        lines += ["", *(f"- {note}" for note in self.notes())]
-        return "\n".join(lines) + "\n"
 
 
 def cases(setting: Setting) -> list[Case]:

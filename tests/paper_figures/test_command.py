@@ -50,9 +50,46 @@ def test_bad_input(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--table", "4"], "'4': no such table here; there are 1, 2, 3 of hadar"),
+        (["--figure", "x"], "'x': no such figure here; there are 1, 2 of hadar"),
+        (["--table", ""], "must not be empty"),
+        (["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
+        (["--seeds", "101"], "'101': must be an integer from 1 to 100"),
+        (["--all", "--figure", "1"], "--all makes everything"),
+    ],
+)
+def test_bad_input_on_hadar(
+    run: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    part: str,
+) -> None:
+    """Numbers are those of the paper that is asked for; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(run("paper", "hadar", *arguments), part)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_lists_papers_and_what_there_is_of_each(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    """With the defaults of each."""
+    exit_code, out, _ = run("paper", "--help")
+    assert exit_code == 0
+    assert "Tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; figures 1, 2, 5" in out
+    assert "Tables 1, 2, 3; figures 1, 2." in out
+    flat = " ".join(out.split())
+    assert "(default: 0.1 of lyra, 0.4 of hadar)" in flat
+    assert "(default: results/figures of lyra, results/figures-hadar of hadar)" in flat
+
+
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
     """One line that names those that there are."""
-    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra")
+    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])
@@ -130,4 +167,35 @@ def test_page_needs_no_other_file(folder: Path) -> None:
     assert re.findall(r"url\((?!#)", page) == []
     names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
     assert re.sub(names, "", page).count("://") == 0
+    assert len(links.ids) == len(set(links.ids))
+
+
+@pytest.fixture(scope="module")
+def hadar_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything on Hadar but the questions of our own, with ten jobs."""
+    path = tmp_path_factory.mktemp("hadar")
+    parts = ["--table=1", "--table=2", "--table=3", "--figure=1"]
+    options = ["--scale", "0.02", "--seeds", "1", "--processes", "1"]
+    assert main(["paper", "hadar", *parts, *options, "--out", str(path)]) == 0
+    return path
+
+
+def test_hadar_from_end_to_end(hadar_folder: Path) -> None:
+    """Every claim has its number of ours, a verdict and where the paper's number is from."""
+    for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
+        page = (hadar_folder / f"hadar-{name}.md").read_text()
+        assert f"{entries} entries: " in page
+        assert "not run" not in page
+        assert (hadar_folder / "plots" / f"{name.replace('-', '_')}.svg").is_file()
+    page = (hadar_folder / "index.html").read_text()
+    assert "10 jobs on 24 GPUs" in page
+    assert "from memory, with little confidence" in page
+
+
+def test_page_on_hadar_needs_no_other_file(hadar_folder: Path) -> None:
+    """Plots are inside, nothing is loaded, no id stands twice."""
+    links = _Links()
+    links.feed((hadar_folder / "index.html").read_text())
+    assert all(link.startswith("#") for link in links.loaded)
+    assert not {"script", "link", "img", "iframe", "object"} & links.tags
     assert len(links.ids) == len(set(links.ids))

@@ -1,0 +1,117 @@
+"""Small questions with a horizon: same seed, same bytes, and within what is documented."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+
+import pytest
+
+from instances.family import generate
+from instances.heterogeneous.clusters import cluster_of
+from instances.heterogeneous.offline import offline_instance
+from instances.heterogeneous.offline_family import OFFLINE
+from lyra_opt.errors import FieldError, UserError
+from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+
+CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
+
+GOLDEN = "a9a20c7f92dbee3c62188b358d0c7301b641a38fea7a1d2449d6feecf2f20ae7"
+
+
+def test_golden() -> None:
+    """A seed gives the same instance on any machine; a change of it is a new version."""
+    drawn = repr(offline_instance(CLUSTER, jobs=20, rounds=10, seed=0).jobs)
+    assert hashlib.sha256(drawn.encode()).hexdigest() == GOLDEN
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_jobs_are_as_documented(seed: int) -> None:
+    """Gangs fit a type, times and releases are within their ranges, utilities are comparable."""
+    instance = offline_instance(CLUSTER, jobs=8, rounds=10, seed=seed)
+    for job in instance.jobs:
+        v100_s = job.steps / job.throughput["v100"]
+        assert job.gang in (1, 2, 4)
+        assert v100_s * (1 + 1e-9) >= 0.5 * 360
+        assert v100_s <= 5 * 360 * (1 + 1e-9)
+        assert 0 <= job.release_s <= 5 * 360
+        assert job.release_s % 360 == 0
+        best = max(v100_s, 360.0)
+        if isinstance(job.utility, InverseJct):
+            assert job.utility.scale == pytest.approx(job.gang * v100_s)
+        else:
+            assert isinstance(job.utility, Deadline)
+            assert job.utility.at(1e9) == pytest.approx(job.utility.at(best) / 5)
+        assert 0 < job.utility.at(best) <= job.gang * (1 + 1e-9)
+    assert {
+        type(job.utility) for job in offline_instance(CLUSTER, jobs=30, rounds=10, seed=seed).jobs
+    } == {InverseJct, Deadline}
+
+
+def test_objective_and_forking_change_nothing_else() -> None:
+    """The same jobs, whatever is asked of them."""
+    first = offline_instance(CLUSTER, jobs=5, rounds=6, seed=1)
+    other = offline_instance(
+        CLUSTER, jobs=5, rounds=6, seed=1, objective=Objective.MAKESPAN, forking=True
+    )
+    assert other == replace(first, name=other.name, objective=Objective.MAKESPAN, forking=True)
+
+
+def test_no_releases() -> None:
+    """All jobs are there at once where that is asked for."""
+    instance = offline_instance(CLUSTER, jobs=9, rounds=6, seed=3, latest_release_percent=0)
+    assert {job.release_s for job in instance.jobs} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"jobs": 0}, "jobs"),
+        ({"rounds": 1}, "rounds"),
+        ({"seed": -1}, "seed"),
+        ({"round_s": 0.0}, "round_s"),
+        ({"latest_release_percent": 101}, "latest_release_percent"),
+    ],
+)
+def test_bad_input(changes: dict[str, float], field: str) -> None:
+    """The field and its rule are named."""
+    with pytest.raises(FieldError, match=field):
+        offline_instance(CLUSTER, **{"jobs": 3, "rounds": 5, "seed": 0} | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({}, "--jobs is required by family offline"),
+        ({"jobs": 0}, "--jobs is 0: must be an integer from 1"),
+        ({"jobs": 3, "rounds": 1}, "--rounds is 1: must be an integer from 2"),
+        ({"jobs": 3, "objective": "cost"}, '--objective is "cost": must be one of: utility'),
+        ({"jobs": 3, "forking": "maybe"}, '--forking is "maybe": must be one of: no, yes'),
+        ({"jobs": 3, "servers": 4}, "servers is no parameter"),
+    ],
+)
+def test_bad_parameters_of_the_family(parameters: dict[str, object], part: str) -> None:
+    """The option, its value and the rule are named."""
+    with pytest.raises(UserError, match=re.escape(part)):
+        OFFLINE.check(parameters)
+
+
+def test_family_makes_what_is_documented() -> None:
+    """Its names tell the parameters, and its jobs are those of `offline_instance`."""
+    instance = generate(problem="heterogeneous", family="offline", jobs=8, seed=4)
+    assert instance.name == "offline-v1-n8-rounds10-gpus4of4-release50-seed4"
+    assert instance.jobs == offline_instance(CLUSTER, jobs=8, rounds=10, seed=4).jobs
+    forked = OFFLINE.generate(
+        {"jobs": 2, "forking": "yes", "objective": "makespan", "gpus_of_server": 1}, 0
+    )
+    assert forked.name == "offline-v1-n2-rounds10-gpus4of1-release50-makespan-forking-seed0"
+    assert forked.forking
+    assert len(forked.servers) == 12
+
+
+def test_horizon_that_is_too_short_is_remarked() -> None:
+    """For utility there is always a solution, for makespan not."""
+    assert OFFLINE.remarks({"jobs": 2}) == ()
+    assert "no solution" in OFFLINE.remarks({"jobs": 2, "objective": "makespan"})[0]
