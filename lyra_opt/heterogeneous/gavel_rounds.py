@@ -98,6 +98,9 @@ class GavelRounds(RoundPolicy):
     Then, largest gangs first, jobs get the GPUs that they had if these are free, and else GPUs on
     as few servers as possible; the code fills servers in order, which splits more gangs.
 
+    The rates of the programme are those of a gang on one server, or on several where none holds it.
+    GPUs that were chosen for gangs which the servers left cannot hold go to others.
+
     A job runs on one type at a time, so one that no single type can hold never runs.
 
     Complexity of a decision: O(types jobs log jobs + jobs servers log servers), and the linear
@@ -130,6 +133,7 @@ class GavelRounds(RoundPolicy):
         self._received_s: dict[tuple[str, str], float] = {}
         self._of_type_s: dict[str, float] = {}
         self._isolated: dict[str, _Isolated] = {}
+        self._jobs: dict[str, GangJob] = {}
         self._reset_s: float | None = None
         self._is_stale = True
 
@@ -142,6 +146,9 @@ class GavelRounds(RoundPolicy):
         """Keep the size of the cluster."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
         self._there = FreeGpus(state.servers).of_type
+        self._largest = {
+            name: max(server.gpus.get(name, 0) for server in state.servers) for name in self._types
+        }
 
     def decide(self, state: RoundState) -> Decision:
         """Return the jobs that are furthest behind their shares."""
@@ -167,7 +174,9 @@ class GavelRounds(RoundPolicy):
             ranked = sorted(state.jobs, key=partial(self._rank, name))
             for active in ranked:
                 job = active.job
-                if job.id in chosen or job.gang > free.get(name, 0) or not _runs_on(job, name):
+                if job.id in chosen or job.gang > free.get(name, 0):
+                    continue
+                if not self._attainable(job).throughput[name]:
                     continue
                 chosen[job.id] = name
                 free[name] -= job.gang
@@ -203,7 +212,34 @@ class GavelRounds(RoundPolicy):
                 if placement is not None:
                     free.take(placement)
                     decision[active.job.id] = (placement,)
+        self._fill(free, state, decision)
         return decision
+
+    def _fill(self, free: FreeGpus, state: RoundState, decision: Decision) -> None:
+        """Let others have GPUs that were kept for gangs which the servers left cannot hold."""
+        for name in self._types:
+            waiting = [active for active in state.jobs if active.job.id not in decision]
+            for active in sorted(waiting, key=partial(self._rank, name)):
+                if not free.of_type.get(name, 0):
+                    break
+                placement = place_on_type(free, active.job, name)
+                if placement is not None:
+                    free.take(placement)
+                    decision[active.job.id] = (placement,)
+
+    def _attainable(self, job: GangJob) -> GangJob:
+        """Return the job with the rates that it has where its gang is on as few servers as can be.
+
+        Shares of time know one rate a type; with the one of a single server a gang that no server
+        holds would be promised many times what it can get.
+        """
+        if job.id not in self._jobs:
+            rates = {
+                name: job.rate((name,), is_spread=job.gang > self._largest[name])
+                for name in self._types
+            }
+            self._jobs[job.id] = replace(job, throughput=rates) if any(rates.values()) else job
+        return self._jobs[job.id]
 
     def _stays(self, active: ActiveJob, gpu_type: str, free: FreeGpus) -> bool:
         if not active.placements:
@@ -239,7 +275,11 @@ class GavelRounds(RoundPolicy):
 
     def _best_shares(self, state: RoundState) -> dict[str, dict[str, float]]:
         """Return the best shares of the jobs that some single type can hold."""
-        usable = [active for active in state.jobs if self._has_share(active.job)]
+        usable = [
+            replace(active, job=self._attainable(active.job))
+            for active in state.jobs
+            if self._has_share(self._attainable(active.job))
+        ]
         if not usable:
             return {}
         instance = share_instance(replace(state, jobs=usable), self._objective)
@@ -266,7 +306,7 @@ class GavelRounds(RoundPolicy):
         """Add to each job's virtual time what its steps since the last round would have taken."""
         jobs = len(state.jobs)
         for active in state.jobs:
-            job = active.job
+            job = self._attainable(active.job)
             known = self._isolated.get(job.id)
             speed = isolated_rate(job, self._there, jobs)
             if known is None:
@@ -320,10 +360,6 @@ def _without_late_deadline(job: GangJob) -> GangJob:
     """Return the job, without its deadline if that is over."""
     is_over = isinstance(job.utility, Deadline) and job.utility.deadline_s <= job.elapsed_s
     return replace(job, utility=InverseJct()) if is_over else job
-
-
-def _runs_on(job: GangJob, gpu_type: str) -> bool:
-    return any(job.rate((gpu_type,), is_spread=is_spread) > 0 for is_spread in (False, True))
 
 
 def gavel_policies() -> dict[str, Callable[[], GavelRounds]]:

@@ -167,3 +167,25 @@ def test_isolated_time_is_counted_in_steps() -> None:
     policy = GavelRounds(Objective.FINISH_TIME_FAIRNESS, shares, least_reset_s=0.0)
     run_policy(policy, instance, np.random.default_rng(0))
     assert seen == [{"x": 0.0, "y": 0.0}, {"x": 4.0, "y": 4.0, "z": 0.0}]
+
+
+def test_a_gang_is_promised_what_it_can_get() -> None:
+    """No server holds two workers: the rate of the programme is that on several."""
+    wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
+    asked = []
+
+    def shares(instance: HeterogeneousInstance) -> Mapping[str, Mapping[str, float]]:
+        asked.append(instance)
+        return {each.id: {"a": 0.5} for each in instance.jobs}
+
+    decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 1}, {"a": 1}], [wide])))
+    assert asked[0].jobs[0].throughput == {"a": 1.0}
+
+
+def test_gpus_that_a_gang_cannot_use_go_to_others() -> None:
+    """Two gangs of two, one server of three GPUs and one of one: only one gang has a server."""
+    gangs = [job(name, 100, 2, spread_throughput={"a": 0.0}) for name in ("x", "y")]
+    jobs = [*gangs, job("small", 100), job("other", 100)]
+    shares = given_shares({"x": {"a": 1.0}, "y": {"a": 1.0}, "small": {"a": 0}, "other": {"a": 0}})
+    decision = decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 3}, {"a": 1}], jobs)))
+    assert sorted(decision) == ["other", "small", "x"]
