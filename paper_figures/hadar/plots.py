@@ -209,7 +209,7 @@ def _rounding(page: Page) -> Plot:
     _lines(axes, dict(page.series), is_log=True)
     ticks = list(rounding.LOADS)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set_ylim(0, 105)
+    axes.set_ylim(bottom=0)
     axes.set_xlabel(f"Jobs on {3 * rounding.GPUS_OF_TYPE} GPUs")
     axes.set_ylabel("Worst-off job keeps (%)")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")

@@ -195,10 +195,11 @@ def make_page(found: dict[RoundingCase, list[Received]]) -> Page:
             f"{ROUNDS} rounds follow.",
             "Kept is what a job gets of what it was promised, time on whatever type; what it gets "
             "beyond the promise, where others leave GPUs, does not count. Means are over jobs.",
-            "Why steps are lost where time is kept: the programme takes it that gangs are on one "
-            "server. Where servers have 4 GPUs, gangs of 8 never are, and an LM of 8 does a tenth "
-            "of the steps over two servers (Gavel's own table); on K80 some were not measured over "
-            "several servers and do not run at all, though the mechanism keeps GPUs for them.",
+            "The programme knows one rate a type: that of a gang on one server, or on several "
+            "where no server holds it. Told the rate of one server in any case, it promises an LM "
+            "of 8 on servers of 4 ten times what two servers give (Gavel's own table). A gang may "
+            "still find the free GPUs of a round on more servers than that, or, on K80, on several "
+            "where its speed was not measured and it does not run: wide gangs lose that.",
             "Why one-GPU jobs lose steps where there are fewer of them than GPUs: the mechanism "
             "fills types in turn, V100 first, also with jobs that were promised none of it. They "
             "then miss the type that they were promised: Recommendation, which is twice as fast on "
