@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given
@@ -40,7 +39,8 @@ def test_no_schedule_is_beyond_the_bounds(data: st.DataObject) -> None:
     _assert_bounds(dual_bound(drawn), objective, str(drawn.objective))
     fluid = fluid_bound(drawn)
     if fluid is not None:
-        _assert_bounds(fluid, Fraction(objective), str(drawn.objective))
+        # Rounding keeps the order of the exact values, of which the objective is one rounded.
+        _assert_bounds(float(fluid), objective, str(drawn.objective))
 
 
 @given(st.data())
