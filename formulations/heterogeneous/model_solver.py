@@ -228,7 +228,7 @@ def _concluded(
         )
     return SolveResult(
         status=Status.OPTIMAL if is_proved else Status.FEASIBLE,
-        stopped_by=stopped_by,
+        stopped_by=None if is_proved else stopped_by,
         solution=incumbent[0],
         objective=incumbent[1],
         dual_bound=bound,

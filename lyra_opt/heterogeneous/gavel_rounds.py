@@ -58,7 +58,9 @@ def solver_shares(instance: HeterogeneousInstance, solver: str = SHARE_SOLVER) -
     result = find_solver("heterogeneous", solver).solve(
         instance, limits=Limits(), rng=np.random.default_rng(0)
     )
-    if result.status is Status.INFEASIBLE:
+    is_undecided = result.solution is None and instance.objective is Objective.COST
+    if result.status is Status.INFEASIBLE or is_undecided:
+        # Deadlines that cannot be kept, or only within tolerances.
         return None
     if not isinstance(result.solution, TimeShares):
         raise RuntimeError(f"{solver} on {instance.name}: {result.status}, {result.message}")

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MOST_ROUNDS = 100_000
+MOST_GPUS = 1_000_000
+"""Of a cluster, and so of a gang; algorithms may take time and memory for each."""
+
+MOST_ELAPSED_S = 1e12
+"""Thirty thousand years; beyond, what is left to do is lost in rounding."""
 
 
 class Objective(StrEnum):
@@ -160,11 +165,16 @@ class GangJob:
     def __post_init__(self) -> None:
         require_text("id", self.id)
         require_integer("gang", self.gang, minimum=1)
+        if self.gang > MOST_GPUS:
+            raise FieldError("gang", self.gang, f"must be at most {MOST_GPUS}")
         self._keep_float("steps", above=True)
         self._keep_float("release_s")
         self._keep_float("weight", above=True)
         self._keep_float("elapsed_s")
         self._keep_float("isolated_elapsed_s")
+        for name in ("elapsed_s", "isolated_elapsed_s"):
+            if getattr(self, name) > MOST_ELAPSED_S:
+                raise FieldError(name, getattr(self, name), f"must be at most {MOST_ELAPSED_S:g}")
         self._keep_rates("throughput")
         if not any(self.throughput.values()):
             rule = "must be above 0 for at least one type"
@@ -172,6 +182,8 @@ class GangJob:
         if self.spread_throughput is not None:
             self._keep_rates("spread_throughput")
         for server, types in self.current.items():
+            if not types:
+                raise FieldError(f"current.{server}", types, "must not be empty")
             for name, count in types.items():
                 require_integer(f"current.{server}.{name}", count, minimum=1)
         held = sum(sum(types.values()) for types in self.current.values())
@@ -283,6 +295,7 @@ class HeterogeneousInstance:
         self._require_unique("servers", [server.id for server in self.servers], "id")
         self._require_unique("jobs", [job.id for job in self.jobs], "id")
         self._require_known_types()
+        self._require_few_gpus()
         self._require_current_to_fit()
         self._require_what_the_objective_needs()
 
@@ -292,6 +305,14 @@ class HeterogeneousInstance:
             if value in seen:
                 raise FieldError(f"{name}[{position}].{key}", value, "must be unique")
             seen.add(value)
+
+    def _require_few_gpus(self) -> None:
+        gpus = 0
+        for position, server in enumerate(self.servers):
+            gpus += sum(server.gpus.values())
+            if gpus > MOST_GPUS:
+                rule = f"all servers up to this one must have at most {MOST_GPUS} GPUs"
+                raise FieldError(f"servers[{position}].gpus", dict(server.gpus), rule)
 
     def _require_known_types(self) -> None:
         known = {gpu_type.name for gpu_type in self.gpu_types}

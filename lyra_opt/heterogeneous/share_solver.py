@@ -269,6 +269,12 @@ def _concluded(run: _Run) -> SolveResult[TimeShares]:
     )
 
 
+LEAST_SLACK = 1e-9
+
+MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
+"""Part of what deadlines need below which the checker lets no shares pass, rounding aside."""
+
+
 def _solve_once(run: _Run, programme: ShareProgramme) -> None:
     """Solve the one programme of an objective without deadlines."""
     if run.is_over:
@@ -284,7 +290,8 @@ def _solve_finish_times(run: _Run) -> None:
     """Follow tangents from the best known ratio; see `ShareSolver`."""
     arrays = run.arrays
     run.offer_bound(arrays.least_ratio * (1 - TOLERANCE))
-    least = arrays.least_ratio
+    # At the bound itself a job would need what is left of it in no time.
+    least = arrays.least_ratio * (1 + LEAST_SLACK)
     ratio = max(least, -run.value)
     for _ in range(MOST_TANGENTS):
         if run.is_over:
@@ -314,7 +321,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
         if run.is_over:
             return False
         point = run.point_of(first)
-        if point.prices is not None and first.upper_bound(point.prices) < 1.0:
+        if point.prices is not None and first.upper_bound(point.prices) < MISSED:
             return True
         if point.shares is None:
             return False

@@ -379,6 +379,8 @@ class Simulation:
                 heapreplace(losses, (self._delay_s(other), order, number))
             else:
                 heappop(losses)
+        for _, other in shares:
+            self._gather(other)
         return True
 
     def _start(self, run: JobRun, homes: Iterable[tuple[Pool, int]]) -> None:
@@ -495,6 +497,8 @@ class Simulation:
                 if room:
                     self._scale(run, pool, room)
                     self.totals.scaling_operations += 1
+        for run in mixing:
+            self._gather(run)
 
     def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
         """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""
@@ -524,25 +528,48 @@ class Simulation:
             GPUs to be had on training servers and on loan; what the job gets is taken off.
         """
         gpus_per_worker = run.job.gpus_per_worker
-        on_loan = min(workers, left[1] // gpus_per_worker)
-        if self.options.mixed_efficiency < 1:
-            homes = [share.pool for share in run.shares if share.base]
-            if len(homes) == 1:
-                home = int(homes[0] is self.loaned)
-                beside = min(workers, left[home] // gpus_per_worker)
-                least = run.job.min_workers
-                mixed_rate = self.options.mixed_efficiency * self._rate(run, least + workers)
-                if mixed_rate <= self._rate(run, least + beside):
-                    on_loan = home * beside
-                    workers = beside
+        held = {share.pool: share.flexible for share in run.shares}
+        room = held.get(self.loaned, 0) + self.loaned.room(gpus_per_worker, Group.FLEXIBLE)
+        on_loan = min(workers, left[1] // gpus_per_worker, room)
         in_training = min(workers - on_loan, left[0] // gpus_per_worker)
+        homes = [share.pool for share in run.shares if share.base]
+        if self.options.mixed_efficiency < 1 and len(homes) == 1:
+            home = int(homes[0] is self.loaned)
+            beside = min(workers, left[home] // gpus_per_worker)
+            at_loan_speed = on_loan + home * run.job.min_workers
+            mixed_rate = self._mixed_rate(run, on_loan + in_training, at_loan_speed)
+            alone_rate = self._rate(run, run.job.min_workers + beside) * homes[0].worker_speed
+            if mixed_rate <= alone_rate:
+                on_loan, in_training = home * beside, (1 - home) * beside
         left[0] -= in_training * gpus_per_worker
         left[1] -= on_loan * gpus_per_worker
-        held = {share.pool: share.flexible for share in run.shares}
         for pool, target in ((self.training, in_training), (self.loaned, on_loan)):
             change = target - held.get(pool, 0)
             if change:
                 yield run, pool, change
+
+    def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
+        """Return the work a second with so many extra workers, and workers on loan, on both kinds.
+
+        At the speed that workers have on average, as `JobRun.mean_worker_speed` has it.
+        """
+        workers = run.job.min_workers + extra
+        speed = 1 + on_loan / workers * (self.loaned.worker_speed - 1)
+        return self.options.mixed_efficiency * self._rate(run, workers) * speed
+
+    def _gather(self, run: JobRun) -> None:
+        """Take a job off the other kind of GPUs if it is no faster for being on both.
+
+        It may have got, or been left with, fewer workers there than the rule foresaw.
+        """
+        homes = [share for share in run.shares if share.base]
+        if len(run.shares) < 2 or len(homes) != 1:
+            return
+        alone_rate = self._rate(run, homes[0].workers) * homes[0].pool.worker_speed
+        if run.rate <= alone_rate:
+            other = next(share for share in run.shares if share is not homes[0])
+            self._scale(run, other.pool, -other.flexible)
+            self.totals.scaling_operations += 1
 
     # Loans.
 
@@ -619,6 +646,7 @@ class Simulation:
         self._count_held(run, 1)
         self._set_rate(run)
         self.totals.scaling_operations += 1
+        self._gather(run)
 
     def _note_state(self) -> None:
         self.totals.series.append(

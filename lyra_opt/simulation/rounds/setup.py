@@ -161,6 +161,10 @@ class HeterogeneousCluster:
         )
 
 
+LEAST_EFFICIENCY = 1e-3
+"""Of copies; with less a simulation may hardly come to an end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOptions:
     """How the cluster behaves whatever the policy.
@@ -208,7 +212,7 @@ class RoundOptions:
             raise FieldError("copy_efficiency", [], "must not be empty")
         for position, share in enumerate(self.copy_efficiency):
             field_name = f"copy_efficiency[{position}]"
-            if require_number(field_name, share, minimum=0, above=True) > 1:
+            if require_number(field_name, share, minimum=LEAST_EFFICIENCY) > 1:
                 raise FieldError(field_name, share, "must be at most 1")
         if self.copy_efficiency[0] != 1:
             raise FieldError("copy_efficiency[0]", self.copy_efficiency[0], "must be 1")

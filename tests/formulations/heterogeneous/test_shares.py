@@ -306,3 +306,26 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
     shares = together.shares.reshape(5, 6, -1)
     assert (shares == shares[0]).all()
+
+
+@pytest.mark.parametrize("solver", ["lp-highs", "lp-glop", "interior-point"])
+def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver: str) -> None:
+    """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
+    late = HeterogeneousInstance(
+        name="hair",
+        objective=Objective.COST,
+        gpu_types=(GpuType(name="v100"),),
+        servers=(GpuServer(id="s", gpus={"v100": 1}),),
+        jobs=(
+            GangJob(
+                id="a",
+                gang=1,
+                steps=100.00015,
+                throughput={"v100": 1.0},
+                utility=Deadline(deadline_s=100.0),
+            ),
+        ),
+    )
+    assert check(late, TimeShares({"a": {"v100": 1 + 9e-7}})).violations == ()
+    answer = solve_and_check(PROBLEM, late, find_solver("heterogeneous", solver))
+    assert answer.status not in (Status.INFEASIBLE, Status.ERROR)

@@ -118,3 +118,15 @@ def test_defects_are_named(defect: str) -> None:
     with pytest.raises(FieldError) as refusal:
         make()
     assert refusal.value.field == field
+
+
+def test_what_would_exhaust_the_machine_is_refused() -> None:
+    """Gangs and clusters have a largest size, and a server that is named holds something."""
+    with pytest.raises(FieldError, match="gang is 1000001: must be at most 1000000"):
+        job("wide", 1_000_001)
+    with pytest.raises(FieldError, match="all servers up to this one"):
+        instance(job("a"), servers=(GpuServer(id="s", gpus={"fast": 1_000_001}),))
+    with pytest.raises(FieldError, match=r"current\.s1 is \{\}: must not be empty"):
+        job("held", current={"s1": {}})
+    with pytest.raises(FieldError, match="elapsed_s"):
+        job("old", elapsed_s=1e30)

@@ -374,6 +374,26 @@ def test_jobs_on_both_kinds_grow_on_servers_on_loan(efficiency: float, completio
     require_conserved(simulation)
 
 
+def test_a_job_that_could_grow_too_little_stays_on_its_kind() -> None:
+    """Both servers on loan hold a base worker or half of one: no job is slowed by mixing."""
+    cluster = Cluster(
+        servers=1,
+        gpus_per_server=4,
+        inference_servers=2,
+        inference_gpus_per_server=3,
+        inference_gpu=GpuType(name="T4", relative_speed=0.5),
+    )
+    jobs = [
+        elastic("A", 0, 4, 6, 40_000, heterogeneous=True),
+        job_of("B", 1, 5_000, fungible=True),
+    ]
+    simulation = replay(jobs, cluster, "lyra", plan=lending(2), options=EVERY_EVENT)
+    # At 70 % of 6 workers alone; beside B only one fits there, and 70 % of 5 are less than 4.
+    left = 40_000 - 4.2 - 4 * 5_000
+    assert completions(simulation) == pytest.approx([5_001 + left / 4.2, 5_001])
+    require_conserved(simulation)
+
+
 def test_a_grown_job_gives_servers_back_without_a_preemption() -> None:
     """Two workers on the loan until 20 s, in which it does 60 of 100 worker-seconds; then one."""
     cluster = Cluster(
