@@ -17,7 +17,7 @@ help:
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
-	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about 20 minutes, on a quiet machine)"
+	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about half an hour, on a quiet machine)"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures and $(RESULTS)/figures-hadar (about ten minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 
