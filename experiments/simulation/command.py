@@ -251,9 +251,9 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.simulation.capture import MOST_CAPTURED
     from experiments.simulation.measures import counted
     from experiments.simulation.page import require_folder_path
-    from experiments.simulation.printing import say
+    from experiments.simulation.printing import report_runs, say
     from instances.workloads.transform import demand_in_words
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
@@ -282,17 +282,12 @@ def run(arguments: argparse.Namespace) -> int:
             from experiments.simulation.page import write_files
 
             write_files(replays, Path(arguments.out))
-    if arguments.json:
-        records = [replay.as_json_object() for replay in replays]
-        if records:
-            print_json(records[0] if len(schemes) == 1 else records)
-    elif replays:
-        _print(replays)
-        if arguments.out is not None:
-            from experiments.report import PAGE
-
-            print(f"{Path(arguments.out) / PAGE}: all of it, with plots")
-    return 0 if len(replays) == len(schemes) else 1
+    return report_runs(
+        arguments,
+        [replay.as_json_object() for replay in replays],
+        schemes=len(schemes),
+        print_tables=lambda: _print(replays),
+    )
 
 
 def _decide_in_rounds(names: Sequence[str]) -> bool:

@@ -55,13 +55,33 @@ def write_files(replays: Sequence[Replay], folder: Path) -> None:
         If a file cannot be written.
     """
     plots = draw_plots(replays)
+    save_files(
+        folder,
+        records=[replay.as_json_object() for replay in replays],
+        jobs=jobs_text(replays),
+        series=series_text(replays),
+        plots=plots,
+        page=page_text(replays, plots),
+    )
+
+
+def save_files(
+    folder: Path,
+    *,
+    records: Sequence[dict[str, Any]],
+    jobs: str,
+    series: str,
+    plots: Sequence[Plot],
+    page: str,
+) -> None:
+    """Write the files of ``simulate --out``, whichever engine made them; see `write_files`."""
     make_folder(folder / PLOTS_FOLDER)
-    write_text(folder / METRICS_FILE, metrics_text([replay.as_json_object() for replay in replays]))
-    write_text(folder / JOBS_FILE, jobs_text(replays))
-    write_text(folder / SERIES_FILE, series_text(replays))
+    write_text(folder / METRICS_FILE, metrics_text(records))
+    write_text(folder / JOBS_FILE, jobs)
+    write_text(folder / SERIES_FILE, series)
     for plot in plots:
         write_text(folder / PLOTS_FOLDER / f"{plot.name}.svg", plot.svg)
-    write_text(folder / PAGE, page_text(replays, plots))
+    write_text(folder / PAGE, page)
 
 
 def require_folder_path(option: str, folder: Path) -> None:

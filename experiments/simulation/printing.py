@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.report import PAGE
 from experiments.simulation.measures import shown_measures
-from lyra_opt.commands.output import print_table
+from lyra_opt.commands.output import print_json, print_table
 from lyra_opt.errors import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
 
     from experiments.simulation.measures import Measure
 
@@ -48,6 +51,34 @@ def print_tables(
         sentence for record in records for sentence in record["assumptions"]
     ):
         print(f"- {one_line(sentence)}")
+
+
+def report_runs(
+    arguments: argparse.Namespace,
+    records: Sequence[Mapping[str, Any]],
+    *,
+    schemes: int,
+    print_tables: Callable[[], None],
+) -> int:
+    """Print what came of the schemes, as ``--json`` and ``--out`` ask; return the exit code.
+
+    Parameters
+    ----------
+    records
+        Objects of ``simulate --json``, of the schemes that did not fail.
+    schemes
+        How many were asked for.
+    print_tables
+        Prints the runs for people.
+    """
+    if arguments.json:
+        if records:
+            print_json(records[0] if schemes == 1 else list(records))
+    elif records:
+        print_tables()
+        if arguments.out is not None:
+            print(f"{Path(arguments.out) / PAGE}: all of it, with plots")
+    return 0 if len(records) == schemes else 1
 
 
 def say(text: str) -> None:

@@ -214,9 +214,9 @@ def _require_none_of(options: Sequence[str], arguments: argparse.Namespace, rema
 def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """Simulate schemes that decide in rounds; return the exit code."""
     from experiments.simulation.page import require_folder_path
-    from experiments.simulation.printing import say
+    from experiments.simulation.printing import report_runs, say
     from experiments.simulation.rounds_replay import find_round_scheme
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.output import stdout_kept_clean
 
     # All that can be wrong is found out before the first simulation.
     schemes = [find_round_scheme(name) for name in names]
@@ -230,17 +230,12 @@ def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
             from experiments.simulation.rounds_page import write_round_files
 
             write_round_files(replays, Path(arguments.out))
-    if arguments.json:
-        records = [replay.as_json_object() for replay in replays]
-        if records:
-            print_json(records[0] if len(schemes) == 1 else records)
-    elif replays:
-        _print(replays)
-        if arguments.out is not None:
-            from experiments.report import PAGE
-
-            print(f"{Path(arguments.out) / PAGE}: all of it, with plots")
-    return 0 if len(replays) == len(schemes) else 1
+    return report_runs(
+        arguments,
+        [replay.as_json_object() for replay in replays],
+        schemes=len(schemes),
+        print_tables=lambda: _print(replays),
+    )
 
 
 def _setup(arguments: argparse.Namespace, schemes: Sequence[RoundScheme]) -> RoundSetup:

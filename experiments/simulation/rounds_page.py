@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from experiments.report import PAGE, PLOTS_FOLDER
 from experiments.simulation.measures import shown_measures
-from experiments.simulation.page import (
-    JOBS_FILE,
-    METRICS_FILE,
-    SERIES_FILE,
-    csv_text,
-    make_folder,
-    metrics_text,
-    render_page,
-)
+from experiments.simulation.page import csv_text, render_page, save_files
 from experiments.simulation.plots import distributions, over_time
 from experiments.simulation.rounds_measures import ROUND_MEASURES
 from experiments.simulation.rounds_replay import RoundOutcomes
-from lyra_opt.documents import write_text
 from lyra_opt.pictures import house_style
 
 if TYPE_CHECKING:
@@ -53,13 +43,14 @@ def write_round_files(replays: Sequence[RoundReplay], folder: Path) -> None:
         If a file cannot be written.
     """
     plots = draw_round_plots(replays)
-    make_folder(folder / PLOTS_FOLDER)
-    write_text(folder / METRICS_FILE, metrics_text([replay.as_json_object() for replay in replays]))
-    write_text(folder / JOBS_FILE, round_jobs_text(replays))
-    write_text(folder / SERIES_FILE, round_series_text(replays))
-    for plot in plots:
-        write_text(folder / PLOTS_FOLDER / f"{plot.name}.svg", plot.svg)
-    write_text(folder / PAGE, round_page_text(replays, plots))
+    save_files(
+        folder,
+        records=[replay.as_json_object() for replay in replays],
+        jobs=round_jobs_text(replays),
+        series=round_series_text(replays),
+        plots=plots,
+        page=round_page_text(replays, plots),
+    )
 
 
 def draw_round_plots(replays: Sequence[RoundReplay]) -> list[Plot]:
