@@ -180,6 +180,15 @@ def test_squashed_area_is_exact_without_caps() -> None:
     assert result.objective == pytest.approx((1 + 3 + 6) / 3)
 
 
+def _has_ties(worth: np.ndarray) -> bool:
+    """Whether two positive worths of a moment are equal but for rounding: either may be filled."""
+    for of_moment in worth:
+        positive = np.sort(of_moment[of_moment > 0])
+        if np.any(np.diff(positive) <= 1e-9 * positive[1:]):
+            return True
+    return False
+
+
 @settings(max_examples=25)
 @given(st.integers(1, 12), st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_kernel_fills_as_the_dense_way_does(
@@ -194,7 +203,7 @@ def test_kernel_fills_as_the_dense_way_does(
     compiled_earned, compiled_held = dual.fill_compiled(reach)
     assert compiled_earned == pytest.approx(earned, rel=1e-9, abs=1e-9)
     assert compiled_held.sum() == pytest.approx(held.sum(), rel=1e-9, abs=1e-9)
-    if len(set(zip(reach, dual.cost, strict=True))) == len(reach):
+    if not _has_ties((reach[None, :] - dual.times[:, None]) / dual.cost):
         assert compiled_held == pytest.approx(held, rel=1e-6, abs=1e-6)
 
 
