@@ -442,14 +442,16 @@ class Simulation:
         left = run.believed_remaining_worker_s
         return left / self._rate(run, run.workers - 1) - left / self._rate(run, run.workers)
 
-    def _scale(self, run: JobRun, pool: Pool, workers: int) -> None:
-        """Add flexible workers in a pool, or take them away if negative."""
+    def _scale(
+        self, run: JobRun, pool: Pool, workers: int, first: Collection[int] = frozenset()
+    ) -> None:
+        """Add flexible workers in a pool, or take them away if negative, `first` from there."""
         run.advance(self.now_s)
         self._count_held(run, -1)
         if workers > 0:
             run.hold(pool, workers, Group.FLEXIBLE)
         else:
-            run.drop_flexible(run.share_in(pool), -workers)
+            run.drop_flexible(run.share_in(pool), -workers, first)
         self._note_pool(run, pool)
         self._count_held(run, 1)
         self._set_rate(run)
@@ -529,18 +531,22 @@ class Simulation:
         """
         gpus_per_worker = run.job.gpus_per_worker
         held = {share.pool: share.flexible for share in run.shares}
-        room = held.get(self.loaned, 0) + self.loaned.room(gpus_per_worker, Group.FLEXIBLE)
-        on_loan = min(workers, left[1] // gpus_per_worker, room)
+        held_on_loan = held.get(self.loaned, 0)
+        on_loan = min(workers, left[1] // gpus_per_worker)
+        if on_loan > held_on_loan:
+            room = self.loaned.room(gpus_per_worker, Group.FLEXIBLE)
+            on_loan = min(on_loan, held_on_loan + room)
         in_training = min(workers - on_loan, left[0] // gpus_per_worker)
-        homes = [share.pool for share in run.shares if share.base]
-        if self.options.mixed_efficiency < 1 and len(homes) == 1:
-            home = int(homes[0] is self.loaned)
-            beside = min(workers, left[home] // gpus_per_worker)
-            at_loan_speed = on_loan + home * run.job.min_workers
-            mixed_rate = self._mixed_rate(run, on_loan + in_training, at_loan_speed)
-            alone_rate = self._rate(run, run.job.min_workers + beside) * homes[0].worker_speed
-            if mixed_rate <= alone_rate:
-                on_loan, in_training = home * beside, (1 - home) * beside
+        if self.options.mixed_efficiency < 1:
+            homes = [share.pool for share in run.shares if share.base]
+            if len(homes) == 1:
+                home = int(homes[0] is self.loaned)
+                beside = min(workers, left[home] // gpus_per_worker)
+                at_loan_speed = on_loan + home * run.job.min_workers
+                mixed_rate = self._mixed_rate(run, on_loan + in_training, at_loan_speed)
+                alone_rate = self._rate(run, run.job.min_workers + beside) * homes[0].worker_speed
+                if mixed_rate <= alone_rate:
+                    on_loan, in_training = home * beside, (1 - home) * beside
         left[0] -= in_training * gpus_per_worker
         left[1] -= on_loan * gpus_per_worker
         for pool, target in ((self.training, in_training), (self.loaned, on_loan)):
@@ -562,8 +568,10 @@ class Simulation:
 
         It may have got, or been left with, fewer workers there than the rule foresaw.
         """
+        if len(run.shares) < 2:
+            return
         homes = [share for share in run.shares if share.base]
-        if len(run.shares) < 2 or len(homes) != 1:
+        if len(homes) != 1:
             return
         alone_rate = self._rate(run, homes[0].workers) * homes[0].pool.worker_speed
         if run.rate <= alone_rate:
@@ -639,12 +647,7 @@ class Simulation:
         flexible = share.placements[Group.FLEXIBLE]
         leaving = sum(replicas for server, replicas in flexible.items() if server in chosen)
         workers = -(-leaving // share.pool.replicas)
-        run.advance(self.now_s)
-        self._count_held(run, -1)
-        run.drop_flexible(share, workers, chosen)
-        self._note_pool(run, share.pool)
-        self._count_held(run, 1)
-        self._set_rate(run)
+        self._scale(run, share.pool, -workers, chosen)
         self.totals.scaling_operations += 1
         self._gather(run)
 
