@@ -11,7 +11,7 @@ from lyra_opt.errors import FieldError
 from lyra_opt.validation import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,28 @@ class TrainingJob:
         return self.min_workers + (workers - self.min_workers) * (1.0 - self.scaling_loss)
 
 
+def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> None:
+    """Check that ids occur once, and that no job is submitted before the one that it follows.
+
+    Parameters
+    ----------
+    field
+        What the time of submission is called in errors.
+    jobs
+        Id and time of submission of each, in order.
+    """
+    seen: set[str] = set()
+    latest_s = 0.0
+    for position, (job, submitted_s) in enumerate(jobs):
+        if job in seen:
+            raise FieldError(f"jobs[{position}].id", job, "must not occur twice")
+        if submitted_s < latest_s:
+            rule = "must not be before the job that stands before it"
+            raise FieldError(f"jobs[{position}].{field}", submitted_s, rule)
+        seen.add(job)
+        latest_s = submitted_s
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """Training jobs in the order of submission.
@@ -126,16 +148,7 @@ class Workload:
         require_text("name", self.name)
         if not self.jobs:
             raise FieldError("jobs", [], "must not be empty")
-        seen: set[str] = set()
-        latest_s = 0.0
-        for position, job in enumerate(self.jobs):
-            if job.id in seen:
-                raise FieldError(f"jobs[{position}].id", job.id, "must not occur twice")
-            if job.submit_s < latest_s:
-                rule = "must not be before the job that stands before it"
-                raise FieldError(f"jobs[{position}].submit_s", job.submit_s, rule)
-            seen.add(job.id)
-            latest_s = job.submit_s
+        require_submission_order("submit_s", [(job.id, job.submit_s) for job in self.jobs])
 
     @cached_property
     def gpu_work_s(self) -> float:

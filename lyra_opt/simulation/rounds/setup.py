@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.errors import FieldError
+from lyra_opt.simulation.workload import require_submission_order
 from lyra_opt.validation import require_number, require_text
 
 if TYPE_CHECKING:
@@ -45,18 +46,10 @@ class HeterogeneousWorkload:
         require_text("name", self.name)
         if not self.jobs:
             raise FieldError("jobs", [], "must not be empty")
-        seen: set[str] = set()
-        latest_s = 0.0
+        require_submission_order("release_s", [(job.id, job.release_s) for job in self.jobs])
         for position, job in enumerate(self.jobs):
-            if job.id in seen:
-                raise FieldError(f"jobs[{position}].id", job.id, "must not occur twice")
-            if job.release_s < latest_s:
-                rule = "must not be before the job that stands before it"
-                raise FieldError(f"jobs[{position}].release_s", job.release_s, rule)
             if job.current:
                 raise FieldError(f"jobs[{position}].current", dict(job.current), "must be empty")
-            seen.add(job.id)
-            latest_s = job.release_s
 
     @property
     def first_submission_s(self) -> float:
