@@ -54,7 +54,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -66,7 +65,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.rules import filled, list_of, optional, required
 from instances.family import family_names, find_family
-from lyra_opt.documents import Record, join_path, read_text, require_format
+from lyra_opt.documents import Record, join_path, parse_toml, read_text, require_format
 from lyra_opt.errors import FieldError, InputError, UserError
 from lyra_opt.loading import load_instance
 from lyra_opt.problem import problems
@@ -248,12 +247,7 @@ def load_study(
     """
     source = str(path)
     text = read_text(path, LARGEST_STUDY_BYTES)
-    try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise InputError(source, "is nested too deeply to be a study") from None
-    except ValueError as error:  # no TOML, or an integer of more digits than Python converts
-        raise InputError(source, f"is not valid TOML: {error}") from None
+    document = parse_toml(text, source, "a study")
     for key, value in (changes or {}).items():
         document[key] = value
         text = f"# run with {key} = {value!r} in place of the file's\n{text}"

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import tempfile
+import tomllib
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -108,6 +109,16 @@ def parse_json(text: str, source: str) -> Any:
         raise InputError(source, "holds an integer of thousands of digits") from None
     except MemoryError:
         raise InputError(source, "does not fit into memory") from None
+
+
+def parse_toml(text: str, source: str, what: str) -> JsonObject:
+    """Parse TOML text; `source` names it in errors, and `what` says what it should be."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(source, f"is nested too deeply to be {what}") from None
+    except ValueError as error:  # no TOML, or an integer of more digits than Python converts
+        raise InputError(source, f"is not valid TOML: {error}") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:

@@ -1,0 +1,1 @@
+"""The network problem: gangs close together, or soon (Dally, arXiv 2401.16492)."""

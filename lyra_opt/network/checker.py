@@ -1,0 +1,172 @@
+"""Recompute what a placement of gangs is worth, from the instance alone.
+
+Written for plainness, on the instance's own records, and not on the arrays that the algorithms
+use. A float stands for the rational number that it is; there is no tolerance. Values are exact
+until they are rounded to a float.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.network.instance import (
+        GangPlacement,
+        NetworkInstance,
+        NetworkSolution,
+        WaitingJob,
+    )
+    from lyra_opt.result import Number
+
+MOST_VIOLATIONS = 20
+"""Violations that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkReport:
+    """What `check` found.
+
+    Parameters
+    ----------
+    violations
+        Every rule that the solution breaks, up to 20; empty for a valid one. The rest is None if
+        not.
+    objective
+        The value of the instance's objective.
+    placed_jobs, placed_gpus
+        Gangs that start, and their GPUs.
+    gangs_by_tier
+        How many of them span each tier, by its name.
+    computing_gpus
+        GPUs placed, each times its gang's efficiency.
+    fragmented_machines
+        Machines that are partly free afterwards.
+    """
+
+    violations: tuple[str, ...]
+    objective: Number | None = None
+    placed_jobs: int | None = None
+    placed_gpus: int | None = None
+    gangs_by_tier: Mapping[str, int] | None = None
+    computing_gpus: float | None = None
+    fragmented_machines: int | None = None
+
+    def measures(self) -> Mapping[str, Any]:
+        """Return the measures beside the objective by key of ``solve --json``."""
+        return {
+            "placed_jobs": self.placed_jobs,
+            "placed_gpus": self.placed_gpus,
+            "gangs_by_tier": None if self.gangs_by_tier is None else dict(self.gangs_by_tier),
+            "computing_gpus": self.computing_gpus,
+            "fragmented_machines": self.fragmented_machines,
+        }
+
+
+def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction:
+    """Return what a gang that starts at a tier adds to the objective.
+
+    Before what `Objective.LEAST_FRAGMENTATION` takes off for machines. For ``epoch``, weight times
+    (1 - score + waiting weight times wait) times gang times efficiency.
+
+    Raises
+    ------
+    KeyError
+        If the job cannot run at that tier.
+    """
+    efficiency = Fraction(job.efficiency[tier.label])
+    if instance.objective is Objective.EPOCH:
+        hurt = 1 - Fraction(job.score)
+        waited = Fraction(instance.waiting_weight_per_s) * Fraction(job.waiting_s)
+        return Fraction(job.weight) * (hurt + waited) * job.gang * efficiency
+    if instance.objective is Objective.WORK_RATE:
+        return Fraction(job.weight) * job.gang * efficiency
+    crossed = int(tier) if instance.objective is Objective.FEWEST_TIERS else 0
+    return Fraction(instance.gpu_points * job.gang - crossed)
+
+
+def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
+    """Return whether `solution` is valid and what it is worth. O(machines + gangs placed)."""
+    violations: list[str] = []
+    taken: dict[str, int] = dict.fromkeys(instance.machine_position, 0)
+    seen: set[str] = set()
+    for placement in solution.placements:
+        if placement.job in seen:
+            violations.append(f"job {placement.job!r} is placed twice")
+        seen.add(placement.job)
+        unknown = [machine for machine in placement.gpus if machine not in taken]
+        if unknown:
+            violations.append(f"job {placement.job!r} is on {unknown[0]!r}, which is no machine")
+            continue
+        for machine, count in placement.gpus.items():
+            taken[machine] += count
+        violations += _gang_violations(instance, placement)
+    for record in instance.machines:
+        if taken[record.id] > record.free_gpus:
+            violations.append(
+                f"{taken[record.id]} GPUs of machine {record.id!r} are given, but "
+                f"{record.free_gpus} are free"
+            )
+    if violations:
+        shown = violations[:MOST_VIOLATIONS]
+        if len(violations) > MOST_VIOLATIONS:
+            shown.append(f"and {len(violations) - MOST_VIOLATIONS} more")
+        return NetworkReport(violations=tuple(shown))
+    return _report(instance, solution, taken)
+
+
+def _gang_violations(instance: NetworkInstance, placement: GangPlacement) -> list[str]:
+    if placement.job not in instance.job_position:
+        return [f"job {placement.job!r} is not a job of the instance"]
+    job = instance.jobs[instance.job_position[placement.job]]
+    violations = []
+    gpus = sum(placement.gpus.values())
+    if gpus != job.gang:
+        violations.append(f"job {job.id!r} has a gang of {job.gang}, but gets {gpus} GPUs")
+    spanned = instance.tier_of(placement.gpus)
+    if spanned.label != placement.tier:
+        violations.append(
+            f"job {job.id!r} is labelled {placement.tier}, but its machines span {spanned.label}"
+        )
+    elif spanned.label not in job.efficiency:
+        violations.append(f"job {job.id!r} cannot run at tier {spanned.label}")
+    elif spanned not in instance.tiers_of(job):
+        violations.append(
+            f"job {job.id!r} is placed at tier {spanned.label} before its timer is over"
+        )
+    return violations
+
+
+def _report(
+    instance: NetworkInstance, solution: NetworkSolution, taken: Mapping[str, int]
+) -> NetworkReport:
+    value = computing = Fraction(0)
+    by_tier = dict.fromkeys(TIER_OF_LABEL, 0)
+    gpus = 0
+    for placement in solution.placements:
+        job = instance.jobs[instance.job_position[placement.job]]
+        value += value_of(instance, job, TIER_OF_LABEL[placement.tier])
+        computing += job.gang * Fraction(job.efficiency[placement.tier])
+        by_tier[placement.tier] += 1
+        gpus += job.gang
+    fragmented = sum(
+        0 < machine.free_gpus - taken[machine.id] < machine.gpus for machine in instance.machines
+    )
+    if instance.objective is Objective.LEAST_FRAGMENTATION:
+        value -= fragmented
+    objective = int(value) if instance.objective in COUNTING_OBJECTIVES else float(value)
+    return NetworkReport(
+        violations=(),
+        objective=objective,
+        placed_jobs=len(solution.placements),
+        placed_gpus=gpus,
+        gangs_by_tier=by_tier,
+        computing_gpus=float(computing),
+        fragmented_machines=fragmented,
+    )
