@@ -159,15 +159,16 @@ def concluded(
     stopped_by: StoppedBy | None = None,
     counters: Mapping[str, int] | None = None,
     observer: Callable[[str, int | float], None] | None = None,
+    proof_gap: float = RELATIVE_TOLERANCE,
 ) -> SolveResult[SolutionT]:
     """Return what is known: optimal only where the bound meets the objective.
 
-    Integers meet where they are equal, floats within 1e-9 relative. A bound beyond the objective
-    is passed on as it is; whoever checks the result reports it as a contradiction.
+    Integers meet where they are equal, floats within `proof_gap`, relatively. A bound beyond the
+    objective is passed on as it is; whoever checks the result reports it as a contradiction.
     """
     solution, objective = incumbent
     message = None
-    is_proved = same_value(bound, objective)
+    is_proved = same_value(bound, objective, tolerance=proof_gap)
     if stopped_by is None and not is_proved:
         message = (
             f"the backend was done, but its bound, rounded to the safe side, is {bound}: "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from instances.allocation import parameters as allocation
 from instances.heterogeneous import parameters as heterogeneous
+from instances.network import parameters as network
 from instances.parameters import SEED, IntegerParameter, option
 from instances.reclaim import parameters as reclaim
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
@@ -79,6 +80,20 @@ examples:
       --release-percent 0 --forking yes --gpus-of-server 1 --out rounds
 """
 
+NETWORK_DESCRIPTION = """\
+Write network instances of a family, one file NAME.json each, and print their paths.
+
+The same parameters and seed give the same bytes, on any machine. Instances that differ in
+--objective or --timers alone are the same gangs and machines; with another --network the gangs
+compute as well as its links let them, and those that ran before have the scores of these links."""
+
+NETWORK_EXAMPLES = """\
+examples:
+  lyra-opt generate network --family epoch --jobs 20 --count 10 --out epochs
+  lyra-opt generate network --family epoch --jobs 40 --racks 8 --machines-per-rack 8 \\
+      --busy-percent 50 --network congested-3 --timers none --objective work_rate --out epochs
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProblemCommand:
@@ -115,6 +130,13 @@ COMMANDS = (
         description=HETEROGENEOUS_DESCRIPTION,
         examples=HETEROGENEOUS_EXAMPLES,
         parameters=heterogeneous.PARAMETERS,
+    ),
+    _ProblemCommand(
+        problem="network",
+        help="which waiting gangs start, and how close together",
+        description=NETWORK_DESCRIPTION,
+        examples=NETWORK_EXAMPLES,
+        parameters=network.PARAMETERS,
     ),
     _ProblemCommand(
         problem="reclaim",

@@ -37,6 +37,15 @@ from lyra_opt.heterogeneous.instance import (
 )
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
+from lyra_opt.network.instance import (
+    GangPlacement,
+    Machine,
+    NetworkInstance,
+    NetworkSolution,
+    WaitingJob,
+)
+from lyra_opt.network.instance import Objective as NetworkObjective
+from lyra_opt.network.links import Tier
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
@@ -49,6 +58,8 @@ if TYPE_CHECKING:
 __all__ = [
     "allocation_instances",
     "heterogeneous_instances",
+    "network_instances",
+    "network_solutions_of",
     "reclaim_instances",
     "reclaim_servers_of",
     "round_schedules_of",
@@ -451,3 +462,126 @@ def round_schedules_of(draw: DrawFn, instance: HeterogeneousInstance) -> RoundSc
                     entries.append(RoundEntry(job=job.id, round=number, gpus=gpus))
                     done[job.id] += Fraction(job.rate_of(gpus)) * Fraction(instance.round_s)
     return RoundSchedule(tuple(entries))
+
+
+EFFICIENCIES = (1.0, 1.0, 0.9, 0.75, 0.5, 0.3, 0.05)
+WAITS_S = (0.0, 0.0, 1.0, 3600.0, 7200.0)
+TIMERS_S = (0.0, 0.0, 3600.0, 7200.5, None)
+
+
+@st.composite
+def network_instances(
+    draw: DrawFn,
+    *,
+    objective: NetworkObjective | str | None = None,
+    min_jobs: int = 1,
+    max_jobs: int = 5,
+    max_racks: int = 3,
+    max_machines: int = 5,
+    max_gpus: int = 4,
+    max_gang: int | None = None,
+    with_timers: bool = True,
+    with_missing_tiers: bool = True,
+    with_rising_efficiency: bool = True,
+    name: str = "drawn",
+) -> NetworkInstance:
+    """Draw a valid network instance.
+
+    Among what can be drawn: machines of a rack that do not stand together in the file, machines of
+    several sizes, full ones and empty ones, nothing free at all, gangs that fit nowhere, tiers at
+    which a gang cannot run, gangs that compute better the more of the network they span, equal
+    jobs, jobs that are worth nothing, timers that hold a gang back, and timers that never end.
+
+    Parameters
+    ----------
+    objective
+        What is maximised; None draws one of the four.
+    min_jobs, max_jobs
+        How many jobs.
+    max_racks, max_machines
+        Most racks, and most machines in all of them; there is one at least.
+    max_gpus
+        Most GPUs of a machine.
+    max_gang
+        Largest gang; None for one more than all GPUs.
+    with_timers
+        Whether timers may hold a gang back; all are over otherwise.
+    with_missing_tiers
+        Whether there may be tiers at which a gang cannot run though it fits them.
+    with_rising_efficiency
+        Whether a gang may compute better across more of the network.
+    name
+        The name of the instance.
+    """
+    racks = [f"r{number}" for number in range(draw(st.integers(1, max_racks)))]
+    machines = []
+    for number in range(draw(st.integers(1, max_machines))):
+        gpus = draw(st.integers(1, max_gpus))
+        machines.append(
+            Machine(
+                id=f"m{number}",
+                rack=draw(st.sampled_from(racks)),
+                gpus=gpus,
+                free_gpus=draw(st.just(gpus) | st.integers(0, gpus)),
+                affinity=draw(st.none() | st.integers(1, max_gpus)),
+            )
+        )
+    cluster = sum(machine.gpus for machine in machines)
+    largest = min(max_gang or cluster + 1, cluster + 1)
+    # Half of the gangs fit a machine: where all are wide, nothing needs packing.
+    gangs = st.integers(1, min(max_gpus, largest)) | st.integers(1, largest)
+    jobs = []
+    for number in range(draw(st.integers(min_jobs, max_jobs))):
+        gang = draw(gangs)
+        tiers = [tier.label for tier in Tier] if gang > 1 else [Tier.MACHINE.label]
+        shares = [draw(st.sampled_from(EFFICIENCIES)) for _ in tiers]
+        if not with_rising_efficiency:
+            shares.sort(reverse=True)
+        efficiency = dict(zip(tiers, shares, strict=True))
+        if with_missing_tiers:
+            kept = draw(st.just(set(tiers)) | st.sets(st.sampled_from(tiers), min_size=1))
+            efficiency = {tier: share for tier, share in efficiency.items() if tier in kept}
+        jobs.append(
+            WaitingJob(
+                id=f"j{number}",
+                gang=gang,
+                efficiency=efficiency,
+                score=draw(st.sampled_from((0.0, 0.0, 0.25, 0.7, 1.0))),
+                waiting_s=draw(st.sampled_from(WAITS_S)),
+                rack_timer_s=draw(st.sampled_from(TIMERS_S)) if with_timers else 0.0,
+                network_timer_s=draw(st.sampled_from(TIMERS_S)) if with_timers else 0.0,
+                weight=draw(st.sampled_from((1.0, 1.0, 2.0, 0.3))),
+                remaining_s=draw(st.sampled_from((3600.0, 1.0, 5000.0))),
+                attained_gpu_s=draw(st.sampled_from((0.0, 0.0, 1e4))),
+                needs_consolidation=draw(st.booleans()),
+            )
+        )
+    return NetworkInstance(
+        name=name,
+        objective=NetworkObjective(objective or draw(st.sampled_from(NetworkObjective))),
+        machines=tuple(machines),
+        jobs=tuple(jobs),
+        waiting_weight_per_s=draw(st.sampled_from((1e-6, 0.0, 1e-4))),
+    )
+
+
+@st.composite
+def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> NetworkSolution:
+    """Draw a valid solution: gangs in some order, on GPUs still free, where they accept to run."""
+    free = {machine.id: machine.free_gpus for machine in instance.machines}
+    placements = []
+    for job in draw(st.permutations(instance.jobs)):
+        slots = [machine for machine, count in free.items() for _ in range(count)]
+        # Half of the time in file order, for gangs are seldom together by chance.
+        together = draw(st.booleans())
+        taken = (slots if together else draw(st.permutations(slots)))[: job.gang]
+        if len(taken) < job.gang or not draw(st.sampled_from((True, True, False))):
+            continue
+        gpus = {machine: taken.count(machine) for machine in dict.fromkeys(taken)}
+        tier = instance.tier_of(gpus)
+        if tier not in instance.tiers_of(job):
+            continue
+        for machine, count in gpus.items():
+            free[machine] -= count
+        placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
+    return NetworkSolution(tuple(placements))

@@ -32,6 +32,8 @@ examples:
   lyra-opt paper hadar                      everything, with fewer jobs and GPUs than the paper's
   lyra-opt paper hadar --gaps               how far from optimal are Hadar, HadarE and Gavel?
   lyra-opt paper hadar --table 1 --scale 1  480 jobs on 60 GPUs
+  lyra-opt paper dally                      everything, with half of the jobs and racks
+  lyra-opt paper dally --table 4            the schemes of all papers on one cluster
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
@@ -109,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from experiments.command import available_processors
-    from experiments.simulation.replay import SimulationError
+    from experiments.simulation.carried_out import SimulationError
     from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.errors import UserError, one_line
     from paper_figures.page import make_folder, require_folder_path, write_pages

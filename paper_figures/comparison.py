@@ -184,6 +184,36 @@ class Entry:
             spread=spread,
         )
 
+    @classmethod
+    def published_reduction(
+        cls,
+        row: str,
+        column: str,
+        paper: str,
+        ours: float | None,
+        *,
+        spread: tuple[float, float] | None = None,
+        source: Source = Source.TEXT,
+    ) -> Entry:
+        """Return an entry that is a reduction in per cent, judged by the gain that it is.
+
+        Less by p % is 100 / (100 - p) times better; by 100 %, infinitely.
+        """
+        paper_gain = gain(100.0, 100.0 - float(paper))
+        our_gain = None if ours is None else gain(100.0, 100.0 - ours)
+        verdict = Verdict.NOT_RUN if our_gain is None else verdict_of_gains(paper_gain, our_gain)
+        return cls(
+            row=row,
+            column=column,
+            paper=paper,
+            ours=ours,
+            verdict=verdict,
+            paper_gain=paper_gain,
+            our_gain=our_gain,
+            spread=spread,
+            source=source,
+        )
+
     @property
     def ratio(self) -> float | None:
         """Ours over the paper's, None where the paper's is 0 or there is no number of ours."""
@@ -245,7 +275,9 @@ class Comparison:
     title
         What is compared, with the source.
     entries
-        The numbers, in the paper's order.
+        The numbers, in the paper's order; none where the paper has no such number.
+    findings
+        What the numbers say, a sentence each, before they are shown.
     notes
         What a reader must know: assumptions, contradictions inside the paper, why ours differs.
     is_wide
@@ -266,6 +298,7 @@ class Comparison:
     tables: Sequence[Table] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     remembered: str = ""
+    findings: Sequence[str] = ()
 
     @property
     def verdicts(self) -> Counter[str]:
@@ -274,6 +307,8 @@ class Comparison:
 
     def counted(self) -> str:
         """Return how many entries have each verdict, in words."""
+        if not self.entries:
+            return "No number of the paper stands beside these."
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
         return f"{len(self.entries)} entries: {verdicts}."
 
@@ -337,11 +372,14 @@ class Comparison:
         warning = self.warning()
         if warning is not None:
             lines += [f"**{warning}**", ""]
+        if self.findings:
+            lines += [*(f"- {finding}" for finding in self.findings), ""]
         if self.is_wide:
             lines += ["Paper | ours:", ""]
             lines += markdown_table(self.wide_header(), self.wide_rows(), words=1)
             lines += [""]
-        lines += markdown_table(self.header(), self.rows(), words=2, words_last=self.last_words)
+        if self.entries:
+            lines += markdown_table(self.header(), self.rows(), words=2, words_last=self.last_words)
         for table in self.tables:
             lines += ["", *table.as_markdown()]
         if self.notes:

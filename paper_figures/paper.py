@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from paper_figures.dally import catalogue as dally
 from paper_figures.hadar import catalogue as hadar
 from paper_figures.lyra import catalogue as lyra
 
@@ -89,6 +90,22 @@ which numbers are from memory. Jobs are drawn from the Philly trace if the folde
 has it, otherwise from generated jobs. --scale is the number of jobs, and of servers of each type
 (two at least), as a share of the paper's 480 jobs on 60 GPUs; testbeds and studies of their own
 have their size. --gaps: how far from optimal are Hadar, HadarE's forking and Gavel's rounds?""",
+        ),
+        Paper(
+            name="dally",
+            citation="""\
+Sharma et al., "Dally" (network-sensitive delay scheduling; arXiv 2401.16492)""",
+            tables=dally.TABLES,
+            figures=dally.FIGURES,
+            scale=dally.DEFAULT_SCALE,
+            seeds=dally.DEFAULT_SEEDS,
+            folder="results/figures-dally",
+            remarks="""\
+Numbers of tables and figures are ours: of the paper its abstract was at hand, and the public
+simulator of its author. Table 4 runs the schemes of all three papers on one cluster. --scale is the
+number of jobs, and of racks (two at least), as a share of 500 jobs on 4 racks of 64 GPUs; at 1
+links on which jobs run for years take many minutes. Real jobs need the traces in the folder
+LYRA_OPT_TRACES. --gaps: how far from optimal are single decisions, and the tuner's timers?""",
         ),
     )
 }

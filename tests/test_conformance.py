@@ -18,6 +18,7 @@ from tests.lyra_opt.reclaim import reference
 if TYPE_CHECKING:
     from lyra_opt.allocation import AllocationInstance, WorkerAllocation
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.network.instance import NetworkInstance
     from lyra_opt.reclaim import ReclaimInstance, ReclaimSolution
     from lyra_opt.solving import Answer
 
@@ -194,4 +195,63 @@ def test_heterogeneous_solver_conforms(
         instance,
         optimum=None if best is None else best.objective,
         best_solution=None if best is None else best.solution,
+    )
+
+
+def _beside_a_busy_cluster(objective: str, **waiting: object) -> NetworkInstance:
+    """Two racks, five gangs: one gains by spanning racks, two wait as long as `waiting` says."""
+    falling = {"machine": 0.98, "rack": 0.9, "network": 0.7}
+    return find_problem("network").parse_instance(
+        {
+            "format": "lyra-opt/network-placement",
+            "version": 1,
+            "name": f"busy-{objective}",
+            "objective": objective,
+            "machines": [
+                {"id": f"r{rack}m{machine}", "rack": f"r{rack}", "gpus": 4, "free_gpus": free}
+                for rack, machine, free in ((0, 0, 3), (0, 1, 2), (1, 0, 4), (1, 1, 1), (1, 2, 0))
+            ],
+            "jobs": [
+                {"id": "hurt", "gang": 4, "efficiency": falling, "score": 0.2, **waiting},
+                {
+                    "id": "wide",
+                    "gang": 2,
+                    "efficiency": {"machine": 0.6, "rack": 0.4, "network": 0.9},
+                    "score": 0.6,
+                },
+                {"id": "small", "gang": 1, "efficiency": {"machine": 1.0}, "weight": 2.0},
+                {"id": "large", "gang": 5, "efficiency": falling, "score": 0.9, **waiting},
+                {"id": "rack-only", "gang": 2, "efficiency": {"rack": 0.5}, "remaining_s": 60.0},
+            ],
+        }
+    )
+
+
+NETWORK_CASES = [
+    (objective, timer_s)
+    for objective in ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
+    for timer_s in (0.0, 3600.0)
+]
+
+
+@pytest.fixture(scope="module", params=NETWORK_CASES, ids=str)
+def network_case(request: pytest.FixtureRequest) -> tuple[NetworkInstance, Answer]:
+    """A small instance, with timers that bind or that are over, and the best of all placements."""
+    objective, timer_s = request.param
+    timers = {"waiting_s": 1800.0, "rack_timer_s": timer_s, "network_timer_s": timer_s}
+    instance = _beside_a_busy_cluster(objective, **timers)
+    solver = find_solver("network", "brute-force")
+    return instance, solve_and_check(find_problem("network"), instance, solver)
+
+
+@pytest.mark.parametrize("name", [name for _, name in solver_names("network")])
+def test_network_solver_conforms(name: str, network_case: tuple[NetworkInstance, Answer]) -> None:
+    """The same rules, of gangs that start close together, or do not yet start."""
+    instance, best = network_case
+    assert_conforms(
+        find_solver("network", name),
+        find_problem("network"),
+        instance,
+        optimum=best.objective,
+        best_solution=best.solution,
     )

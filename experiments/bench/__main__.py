@@ -14,6 +14,7 @@ from experiments.bench import (
     heterogeneous_decisions,
     heterogeneous_shares,
     heterogeneous_simulation,
+    network,
     reclaim,
     simulation,
 )
@@ -55,6 +56,7 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   simulation  jobs per CPU second of the simulated cluster, its growth and its memory
   decisions   one decision of the round policies on unlike GPUs with 2,048 jobs
   rounds      480 jobs on unlike GPUs, simulated in rounds under each scheme
+  network     decisions, proofs and simulations of gangs in a network of tiers
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
               turn on the same instances in one process
@@ -235,6 +237,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "simulation": lambda _: simulation.simulation_figures(),
     "decisions": lambda bench: heterogeneous_decisions.decision_figures(bench.seeds),
     "rounds": lambda _: heterogeneous_simulation.heterogeneous_simulation_figures(),
+    "network": lambda bench: network.network_figures(bench.seeds),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.simulation.network_command import (
+    DEFAULT_NETWORK_SCHEME,
+    NETWORK_WORKLOADS,
+    add_network_arguments,
+    require_no_network,
+    run_network,
+)
 from experiments.simulation.rounds_command import (
     DEFAULT_ROUND_SCHEME,
     DEFAULT_SCHEME,
     MIX_SIZES,
-    ROUND_SCHEMES_IN_HELP,
     ROUND_WORKLOADS,
-    RoundHelpFormatter,
     add_round_arguments,
     default_scheme,
     require_other_options,
     run_rounds,
 )
 from experiments.simulation.scenarios import BASIC, PLAIN, SCENARIOS, find_scenario
-from lyra_opt.commands.arguments import integer_from, plain_text
+from experiments.simulation.scheme_help import (
+    NETWORK_SCHEMES,
+    ROUND_SCHEMES,
+    SchemeHelpFormatter,
+)
+from lyra_opt.commands.arguments import integer_from, plain_text, share
 from lyra_opt.simulation.scheme import SCHEMES, find_scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from experiments.simulation.capture import Capture
     from experiments.simulation.replay import Replay
@@ -47,7 +56,10 @@ elasticity: none is assumed unless --scenario is given, which then draws it by -
 
 Schemes that decide in rounds (Hadar, HadarE, Gavel and those that they are compared with) run
 gangs on a cluster of unlike GPUs instead, without loans and elastic jobs, on workloads and with
-options of their own; traces do not say what their jobs train either, and --seed draws it."""
+options of their own; traces do not say what their jobs train either, and --seed draws it.
+
+With --topology, jobs are gangs of GPUs whose speed depends on how close together they are: racks of
+machines of GPUs, after Dally. There schemes of all kinds run side by side on one cluster."""
 
 EXAMPLES = """\
 examples:
@@ -64,6 +76,9 @@ examples:
       schemes that decide in rounds, on 36 V100, 36 P100 and 36 K80
   lyra-opt simulate --jobs trace.csv --gpus v100=8,k80=16 --scheme hadar --json
       a trace of your own, whose jobs get models by seed, on GPUs of your own
+  lyra-opt simulate --topology four-racks.toml --network congested-2 --workload dally-batch \\
+      --scheme dally --scheme consolidated --out results/network
+      delay timers beside full consolidation, on racks of your own
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
@@ -76,7 +91,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="replay jobs on a simulated cluster",
         description=DESCRIPTION,
         epilog=_epilog(),
-        formatter_class=RoundHelpFormatter,
+        formatter_class=SchemeHelpFormatter,
     )
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument(
@@ -88,13 +103,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     jobs.add_argument(
         "--workload",
-        choices=("lyra-like", *ROUND_WORKLOADS),
+        choices=("lyra-like", *ROUND_WORKLOADS, *NETWORK_WORKLOADS),
         metavar="NAME",
         help="generated workload instead of a trace: lyra-like; or, for schemes that decide in "
         "rounds, gavel-like (rules of Gavel's generator), hadar-480 (480 jobs of the Philly trace "
         "by class of GPU time; philly_jobs.csv.gz must be here or in the folder that "
         f"LYRA_OPT_TRACES names) or mix-K (K jobs at once, as for HadarE; K is "
-        f"{', '.join(map(str, MIX_SIZES))})",
+        f"{', '.join(map(str, MIX_SIZES))}); or, with --topology, Dally's: dally-batch (500 jobs "
+        "at once), dally-poisson (the same, one after the other) or dally-distributed (411 gangs "
+        "of several GPUs)",
     )
     parser.add_argument(
         "--scheme",
@@ -102,8 +119,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=plain_text,
         metavar="NAME",
         dest="schemes",
-        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME}, or "
-        f"{DEFAULT_ROUND_SCHEME} for workloads and options of schemes that decide in rounds)",
+        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME}, "
+        f"{DEFAULT_ROUND_SCHEME} for workloads and options of schemes that decide in rounds, "
+        f"{DEFAULT_NETWORK_SCHEME} with --topology)",
     )
     parser.add_argument(
         "--scenario",
@@ -170,7 +188,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--headroom",
-        type=_share,
+        type=share,
         metavar="SHARE",
         help="share of the inference cluster that is never lent, 0 to 1 (default: 0.02)",
     )
@@ -214,6 +232,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "(default: 50)",
     )
     add_round_arguments(parser)
+    add_network_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -222,25 +241,14 @@ def _epilog() -> str:
     width = max(map(len, (*SCHEMES, *SCENARIOS)))
     lines = ["schemes:"]
     lines += [f"  {scheme.name:<{width}} {scheme.summary}" for scheme in SCHEMES.values()]
-    lines += ["", ROUND_SCHEMES_IN_HELP, "", "scenarios:"]
+    lines += ["", ROUND_SCHEMES, "", NETWORK_SCHEMES, "", "scenarios:"]
     lines += [f"  {name:<{width}} {scenario.summary}" for name, scenario in SCENARIOS.items()]
     return "\n".join([*lines, "", EXAMPLES])
 
 
-def _share(text: str) -> float:
-    """Argument type: a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a number from 0 to 1")
-    return value
-
-
 def _speed(text: str) -> float:
     """Argument type: a number above 0 and at most 1."""
-    value = _share(text)
+    value = share(text)
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r}: must be above 0")
     return value
@@ -257,7 +265,11 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
+    if arguments.topology is not None:
+        names = arguments.schemes or [DEFAULT_NETWORK_SCHEME]
+        return run_network(arguments, list(dict.fromkeys(names)))
     names = list(dict.fromkeys(arguments.schemes or [default_scheme(arguments)]))
+    require_no_network(arguments, names)
     if _decide_in_rounds(names):
         return run_rounds(arguments, names)
     require_other_options(arguments, names)
@@ -306,7 +318,7 @@ def _decide_in_rounds(names: Sequence[str]) -> bool:
         rounds = next(name for name in names if name in ROUND_POLICIES)
         raise UserError(
             f"--scheme {rounds} decides in rounds, and {others[0]} does not: they cannot be "
-            "simulated side by side"
+            "simulated side by side without --topology"
         )
     return True
 
@@ -405,34 +417,27 @@ def _replays(
     `most_captured` is None where no decisions are kept.
     """
     from experiments.simulation.capture import Capture
-    from experiments.simulation.printing import say
-    from experiments.simulation.progress import simulated_time
-    from experiments.simulation.replay import SimulationError, replay
+    from experiments.simulation.carried_out import replay_each
+    from experiments.simulation.replay import replay
     from experiments.simulation.setup import expected_makespan_s
 
-    done: list[Replay] = []
     captured: list[Capture] = []
-    expected_s = expected_makespan_s(setup.workload, setup.cluster)
-    for scheme in schemes:
-        capture = (
-            None
-            if most_captured is None
-            else Capture(
-                workload=setup.workload.name,
-                scheme=scheme.name,
-                seed=setup.options.seed,
-                most=most_captured,
-            )
+
+    def replay_one(scheme: Scheme, show: Callable[[float], None]) -> Replay:
+        if most_captured is None:
+            return replay(setup, scheme, progress=show)
+        capture = Capture(
+            workload=setup.workload.name,
+            scheme=scheme.name,
+            seed=setup.options.seed,
+            most=most_captured,
         )
-        try:
-            with simulated_time(scheme.name, expected_s) as show:
-                done.append(replay(setup, scheme, capture=capture, progress=show))
-        except SimulationError as error:
-            say(f"error: {error}")
-            continue
-        if capture is not None:
-            captured.append(capture)
-    return done, captured
+        done = replay(setup, scheme, capture=capture, progress=show)
+        captured.append(capture)
+        return done
+
+    expected_s = expected_makespan_s(setup.workload, setup.cluster)
+    return replay_each(schemes, expected_s, replay_one), captured
 
 
 def _save(captures: Sequence[Capture], folder: Path) -> None:

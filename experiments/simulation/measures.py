@@ -25,6 +25,11 @@ def show_count(value: int) -> str:
     return f"{value:,}"
 
 
+def show_milliseconds(value: float) -> str:
+    """Return seconds in milliseconds."""
+    return f"{1000 * value:.2f}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun.
 

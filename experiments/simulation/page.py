@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from experiments.report import PAGE, PLOTS_FOLDER, TEMPLATES
 from experiments.simulation.measures import MEASURES, counted, shown_measures
 from experiments.simulation.plots import draw_plots
-from experiments.simulation.replay import Outcomes, Series
 from lyra_opt.documents import format_document, write_text
 from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+
     from experiments.plots.figures import Plot
+    from experiments.simulation.measures import Measure
     from experiments.simulation.replay import Replay
 
 METRICS_FILE = "metrics.json"
@@ -110,25 +112,59 @@ def metrics_text(records: Sequence[dict[str, Any]]) -> str:
 
 def jobs_text(replays: Sequence[Replay]) -> str:
     """Return what became of each job, as CSV."""
-    outcomes = [field.name for field in fields(Outcomes)]
+    return outcomes_text(replays, JOB_COLUMNS)
+
+
+def outcomes_text(replays: Sequence[Any], job_columns: Sequence[str]) -> str:
+    """Return a row for each scheme and job, as CSV, whichever engine ran.
+
+    Parameters
+    ----------
+    replays
+        Runs of one setup; their ``outcomes`` are a dataclass of arrays by job.
+    job_columns
+        Attributes of jobs that stand before the outcomes.
+    """
+    outcomes = [field.name for field in fields(replays[0].outcomes)]
 
     def rows() -> Iterable[Sequence[object]]:
         for replay in replays:
             columns = [getattr(replay.outcomes, name).tolist() for name in outcomes]
             for job, *values in zip(replay.setup.workload.jobs, *columns, strict=True):
-                known = [getattr(job, name) for name in JOB_COLUMNS]
+                known = [getattr(job, name) for name in job_columns]
                 yield [replay.scheme.name, job.id, *known, *values]
 
-    return csv_text(["scheme", "job_id", *JOB_COLUMNS, *outcomes], rows())
+    return csv_text(["scheme", "job_id", *job_columns, *outcomes], rows())
 
 
 def series_text(replays: Sequence[Replay]) -> str:
     """Return the state of the cluster over time, as CSV."""
-    names = [field.name for field in fields(Series)]
+    return moments_text(replays)
+
+
+def _columns_of_series(replay: Any) -> dict[str, np.ndarray]:
+    return {field.name: getattr(replay.series, field.name) for field in fields(replay.series)}
+
+
+def moments_text(
+    replays: Sequence[Any],
+    columns_of: Callable[[Any], Mapping[str, np.ndarray]] = _columns_of_series,
+) -> str:
+    """Return a row for each scheme and moment, as CSV, whichever engine ran.
+
+    Parameters
+    ----------
+    replays
+        Runs of one setup.
+    columns_of
+        Returns the columns of a run by name, the same names for all; by default the fields of its
+        ``series``.
+    """
+    names = list(columns_of(replays[0]))
 
     def rows() -> Iterable[Sequence[object]]:
         for replay in replays:
-            columns = [getattr(replay.series, name).tolist() for name in names]
+            columns = [column.tolist() for column in columns_of(replay).values()]
             for values in zip(*columns, strict=True):
                 yield [replay.scheme.name, *values]
 
@@ -153,21 +189,50 @@ def page_text(replays: Sequence[Replay], plots: Sequence[Plot]) -> str:
     from instances.workloads.transform import demand_in_words
 
     setup = replays[0].setup
-    records = [replay.as_json_object() for replay in replays]
-    return render_page(
+    return comparison_page(
         "simulation.html.jinja",
-        setup=setup,
+        replays,
+        MEASURES,
+        plots,
         demand=demand_in_words(setup.workload, setup.cluster.gpus),
+    )
+
+
+def comparison_page(
+    template: str,
+    replays: Sequence[Any],
+    measures: Sequence[Measure],
+    plots: Sequence[Plot],
+    **values: Any,
+) -> str:
+    """Return runs of one setup side by side as a page, whichever engine ran.
+
+    Parameters
+    ----------
+    template
+        One of `TEMPLATES` that extends that of simulations.
+    replays
+        The runs.
+    measures
+        Rows of the table; those without a value in any run are left out.
+    plots
+        Below the table.
+    values
+        What else the template asks for.
+    """
+    records = [replay.as_json_object() for replay in replays]
+    shown = shown_measures(records, measures)
+    return render_page(
+        template,
+        setup=replays[0].setup,
         schemes=[replay.scheme for replay in replays],
-        rows=[
-            (measure.name, [measure.of(record) for record in records])
-            for measure in shown_measures(records)
-        ],
-        meanings=[measure for measure in MEASURES if measure.meaning],
+        rows=[(measure.name, [measure.of(record) for record in records]) for measure in shown],
+        meanings=[measure for measure in shown if measure.meaning],
         plots=plots,
         assumptions=dict.fromkeys(
             sentence for replay in replays for sentence in replay.assumptions
         ),
+        **values,
     )
 
 

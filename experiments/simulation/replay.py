@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s, since
 from experiments.simulation.setup import DAY_S, expected_makespan_s
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.engine import DECISION_KINDS, Simulation
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 STEPS_OF_A_RUN = 4000
 """How many times the state of the cluster is noted in a run, about, or as often as servers move."""
-
-
-class SimulationError(Exception):
-    """A simulation came to no result, or to one that cannot be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +207,7 @@ class Replay:
                 else None
             ),
             "wall_time_s": self.wall_time_s,
-            "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, 1e-9),
+            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
             "assumptions": list(self.assumptions),
         }
 
@@ -245,7 +240,6 @@ def replay(
     UserError
         If a job can never run.
     """
-    first_s = setup.workload.jobs[0].submit_s
     simulation = _NotedSimulation(
         setup.workload,
         setup.cluster,
@@ -254,28 +248,22 @@ def replay(
         options=setup.options,
         capture=capture,
         captured_kinds=captured_kinds,
-        progress=None if progress is None else lambda now_s: progress(now_s - first_s),
+        progress=since(progress, setup.workload.jobs[0].submit_s),
     )
-    cpu_before_s = time.process_time()
-    stopwatch = Stopwatch()
-    try:
-        simulation.run()
-    except DecisionError as error:
-        raise SimulationError(f"scheme {scheme.name}: {error}") from error
-    wall_time_s = stopwatch.elapsed_s
-    cpu_time_s = time.process_time() - cpu_before_s
-    try:
-        require_conserved(simulation)
-    except AssertionError as error:
-        raise SimulationError(f"scheme {scheme.name}: the simulation is wrong: {error}") from error
+    effort = carry_out(
+        simulation.run,
+        scheme=scheme.name,
+        failures=DecisionError,
+        require_conserved=lambda: require_conserved(simulation),
+    )
     return Replay(
         setup=setup,
         scheme=scheme,
         metrics=measure(simulation),
         outcomes=_outcomes(simulation),
         series=_series(simulation),
-        wall_time_s=wall_time_s,
-        cpu_time_s=cpu_time_s,
+        wall_time_s=effort.wall_time_s,
+        cpu_time_s=effort.cpu_time_s,
     )
 
 

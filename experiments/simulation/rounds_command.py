@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text, seconds
+from lyra_opt.commands.arguments import (
+    integer_from,
+    number,
+    plain_text,
+    seconds,
+    seconds_or_none,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from experiments.simulation.rounds_replay import RoundReplay, RoundScheme
     from experiments.simulation.rounds_setup import RoundSetup
@@ -21,7 +26,6 @@ ROUND_WORKLOADS = ("gavel-like", "hadar-480", *(f"mix-{jobs}" for jobs in MIX_SI
 
 DEFAULT_SCHEME = "lyra"
 DEFAULT_ROUND_SCHEME = "hadar"
-HELP_COLUMNS = 99
 MOST_JOBS = 1_000_000
 MOST_GPUS = 1_000_000
 
@@ -34,37 +38,6 @@ OTHER_OPTIONS = (
     *("inference_usage", "forecaster", "headroom", "capture", "capture_limit"),
 )
 """Of schemes that do not decide in rounds."""
-
-ROUND_SCHEMES_IN_HELP = "<schemes that decide in rounds>"
-"""Stands for them until the help is shown."""
-
-
-class RoundHelpFormatter(HelpFormatter):
-    """Fills in the schemes that decide in rounds, whose modules only the help has to load."""
-
-    def format_help(self) -> str:
-        """Return the help."""
-        shown = super().format_help()
-        if ROUND_SCHEMES_IN_HELP not in shown:
-            return shown
-        from instances.heterogeneous.clusters import SUMMARIES as CLUSTERS
-        from lyra_opt.heterogeneous.policies import SUMMARIES
-
-        lines = ["schemes that decide in rounds, on unlike GPUs:", *_in_columns(SUMMARIES)]
-        lines += ["", "clusters of unlike GPUs:", *_in_columns(CLUSTERS)]
-        return shown.replace(ROUND_SCHEMES_IN_HELP, "\n".join(lines))
-
-
-def _in_columns(summaries: Mapping[str, str]) -> list[str]:
-    from textwrap import wrap
-
-    width = max(map(len, summaries))
-    lines = []
-    for name, summary in summaries.items():
-        first, *others = wrap(summary, HELP_COLUMNS - width - 3)
-        lines.append(f"  {name:<{width}} {first}")
-        lines += [" " * (width + 3) + other for other in others]
-    return lines
 
 
 def add_round_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,14 +68,14 @@ def add_round_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--restart-s",
-        type=_seconds_or_none,
+        type=seconds_or_none,
         metavar="S",
         help="what a gang loses that starts, or goes on elsewhere (default: 10, as in Hadar, from "
         "memory)",
     )
     group.add_argument(
         "--merge-s",
-        type=_seconds_or_none,
+        type=seconds_or_none,
         metavar="S",
         help="what a job with several copies loses in a round to merging them (default: 10; "
         "assumed)",
@@ -118,7 +91,8 @@ def add_round_arguments(parser: argparse.ArgumentParser) -> None:
         "--job-count",
         type=integer_from(1, MOST_JOBS),
         metavar="N",
-        help="jobs of gavel-like (default: 200)",
+        help="jobs of gavel-like (default: 200), or of dally-batch, dally-poisson (default: 500) "
+        "and dally-distributed (default: 411)",
     )
     group.add_argument(
         "--arrivals-per-hour",
@@ -147,26 +121,9 @@ def _gpus(text: str) -> dict[str, int]:
     return found
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _seconds_or_none(text: str) -> float:
-    """Argument type: a finite number of seconds of at least 0."""
-    value = _number(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: must be a finite number of seconds of at least 0"
-        )
-    return value
-
-
 def _rate(text: str) -> float:
     """Argument type: 0, or a number that is not so small that time overflows."""
-    value = _number(text)
+    value = number(text)
     if value != 0 and not 1e-6 <= value <= 1e6:
         raise argparse.ArgumentTypeError(f"{text!r}: must be 0, or from 1e-6 to 1e6")
     return value
@@ -174,7 +131,7 @@ def _rate(text: str) -> float:
 
 def _shares(text: str) -> tuple[float, ...]:
     """Argument type: shares above 0 and at most 1, the first one 1."""
-    values = tuple(_number(entry) for entry in text.split(","))
+    values = tuple(number(entry) for entry in text.split(","))
     if not all(0 < value <= 1 for value in values) or values[0] != 1:
         raise argparse.ArgumentTypeError(
             f"{text!r}: must be numbers above 0 and at most 1, the first one 1"
@@ -200,10 +157,11 @@ def require_other_options(arguments: argparse.Namespace, schemes: Sequence[str])
             f"{schemes[0]}"
         )
     remark = f"is for schemes that decide in rounds, not for {schemes[0]}"
-    _require_none_of(ROUND_OPTIONS, arguments, remark)
+    require_none_of(ROUND_OPTIONS, arguments, remark)
 
 
-def _require_none_of(options: Sequence[str], arguments: argparse.Namespace, remark: str) -> None:
+def require_none_of(options: Sequence[str], arguments: argparse.Namespace, remark: str) -> None:
+    """Raise `UserError` with the first of the options that is given, and the remark."""
     from lyra_opt.errors import UserError
 
     for option in options:
@@ -213,9 +171,10 @@ def _require_none_of(options: Sequence[str], arguments: argparse.Namespace, rema
 
 def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """Simulate schemes that decide in rounds; return the exit code."""
+    from experiments.simulation.carried_out import replay_each
     from experiments.simulation.page import require_folder_path
     from experiments.simulation.printing import report_runs, say
-    from experiments.simulation.rounds_replay import find_round_scheme
+    from experiments.simulation.rounds_replay import find_round_scheme, replay_rounds
     from lyra_opt.commands.output import stdout_kept_clean
 
     # All that can be wrong is found out before the first simulation.
@@ -225,7 +184,11 @@ def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     setup = _setup(arguments, schemes)
     say(setup.demand_in_words)
     with stdout_kept_clean():
-        replays = _replays(setup, schemes)
+        replays = replay_each(
+            schemes,
+            setup.expected_makespan_s,
+            lambda scheme, show: replay_rounds(setup, scheme, progress=show),
+        )
         if replays and arguments.out is not None:
             from experiments.simulation.rounds_page import write_round_files
 
@@ -244,7 +207,7 @@ def _setup(arguments: argparse.Namespace, schemes: Sequence[RoundScheme]) -> Rou
     from lyra_opt.errors import UserError
     from lyra_opt.simulation.rounds.setup import RoundOptions
 
-    _require_none_of(
+    require_none_of(
         OTHER_OPTIONS,
         arguments,
         f"is not for schemes that decide in rounds, such as {schemes[0].name}",
@@ -256,9 +219,9 @@ def _setup(arguments: argparse.Namespace, schemes: Sequence[RoundScheme]) -> Rou
                 f"--workload {arguments.workload} is not for schemes that decide in rounds, such "
                 f"as {schemes[0].name}: must be one of: {', '.join(ROUND_WORKLOADS)}"
             )
-        _require_none_of(("vc", "days"), arguments, "is for --jobs alone")
+        require_none_of(("vc", "days"), arguments, "is for --jobs alone")
     if arguments.workload != making.GAVEL_LIKE:
-        _require_none_of(
+        require_none_of(
             ("job_count", "arrivals_per_hour"),
             arguments,
             f"is for --workload {making.GAVEL_LIKE} alone",
@@ -317,23 +280,6 @@ def _cluster(arguments: argparse.Namespace) -> HeterogeneousCluster:
         if name not in known_types():
             raise UserError(f"--gpus has {name!r}: must be one of: {', '.join(known_types())}")
     return cluster_of(arguments.gpus, gpus_per_server=arguments.gpus_per_server or GPUS_PER_SERVER)
-
-
-def _replays(setup: RoundSetup, schemes: Sequence[RoundScheme]) -> list[RoundReplay]:
-    """Run the schemes one by one; those that fail say so and are left out."""
-    from experiments.simulation.printing import say
-    from experiments.simulation.progress import simulated_time
-    from experiments.simulation.replay import SimulationError
-    from experiments.simulation.rounds_replay import replay_rounds
-
-    done: list[RoundReplay] = []
-    for scheme in schemes:
-        try:
-            with simulated_time(scheme.name, setup.expected_makespan_s) as show:
-                done.append(replay_rounds(setup, scheme, progress=show))
-        except SimulationError as error:
-            say(f"error: {error}")
-    return done
 
 
 def _print(replays: Sequence[RoundReplay]) -> None:

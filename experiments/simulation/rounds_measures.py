@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from experiments.simulation.measures import MEASURES, Measure, show_count, show_percent
+from experiments.simulation.measures import (
+    MEASURES,
+    Measure,
+    show_count,
+    show_milliseconds,
+    show_percent,
+)
 
 _COMMON = {measure.key: measure for measure in MEASURES}
 
 
 def _two_digits(value: float) -> str:
     return f"{value:,.2f}"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{1000 * value:.2f}"
 
 
 ROUND_MEASURES = (
@@ -76,10 +78,10 @@ ROUND_MEASURES = (
     Measure(
         "decision_mean_s",
         "Decision time, mean (ms)",
-        _milliseconds,
+        show_milliseconds,
         "Wall time that the scheme takes for a round.",
     ),
-    Measure("decision_max_s", "Decision time, longest (ms)", _milliseconds),
+    Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
     _COMMON["wall_time_s"],
     _COMMON["jobs_per_cpu_s"],
 )

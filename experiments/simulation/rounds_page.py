@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from experiments.simulation.measures import shown_measures
-from experiments.simulation.page import csv_text, render_page, save_files
+from experiments.simulation.page import (
+    comparison_page,
+    moments_text,
+    outcomes_text,
+    save_files,
+)
 from experiments.simulation.plots import distributions, over_time
 from experiments.simulation.rounds_measures import ROUND_MEASURES
-from experiments.simulation.rounds_replay import RoundOutcomes
 from lyra_opt.pictures import house_style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy as np
@@ -71,47 +73,21 @@ def _panels(replay: RoundReplay) -> dict[str, np.ndarray]:
 
 def round_jobs_text(replays: Sequence[RoundReplay]) -> str:
     """Return what became of each job, as CSV."""
-    outcomes = [field.name for field in fields(RoundOutcomes)]
-
-    def rows() -> Iterable[Sequence[object]]:
-        for replay in replays:
-            columns = [getattr(replay.outcomes, name).tolist() for name in outcomes]
-            for job, *values in zip(replay.setup.workload.jobs, *columns, strict=True):
-                known = [getattr(job, name) for name in JOB_COLUMNS]
-                yield [replay.scheme.name, job.id, *known, *values]
-
-    return csv_text(["scheme", "job_id", *JOB_COLUMNS, *outcomes], rows())
+    return outcomes_text(replays, JOB_COLUMNS)
 
 
 def round_series_text(replays: Sequence[RoundReplay]) -> str:
     """Return the state of the cluster over time, as CSV."""
-    types = list(replays[0].series.gpus_given)
+    return moments_text(replays, _columns_of_series)
 
-    def rows() -> Iterable[Sequence[object]]:
-        for replay in replays:
-            series = replay.series
-            columns = [getattr(series, name).tolist() for name in SERIES_COLUMNS]
-            columns += [series.gpus_given[name].tolist() for name in types]
-            for values in zip(*columns, strict=True):
-                yield [replay.scheme.name, *values]
 
-    return csv_text(["scheme", *SERIES_COLUMNS, *(f"gpus_given_{name}" for name in types)], rows())
+def _columns_of_series(replay: RoundReplay) -> dict[str, np.ndarray]:
+    series = replay.series
+    columns: dict[str, np.ndarray] = {name: getattr(series, name) for name in SERIES_COLUMNS}
+    return columns | {f"gpus_given_{name}": given for name, given in series.gpus_given.items()}
 
 
 def round_page_text(replays: Sequence[RoundReplay], plots: Sequence[Plot]) -> str:
     """Return everything as one HTML page that needs no other file."""
-    setup = replays[0].setup
-    records = [replay.as_json_object() for replay in replays]
-    shown = shown_measures(records, ROUND_MEASURES)
-    return render_page(
-        "rounds.html.jinja",
-        setup=setup,
-        demand=setup.demand_in_words,
-        schemes=[replay.scheme for replay in replays],
-        rows=[(measure.name, [measure.of(record) for record in records]) for measure in shown],
-        meanings=[measure for measure in shown if measure.meaning],
-        plots=plots,
-        assumptions=dict.fromkeys(
-            sentence for replay in replays for sentence in replay.assumptions
-        ),
-    )
+    demand = replays[0].setup.demand_in_words
+    return comparison_page("rounds.html.jinja", replays, ROUND_MEASURES, plots, demand=demand)

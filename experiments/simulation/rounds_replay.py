@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.simulation.replay import SimulationError
+from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s, since
 from lyra_opt.errors import UserError
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.simulation.rounds.engine import PolicyError, RoundSimulation
@@ -17,7 +16,6 @@ from lyra_opt.simulation.rounds.metrics import (
     measure_rounds,
     require_rounds_conserved,
 )
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +189,7 @@ class RoundReplay:
             **asdict(self.metrics),
             "ttd_s": self.metrics.ttd_s,
             "wall_time_s": self.wall_time_s,
-            "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, 1e-9),
+            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
             "assumptions": list(self.assumptions),
         }
 
@@ -218,27 +216,20 @@ def replay_rounds(
     UserError
         If a job can never run.
     """
-    first_s = setup.workload.first_submission_s
     policy = scheme.make()
     simulation = RoundSimulation(
         setup.workload,
         setup.cluster,
         policy,
         options=setup.options,
-        progress=None if progress is None else lambda now_s: progress(now_s - first_s),
+        progress=since(progress, setup.workload.first_submission_s),
     )
-    cpu_before_s = time.process_time()
-    stopwatch = Stopwatch()
-    try:
-        simulation.run()
-    except PolicyError as error:
-        raise SimulationError(str(error)) from error
-    wall_time_s = stopwatch.elapsed_s
-    cpu_time_s = time.process_time() - cpu_before_s
-    try:
-        require_rounds_conserved(simulation)
-    except AssertionError as error:
-        raise SimulationError(f"scheme {scheme.name}: the simulation is wrong: {error}") from error
+    effort = carry_out(
+        simulation.run,
+        scheme=scheme.name,
+        failures=PolicyError,
+        require_conserved=lambda: require_rounds_conserved(simulation),
+    )
     return RoundReplay(
         setup=setup,
         scheme=scheme,
@@ -246,8 +237,8 @@ def replay_rounds(
         outcomes=_outcomes(simulation),
         series=_series(simulation),
         forks=policy.forks,
-        wall_time_s=wall_time_s,
-        cpu_time_s=cpu_time_s,
+        wall_time_s=effort.wall_time_s,
+        cpu_time_s=effort.cpu_time_s,
     )
 
 

@@ -16,6 +16,9 @@ lyra-figure-6         the second example with 2 GPUs a worker of A, as in Lyra's
 hadar-motivating      cluster (2 V100, 3 P100, 1 K80) and gangs (3, 2, 2; 80, 30, 50 epochs) of
                       Hadar's motivating example, from memory; rates, rounds and the objective
                       mean_jct are ours: 1,800 s, proved
+hurt-first            an epoch of two racks and five gangs, after Dally: the gang that the network
+                      has hurt most would take a whole rack across its machines; 4.9978, proved,
+                      if it waits, and 2.6869 if it chooses first, as Dally has it
 waiting-pays          two jobs on 6 workers whose base demands fit together, and the longer had
                       better wait: mean JCT 45 s, proved; 50 s if both start at once
 ====================  ===========================================================================

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def mean_jct_bound(
-    instance: AllocationInstance, steps: int = ASCENT_STEPS, rounds: int = ROUNDS
+    instance: AllocationInstance,
+    steps: int = ASCENT_STEPS,
+    rounds: int = ROUNDS,
+    *,
+    is_preemptive: bool = False,
 ) -> float:
     """Return the best of the bounds; seconds.
 
@@ -28,6 +32,9 @@ def mean_jct_bound(
         Of the bound of mean busy times.
     rounds
         Of the bound of prices of time; 0 leaves it out.
+    is_preemptive
+        Whether jobs may be interrupted, which the first three allow in any case; all of them then
+        have w_min = w_max.
     """
     found = [
         height_bound(instance),
@@ -35,7 +42,7 @@ def mean_jct_bound(
         mean_busy_time_bound(instance, steps),
     ]
     if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
-        found.append(priced_schedules_bound(instance, rounds))
+        found.append(priced_schedules_bound(instance, rounds, is_preemptive=is_preemptive))
     return max(found)
 
 

@@ -43,14 +43,37 @@ def integer_from(minimum: int, maximum: int | None = None) -> Callable[[str], in
     return parse
 
 
+def number(text: str) -> float:
+    """Return the number that a text stands for; not a number (nan) if it stands for none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def seconds(text: str) -> float:
     """Argument type: a finite number of seconds above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of seconds above 0")
+    return value
+
+
+def seconds_or_none(text: str) -> float:
+    """Argument type: a finite number of seconds of at least 0."""
+    value = number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a finite number of seconds of at least 0"
+        )
+    return value
+
+
+def share(text: str) -> float:
+    """Argument type: a number from 0 to 1."""
+    value = number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number from 0 to 1")
     return value
 
 
@@ -65,10 +88,7 @@ def ratio(text: str) -> Fraction:
     """Argument type: a finite number of at least 1, kept exactly as written."""
     from fractions import Fraction
 
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not (math.isfinite(value) and value >= 1):
         raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of at least 1")
     return Fraction(text.strip())

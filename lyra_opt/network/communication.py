@@ -90,6 +90,10 @@ the paper's figures were made is not known.
 """
 
 
+SCATTERED_MODELS = frozenset({"resnet50", "resnet18", "bert"})
+"""Models that Tiresias, as Dally's public simulator has it, does not keep together: skew is low."""
+
+
 class CommunicationModel(ABC):
     """Says how well a gang computes where it is placed."""
 

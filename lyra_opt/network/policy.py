@@ -169,6 +169,9 @@ class PlacementPolicy(ABC):
     """
 
     name: str
+    repeats_itself = False
+    """Whether it gives a gang that is alone in the cluster the same GPUs whenever it has waited for
+    the same time, however much it has done; then a simulation skips leases that are all alike."""
 
     def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:  # noqa: B027
         """Look at the cluster before the first decision."""

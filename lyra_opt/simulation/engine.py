@@ -74,6 +74,10 @@ class Simulation:
         solver is asked even if all jobs can have all the workers that they can use.
     progress
         Is given the simulated time now and then.
+    efficiency
+        Returns the share of its speed at which a job runs where it is placed, above 0; 1 for all
+        where it is not given. It is asked whenever that changes. Training servers are then told
+        apart, not only counted.
 
     Raises
     ------
@@ -92,6 +96,7 @@ class Simulation:
         capture: Callable[[str, Any], None] | None = None,
         captured_kinds: Collection[str] = DECISION_KINDS,
         progress: Callable[[float], None] | None = None,
+        efficiency: Callable[[JobRun], float] | None = None,
     ) -> None:
         self.workload, self.cluster, self.scheme = workload, cluster, scheme
         self.options = options or Options()
@@ -99,6 +104,7 @@ class Simulation:
         self.totals = Totals()
         self._capture = dict.fromkeys(captured_kinds, capture)
         self._progress = progress
+        self._efficiency = efficiency
         self._require_room()
         self._require_plan(plan)
         self.runs = [JobRun(job, order) for order, job in enumerate(workload.jobs)]
@@ -160,8 +166,8 @@ class Simulation:
 
     def _training_pool(self) -> Pool:
         """Return the training servers; they are only counted where it makes no difference."""
-        racks_matter = self.cluster.servers_per_rack is not None
-        if not racks_matter and all(job.gpus_per_worker == 1 for job in self.workload.jobs):
+        servers_matter = self.cluster.servers_per_rack is not None or self._efficiency is not None
+        if not servers_matter and all(job.gpus_per_worker == 1 for job in self.workload.jobs):
             return CountedPool(self.cluster.gpus)
         return ServerPool(self.cluster.gpus_per_server, servers=range(self.cluster.servers))
 
@@ -424,6 +430,8 @@ class Simulation:
         run.rate = self._rate(run, run.workers) * run.mean_worker_speed
         if len(run.shares) > 1:
             run.rate *= self.options.mixed_efficiency
+        if self._efficiency is not None:
+            run.rate *= self._efficiency(run)
         run.version += 1
         self._sequence += 1
         heappush(

@@ -6,10 +6,9 @@ from the results.
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from instances.heterogeneous.generated_jobs import gavel_like, mix
 from instances.heterogeneous.trace_jobs import HADAR_JOBS, hadar_480
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES
 from lyra_opt.simulation.rounds.setup import RESTART_S, ROUND_S, RoundOptions
-from paper_figures.runs import run_all
+from paper_figures.runs import CaseResults, found_of_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lyra_opt.simulation.rounds.metrics import RoundMetrics
     from lyra_opt.simulation.rounds.setup import HeterogeneousCluster, HeterogeneousWorkload
@@ -91,21 +90,6 @@ class Setting:
             f"{loaded}), {self.seeds} draw{'s' * (self.seeds != 1)} of jobs by seed. Mixes of "
             "HadarE and the questions of our own are of their own size whatever the scale."
         )
-
-
-class Case(Protocol):
-    """Something to run; hashable."""
-
-    @property
-    def cost(self) -> float:
-        """How long it takes, roughly and relative to others, so that long ones start first."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether what it asks for is there."""
-
-    def run(self, setting: Setting) -> Any:
-        """Return what comes of it; the same case and setting give the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,24 +294,8 @@ def notes_on_jobs() -> tuple[str, ...]:
     )
 
 
-class Results:
-    """What came of the cases of a setting.
-
-    Parameters
-    ----------
-    setting
-        How much was simulated.
-    found
-        The results.
-    """
-
-    def __init__(self, setting: Setting, found: dict[Hashable, Any] | None = None) -> None:
-        self.setting = setting
-        self._found = found or {}
-
-    def of(self, case: Any) -> Any:
-        """Return what came of a case; None if it was not run."""
-        return self._found.get(case)
+class Results(CaseResults[Setting]):
+    """What came of the cases of a setting."""
 
     def over_seeds(self, scheme: str) -> list[Run]:
         """Return what came of a scheme with each seed; empty if it is not there."""
@@ -353,15 +321,7 @@ def run_cases(cases: Iterable[Any], setting: Setting, *, processes: int) -> Resu
     SimulationError
         If a case comes to no result, or to one that cannot be right.
     """
-    runnable = sorted(
-        {case for case in cases if case.is_known}, key=lambda case: (-case.cost, str(case))
-    )
-    found = run_all(runnable, partial(_run, setting=setting), processes=processes, label="runs")
-    return Results(setting, found)
-
-
-def _run(case: Case, setting: Setting) -> Any:
-    return case.run(setting)
+    return Results(setting, found_of_cases(cases, setting, processes=processes))
 
 
 def ratios(
@@ -373,16 +333,6 @@ def ratios(
         for first, second in zip(before, after, strict=False)
         if measure(second)
     ]
-
-
-def mean_of_ratios(
-    values: Sequence[float],
-) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the geometric mean and, of several, the least and the greatest."""
-    if not values:
-        return None, None
-    spread = (min(values), max(values)) if len(values) > 1 else None
-    return statistics.geometric_mean(values), spread
 
 
 def hours(seconds: float) -> str:

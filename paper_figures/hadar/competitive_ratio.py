@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.simulation.replay import SimulationError
+from experiments.simulation.carried_out import SimulationError
 from instances.heterogeneous.clusters import cluster_of, hadar_60
 from instances.heterogeneous.offline import offline_instance
 from lyra_opt.heterogeneous.hadar_committed import commit

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from instances.heterogeneous.generated_jobs import MIX_SIZES
 from paper_figures.comparison import Comparison, Entry, Source, Table
-from paper_figures.hadar.cases import REMEMBERED_OF_TESTBEDS, TESTBEDS, MixCase, mean_of_ratios
+from paper_figures.hadar.cases import REMEMBERED_OF_TESTBEDS, TESTBEDS, MixCase
 from paper_figures.hadar.schemes import HADAR, HADARE, NAMES, notes_on_missing
 from paper_figures.hadar.table_3 import SCHEMES as SCHEMES_OF_TABLE_3
+from paper_figures.runs import mean_of_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.simulation.replay import SimulationError
+from experiments.simulation.carried_out import SimulationError
 from instances.heterogeneous.clusters import find_cluster
 from instances.heterogeneous.generated_jobs import MIX_SIZES, mix
 from lyra_opt.heterogeneous.divisible_makespan import divisible_makespan

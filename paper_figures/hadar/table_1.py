@@ -10,7 +10,6 @@ from paper_figures.hadar.cases import (
     REMEMBERED_OF_JOBS,
     TYPES,
     hours,
-    mean_of_ratios,
     notes_on_jobs,
     ratios,
     trace_cases,
@@ -25,6 +24,7 @@ from paper_figures.hadar.schemes import (
     YARN,
     notes_on_missing,
 )
+from paper_figures.runs import mean_of_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

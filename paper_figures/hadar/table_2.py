@@ -12,13 +12,13 @@ from paper_figures.hadar.cases import (
     HOUR_S,
     REMEMBERED_OF_JOBS,
     TraceCase,
-    mean_of_ratios,
     notes_on_jobs,
     ratios,
     trace_cases,
 )
 from paper_figures.hadar.schemes import GAVEL, HADAR, NAMES, YARN, notes_on_missing
 from paper_figures.hadar.table_1 import SCHEMES, measured
+from paper_figures.runs import mean_of_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.clusters import find_cluster
 from instances.heterogeneous.generated_jobs import MIX_SIZES, mix
 from paper_figures.comparison import Comparison, Entry, Source, Table
-from paper_figures.hadar.cases import (
-    REMEMBERED_OF_TESTBEDS,
-    TESTBEDS,
-    MixCase,
-    hours,
-    mean_of_ratios,
-)
+from paper_figures.hadar.cases import REMEMBERED_OF_TESTBEDS, TESTBEDS, MixCase, hours
 from paper_figures.hadar.schemes import (
     GAVEL,
     GAVEL_MAKESPAN,
@@ -22,6 +16,7 @@ from paper_figures.hadar.schemes import (
     NAMES,
     notes_on_missing,
 )
+from paper_figures.runs import mean_of_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable

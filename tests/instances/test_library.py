@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from instances.library import library_instances, library_solutions, load_library_instance
 from lyra_opt.loading import load_solution
+from lyra_opt.network.instance import GangPlacement, NetworkSolution
 from lyra_opt.result import Status
 from lyra_opt.solver import find_solver
 from lyra_opt.solving import solve_and_check
@@ -80,3 +82,32 @@ def test_hadar_motivating():
         assert (found.status, found.objective) == (Status.OPTIMAL, 1800)
     whole = solve_and_check(loaded.problem, loaded.instance, find_solver("heterogeneous", "cpsat"))
     assert (whole.status, whole.objective) == (Status.OPTIMAL, 1800)
+
+
+def test_hurt_first():
+    """No placement of all there are is worth more, and the most hurt gang waits in the best."""
+    loaded = load_library_instance("hurt-first")
+    instance, check = loaded.instance, loaded.problem.check
+    solution, claims = load_solution(library_solutions()["hurt-first"], loaded.problem)
+    best = 0.0
+    for spots in product(*(_placements(instance, job) for job in instance.jobs)):
+        placed = NetworkSolution(tuple(spot for spot in spots if spot is not None))
+        report = check(instance, placed)
+        best = max(best, -1.0 if report.violations else report.objective)
+    assert best == claims["objective"] == 4.9978
+    assert "A" not in {placement.job for placement in solution.placements}
+    dally = solve_and_check(loaded.problem, instance, find_solver("network", "dally"))
+    assert dally.objective == pytest.approx(2.68692)
+    assert {placement.job for placement in dally.solution.placements} == {"A", "E"}
+
+
+def _placements(instance, job):
+    """Return every placement of a gang at a tier that it accepts, and None."""
+    machines = instance.machines
+    found = [None]
+    for counts in product(*(range(min(job.gang, entry.free_gpus) + 1) for entry in machines)):
+        gpus = {entry.id: count for entry, count in zip(machines, counts, strict=True) if count}
+        if sum(counts) == job.gang and instance.tier_of(gpus) in instance.tiers_of(job):
+            tier = instance.tier_of(gpus).label
+            found.append(GangPlacement(job=job.id, tier=tier, gpus=gpus))
+    return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, FreeGpus, RoundState
 from lyra_opt.seeding import generator
 from lyra_opt.simulation.rounds.setup import RoundOptions
@@ -20,7 +21,7 @@ from lyra_opt.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.heterogeneous.instance import GangJob, Placement
+    from lyra_opt.heterogeneous.instance import Placement
     from lyra_opt.heterogeneous.policy import Decision, RoundPolicy
     from lyra_opt.simulation.rounds.setup import HeterogeneousCluster, HeterogeneousWorkload
 
@@ -133,6 +134,10 @@ class RoundSimulation:
         How the cluster behaves.
     progress
         Is given the simulated time of each round.
+    rate_of
+        Returns the steps a second of a gang where it is placed, above 0, in place of
+        `GangJob.rate_of`, by which the policy goes on deciding. It is asked once for each copy in
+        each round in which it runs.
 
     Raises
     ------
@@ -148,10 +153,12 @@ class RoundSimulation:
         *,
         options: RoundOptions | None = None,
         progress: Callable[[float], None] | None = None,
+        rate_of: Callable[[GangJob, Placement], float] = GangJob.rate_of,
     ) -> None:
         self.workload, self.cluster, self.policy = workload, cluster, policy
         self.options = options or RoundOptions()
         self._progress = progress
+        self._rate_of = rate_of
         for job in workload.jobs:
             reason = obstacle(job, cluster, policy)
             if reason is not None:
@@ -281,7 +288,7 @@ class RoundSimulation:
         merge_s = options.merge_s if len(placements) > 1 else 0.0
         self.totals.merging_s += merge_s
         efficiency = options.efficiency(len(placements))
-        rates = [efficiency * active.job.rate_of(placement) for placement in placements]
+        rates = [efficiency * self._rate_of(active.job, placement) for placement in placements]
         training_s = options.round_s - merge_s
         steps = steps_within(training_s, rates, lost_s)
         if steps >= active.steps_left - STEPS_TOLERANCE * active.job.steps:

@@ -265,7 +265,7 @@ class TestBadInput:
         exit_code, out, err = run("simulate", *SMALL, *schemes, "--json")
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["hadar"]
-        assert "error: policy yarn-cs, round at" in err
+        assert "error: scheme yarn-cs: policy yarn-cs, round at" in err
         assert "Traceback" not in err
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from experiments.simulation.replay import SimulationError
+from experiments.simulation.carried_out import SimulationError
 from paper_figures.hadar import competitive_ratio, forking, rounding
 from paper_figures.hadar.cases import Setting
 from paper_figures.hadar.competitive_ratio import COMMITTED, Found, OfflineCase

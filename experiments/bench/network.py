@@ -1,0 +1,143 @@
+"""The figures of gangs in a network of tiers: one decision, proofs, and whole simulations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.bench.allocation import interleaved, proved_within
+from experiments.bench.timing import Figure, timed_figure, times_of
+from experiments.progress import progress
+from instances.network.epoch import epoch_instance
+from instances.network.generated_jobs import dally_batch
+from lyra_opt.network.communication import ClosedForm
+from lyra_opt.network.links import LINK_SETS
+from lyra_opt.network.one_epoch import state_of
+from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.network.topology import Topology
+from lyra_opt.result import Limits
+from lyra_opt.simulation.leases.engine import LeaseSimulation
+from lyra_opt.simulation.leases.metrics import measure_network
+from lyra_opt.simulation.leases.setup import NetworkCluster
+from lyra_opt.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.network.policy import PlacementState
+
+LARGE = Topology.uniform(racks=64, machines_per_rack=8)
+WAITING = 500
+RUNS = 5
+LEASE_S = 3600.0
+DECISION_TARGETS_S = {"dally": 5e-3, "priced-placement": 10e-3}
+
+MIDDLE = Topology.uniform(racks=8, machines_per_rack=8)
+PROVED_JOBS = 40
+PROOF_TARGET_S = 5.0
+PROVING = ("cpsat-patterns", "mathopt-highs-patterns", "pulp-highs-patterns", "cpsat")
+
+BATCH_CLUSTER = Topology.uniform(racks=4, machines_per_rack=8)
+BATCH_TARGET_S = 30.0
+
+
+def network_figures(seeds: int) -> Iterator[Figure]:
+    """Measure all of them."""
+    yield from decision_figures(seeds)
+    yield from proof_figures(seeds)
+    yield from batch_figures()
+
+
+def decision_figures(seeds: int) -> Iterator[Figure]:
+    """Time the decision of each rule; nothing that it remembers of another one helps it."""
+    for busy_percent in (0, 60, 95):
+        states = [
+            state_of(
+                epoch_instance(LARGE, jobs=WAITING, seed=seed, busy_percent=busy_percent)
+            ).state
+            for seed in range(seeds)
+        ]
+        for name in PLACEMENT_POLICIES:
+            times_s = [
+                time_s
+                for state in states
+                for time_s in times_of(partial(_decide_once, name, state), RUNS)
+            ]
+            figure = timed_figure(
+                f"{name}, one decision, {LARGE.gpus:,} GPUs of which {busy_percent} % are busy, "
+                f"{WAITING} waiting",
+                times_s,
+            )
+            target_s = DECISION_TARGETS_S.get(name)
+            if target_s is not None:
+                figure = replace(
+                    figure,
+                    statistic="slowest",
+                    measured=1000 * max(times_s),
+                    target=1000 * target_s,
+                    unit="ms",
+                )
+            yield figure
+
+
+def _decide_once(name: str, state: PlacementState) -> None:
+    policy = PLACEMENT_POLICIES[name]()
+    policy.prepare(state.machines, LEASE_S, np.random.default_rng(0))
+    policy.decide(state)
+
+
+def proof_figures(seeds: int) -> Iterator[Figure]:
+    """Measure proofs of the epoch's optimum, with and without timers."""
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("timers of 6 and 12 hours", {}),
+        ("timers 0", {"timers_s": None}),
+    )
+    for label, timers in cases:
+        instances = [
+            epoch_instance(MIDDLE, jobs=PROVED_JOBS, seed=seed, **timers) for seed in range(seeds)
+        ]
+        what = f"epoch, {MIDDLE.machines} machines, {PROVED_JOBS} waiting, {label}"
+        answers = interleaved(
+            what,
+            PROVING,
+            instances,
+            runs=1,
+            limits=Limits(time_s=PROOF_TARGET_S),
+            problem="network",
+        )
+        for name in PROVING:
+            yield proved_within(f"{name}, {what}", [of[name][0] for of in answers], PROOF_TARGET_S)
+
+
+def batch_figures() -> Iterator[Figure]:
+    """Measure how long each rule takes for 500 jobs at once, on each set of links."""
+    workload = dally_batch(seed=0)
+    with progress("simulation with leases", len(LINK_SETS) * len(PLACEMENT_POLICIES)) as advance:
+        for links in LINK_SETS.values():
+            cluster = NetworkCluster(
+                topology=BATCH_CLUSTER, communication=ClosedForm(links=links), network=links.name
+            )
+            for name, make in PLACEMENT_POLICIES.items():
+                stopwatch = Stopwatch()
+                done = LeaseSimulation(workload, cluster, make()).run()
+                wall_time_s = stopwatch.elapsed_s
+                advance()
+                metrics = measure_network(done.record)
+                yield Figure(
+                    what=(
+                        f"{name}, {len(workload.jobs)} jobs at once, {BATCH_CLUSTER.gpus} GPUs, "
+                        f"{links.name}"
+                    ),
+                    runs=1,
+                    statistic="wall time",
+                    measured=wall_time_s,
+                    target=BATCH_TARGET_S,
+                    unit="s",
+                    remark=(
+                        f"decisions {1000 * (metrics.decision_mean_s or 0):.2f} ms on average, "
+                        f"{1000 * (metrics.decision_max_s or 0):.1f} ms at most"
+                    ),
+                )

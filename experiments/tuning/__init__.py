@@ -1,0 +1,1 @@
+"""Simulation optimisation: parameters of a rule that are best over simulated draws of jobs."""

@@ -1,0 +1,106 @@
+"""What timers are tuned for: a cluster and draws of jobs, the same for every candidate."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from experiments.pool import worker_pool
+from experiments.simulation.carried_out import carry_out
+from lyra_opt.network.class_timers import ClassTimers
+from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.simulation.leases.engine import LeaseSimulation, PolicyError
+from lyra_opt.simulation.leases.metrics import require_leases_conserved
+from lyra_opt.simulation.leases.setup import LeaseOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkWorkload
+
+Candidate: TypeAlias = ClassTimers | str
+"""Fixed timers, or a placement policy by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A cluster and draws of jobs.
+
+    Parameters
+    ----------
+    cluster
+        Where they run.
+    draws
+        Jobs of several seeds; every candidate is simulated on all of them, so that candidates
+        differ by what they decide alone (common random numbers).
+    options
+        How the cluster behaves.
+    """
+
+    cluster: NetworkCluster
+    draws: tuple[NetworkWorkload, ...]
+    options: LeaseOptions = field(default_factory=LeaseOptions)
+
+
+def mean_jct_s(
+    workload: NetworkWorkload, candidate: Candidate, cluster: NetworkCluster, options: LeaseOptions
+) -> float:
+    """Return the mean JCT of a draw under a candidate.
+
+    Raises
+    ------
+    SimulationError
+        If the simulation comes to no result, or to one that cannot be right.
+    UserError
+        If a job can never run.
+    """
+    is_named = isinstance(candidate, str)
+    policy = PLACEMENT_POLICIES[candidate]() if is_named else candidate.policy()
+    simulation = LeaseSimulation(workload, cluster, policy, options=options)
+    carry_out(
+        simulation.run,
+        scheme=policy.name,
+        failures=PolicyError,
+        require_conserved=lambda: require_leases_conserved(simulation.record),
+    )
+    return math.fsum(run.jct_s for run in simulation.runs) / len(simulation.runs)
+
+
+@contextmanager
+def evaluator(
+    situation: Situation, *, processes: int = 1
+) -> Iterator[Callable[[Candidate], tuple[float, ...]]]:
+    """Return what simulates a candidate on all draws, and gives the mean JCT of each in seconds.
+
+    A candidate that was asked for before is not simulated again.
+
+    Parameters
+    ----------
+    processes
+        Draws at the same time; 1 runs them in this process.
+    """
+    known: dict[Candidate, tuple[float, ...]] = {}
+    draws = situation.draws
+
+    def evaluate_by(
+        run_each: Callable[..., Iterator[float]], candidate: Candidate
+    ) -> tuple[float, ...]:
+        if candidate not in known:
+            simulate = partial(
+                mean_jct_s,
+                candidate=candidate,
+                cluster=situation.cluster,
+                options=situation.options,
+            )
+            known[candidate] = tuple(run_each(simulate, draws))
+        return known[candidate]
+
+    workers = min(processes, len(draws))
+    if workers == 1:
+        yield partial(evaluate_by, map)
+        return
+    with worker_pool(workers) as pool:
+        yield partial(evaluate_by, pool.map)

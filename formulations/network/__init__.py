@@ -1,0 +1,1 @@
+"""Exact models of the network problem; see the README beside this file."""

@@ -1,0 +1,164 @@
+"""The network problem by trying everything: slow, plain, and right; the oracle of the tests."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from formulations.exact_solver import Countdown, concluded
+from lyra_opt.network.bounds import upper_bound
+from lyra_opt.network.checker import check, value_of
+from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
+from lyra_opt.network.problem import PROBLEM
+from lyra_opt.result import StoppedBy
+from lyra_opt.solver import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from lyra_opt.network.instance import NetworkInstance, WaitingJob
+    from lyra_opt.result import Limits, SolveResult
+
+    Free = tuple[int, ...]
+    Choice = tuple[int, ...]
+
+MOST_CHOICES = 2_000_000
+STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
+
+
+class BruteForce:
+    """Try every placement of every job; implements `lyra_opt.solver.Solver`.
+
+    Jobs in file order; a state is what is free on each machine after the jobs so far. From each
+    state every way to give a job its GPUs is tried, and none; of several ways to a state that of
+    most value is kept, the first found of equal ones. Values are rational numbers. Complexity
+    O(states jobs ways).
+
+    Stopped by the time limit, it returns the warm start, or nothing placed, with the bound of the
+    problem. Other limits are not kept.
+    """
+
+    name = "brute-force"
+    problem = "network"
+    variants: Sequence[str] = tuple(str(objective) for objective in Objective)
+    proves_optimality = True
+    gives_bound = True
+
+    def availability(self) -> Unsupported | None:
+        """Brute force needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: NetworkInstance) -> Unsupported | None:
+        """Return why there are too many choices, None if there are not."""
+        states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
+        choices = states * sum(1 + _count(instance, job) for job in instance.jobs)
+        if choices <= MOST_CHOICES:
+            return None
+        return Unsupported(
+            f"there are up to {choices} states and ways to go on from them; brute force tries at "
+            f"most {MOST_CHOICES}"
+        )
+
+    def solve(
+        self,
+        instance: NetworkInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: NetworkSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[NetworkSolution]:
+        """Try everything; see `lyra_opt.solver.Solver.solve`."""
+        countdown = Countdown(limits.time_s)
+        best = _search(instance, countdown)
+        stopped_by = None
+        if best is None:
+            stopped_by = StoppedBy.TIME
+            best = NetworkSolution(()) if warm_start is None else warm_start
+        objective = check(instance, best).objective
+        assert objective is not None, "what was tried is valid"
+        if observer is not None:
+            observer("objective", objective)
+        return concluded(
+            (best, objective),
+            objective if stopped_by is None else upper_bound(instance),
+            stopped_by=stopped_by,
+            observer=observer,
+            proof_gap=PROBLEM.proof_gap_of(str(instance.objective)),
+        )
+
+
+def _search(instance: NetworkInstance, countdown: Countdown) -> NetworkSolution | None:
+    """Return the best placement; None if time ran out."""
+    start = tuple(machine.free_gpus for machine in instance.machines)
+    layers: list[dict[Free, tuple[Fraction, Free, Choice]]] = [{start: (Fraction(0), start, ())}]
+    for job in instance.jobs:
+        ways = list(_ways(instance, job))
+        layer: dict[Free, tuple[Fraction, Free, Choice]] = {}
+        for tried, (free, (value, _, _)) in enumerate(layers[-1].items()):
+            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
+                return None
+            for held, worth in ways:
+                left = tuple(there - taken for there, taken in zip(free, held, strict=True))
+                total = value + worth
+                if min(left) >= 0 and (left not in layer or total > layer[left][0]):
+                    layer[left] = (total, free, held)
+        layers.append(layer)
+    last = max(layers[-1], key=lambda free: layers[-1][free][0] - _fragmented(instance, free))
+    placements = []
+    for job, layer in zip(reversed(instance.jobs), reversed(layers), strict=False):
+        _, last, held = layer[last]
+        gpus = {
+            machine.id: count
+            for machine, count in zip(instance.machines, held, strict=True)
+            if count
+        }
+        if gpus:
+            tier = instance.tier_of(gpus)
+            placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
+    return NetworkSolution(tuple(reversed(placements)))
+
+
+def _fragmented(instance: NetworkInstance, free: Free) -> int:
+    """Return what machines that are partly free cost."""
+    if instance.objective is not Objective.LEAST_FRAGMENTATION:
+        return 0
+    return sum(
+        0 < left < machine.gpus for left, machine in zip(free, instance.machines, strict=True)
+    )
+
+
+def _ways(instance: NetworkInstance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
+    """Yield no GPUs, then every way to give the job its GPUs where it may run, and its worth."""
+    yield (0,) * len(instance.machines), Fraction(0)
+    for held in _taken([machine.free_gpus for machine in instance.machines], job.gang):
+        gpus = {
+            machine.id: count
+            for machine, count in zip(instance.machines, held, strict=True)
+            if count
+        }
+        tier = instance.tier_of(gpus)
+        if tier in instance.tiers_of(job):
+            yield held, value_of(instance, job, tier)
+
+
+def _taken(free: Sequence[int], gang: int) -> Iterator[Choice]:
+    """Yield every way to take `gang` GPUs of these machines."""
+    if not free:
+        if not gang:
+            yield ()
+        return
+    for count in range(min(free[0], gang) + 1):
+        for rest in _taken(free[1:], gang - count):
+            yield (count, *rest)
+
+
+def _count(instance: NetworkInstance, job: WaitingJob) -> int:
+    """Return the ways to take the job's GPUs, those where it may not run too."""
+    ways = [1] + [0] * job.gang
+    for machine in instance.machines:
+        ways = [sum(ways[max(0, n - machine.free_gpus) : n + 1]) for n in range(job.gang + 1)]
+    return ways[job.gang]

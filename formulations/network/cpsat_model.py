@@ -1,0 +1,145 @@
+"""The tier-aggregated model in the CP-SAT solver of OR-Tools.
+
+Twin of ``pulp_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
+same order. Symbols: see the README beside this file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formulations.backends.cpsat import run_cpsat
+from formulations.network.model_data import Built, name_of
+from formulations.network.model_solver import NetworkModelSolver
+from formulations.network.tier_data import TierModel, Variables, tier_columns
+from lyra_opt.network.links import Tier
+
+
+def build(tiers: TierModel) -> Built:
+    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    variables = add_variables(model, tiers)
+    for add_constraint in CONSTRAINTS:
+        add_constraint(model, tiers, variables)
+    add_objective(model, tiers, variables)
+    return Built(model, variables)
+
+
+# Variables
+
+
+def add_variables(model: Any, tiers: TierModel) -> Variables:
+    """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
+    return Variables(
+        *(
+            {key: model.new_int_var(0, most, name_of(kind, key)) for key, most in largest.items()}
+            for kind, largest in tiers.largest()._asdict().items()
+        )
+    )
+
+
+# Constraints
+
+
+def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    for j, places in tiers.places(variables):
+        model.add(sum(places) <= 1).with_name(f"one_tier_{j}")
+
+
+def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
+    for m, load in tiers.loads(variables):
+        held = sum(gpus * x for gpus, x in load)
+        idle = sum([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
+        model.add(held + idle <= tiers.data.free(m)).with_name(f"machine_gpus_{m}")
+
+
+def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
+    for m, load in tiers.loads(variables):
+        if m in variables.full:
+            held = sum(gpus * x for gpus, x in load)
+            model.add(held >= tiers.data.free(m) * variables.full[m]).with_name(f"full_machine_{m}")
+
+
+def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``f_m + e_m + h_m = 1``, where machines count."""
+    for m in tiers.counted():
+        idle = sum([variables.idle[m]] if m in variables.idle else [])
+        model.add(variables.full[m] + idle + variables.part[m] == 1).with_name(f"machine_state_{m}")
+
+
+def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
+    for r, needs, wide in tiers.rack_loads(variables):
+        held = sum(gpus * x for gpus, x in needs)
+        model.add(held == sum(wide)).with_name(f"rack_gpus_{r}")
+
+
+def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_j* = sum_r q_r``."""
+    if variables.network:
+        held = sum(tiers.data.gang(j) * x for j, x in variables.network.items())
+        model.add(held == sum(variables.share.values())).with_name("network_gpus")
+
+
+def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
+    for r, apart, wide in tiers.racks_apart(variables):
+        for m in tiers.data.racks[r]:
+            model.add(variables.wide[m] + sum(apart) <= sum(wide)).with_name(f"spans_machines_{m}")
+
+
+def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
+    for r, share in variables.share.items() if apart else ():
+        shares = sum(variables.share.values())
+        model.add(share + sum(apart) <= shares).with_name(f"spans_racks_{r}")
+
+
+CONSTRAINTS = (
+    one_tier,
+    machine_gpus,
+    full_machine,
+    machine_state,
+    rack_gpus,
+    network_gpus,
+    spans_machines,
+    spans_racks,
+)
+
+
+# Objective
+
+
+def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    worth = tiers.data.worth
+    model.minimize(
+        sum(
+            [
+                *variables.part.values(),
+                *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
+                *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
+                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
+            ]
+        )
+    )
+
+
+# Backend
+
+
+CPSAT = NetworkModelSolver(
+    name="cpsat",
+    form=TierModel.of,
+    columns=tier_columns,
+    build=build,
+    run=run_cpsat,
+    uses_floats=False,
+    modules=("ortools.sat.python.cp_model",),
+)

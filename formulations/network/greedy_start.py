@@ -1,0 +1,120 @@
+"""Placements that exact models start from: gangs in a few orders, each where it is worth most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.network.checker import check, value_of
+from lyra_opt.network.instance import GangPlacement, NetworkSolution
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.result import Number
+
+    Wish = tuple[int, Sequence[Tier]]
+    """A job and the tiers to try for it."""
+
+
+def greedy_solution(instance: NetworkInstance) -> tuple[NetworkSolution, Number]:
+    """Return the best of a few placements and its value.
+
+    Gangs by worth for each GPU, by worth, the largest first, and in file order; each at the tier
+    where it is worth most of those with room, and nothing at all if even that is better.
+    Complexity O(jobs (machines log machines)).
+    """
+    tiers: list[Sequence[Tier]] = []
+    worth = []
+    for job in instance.jobs:
+        values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
+        tiers.append(sorted(values, key=values.__getitem__, reverse=True))
+        worth.append(max(values.values(), default=0))
+    positions = range(len(instance.jobs))
+    orders = (
+        sorted(positions, key=lambda j: -worth[j] / instance.jobs[j].gang),
+        sorted(positions, key=lambda j: -worth[j]),
+        sorted(positions, key=lambda j: -instance.jobs[j].gang),
+        positions,
+    )
+    tried = [NetworkSolution(())]
+    tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
+    return best_of(instance, tried)
+
+
+def best_of(
+    instance: NetworkInstance, tried: Sequence[NetworkSolution]
+) -> tuple[NetworkSolution, Number]:
+    """Return the first of the best of valid solutions and its value."""
+    best: tuple[NetworkSolution, Number] | None = None
+    for solution in tried:
+        value = check(instance, solution).objective
+        if value is not None and (best is None or value > best[1]):
+            best = solution, value
+    assert best is not None, "the placement of nothing is valid"
+    return best
+
+
+def filled(instance: NetworkInstance, wishes: Sequence[Wish]) -> NetworkSolution:
+    """Return the placement of gangs in this order, each at the first of its tiers with room.
+
+    On the fullest machine, or in the fullest rack, that has room; beyond a machine on the emptiest
+    machines of the emptiest racks, so as to span few.
+    """
+    free = [machine.free_gpus for machine in instance.machines]
+    racks = list(instance.racks.values())
+    placements = []
+    for j, tiers in wishes:
+        job = instance.jobs[j]
+        for tier in tiers:
+            held = _room(free, racks, job.gang, tier)
+            if held is None:
+                continue
+            for m, count in held.items():
+                free[m] -= count
+            gpus = {instance.machines[m].id: count for m, count in held.items()}
+            placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
+            break
+    return NetworkSolution(tuple(placements))
+
+
+def _room(
+    free: Sequence[int], racks: Sequence[Sequence[int]], gang: int, tier: Tier
+) -> dict[int, int] | None:
+    """Return GPUs by machine for a gang that spans just this tier, None if there are none."""
+    if tier is Tier.MACHINE:
+        with_room = [m for m, there in enumerate(free) if there >= gang]
+        return {min(with_room, key=lambda m: free[m]): gang} if with_room else None
+    piles = {r: sum(free[m] for m in rack) for r, rack in enumerate(racks)}
+    if tier is Tier.RACK:
+        for r in sorted(piles, key=lambda r: piles[r]):
+            held = _spread({m: free[m] for m in racks[r]}, gang)
+            if held is not None:
+                return held
+        return None
+    shares = _spread(piles, gang)
+    if shares is None:
+        return None
+    placed: dict[int, int] = {}
+    for r, share in shares.items():
+        for m in sorted(racks[r], key=lambda m: -free[m]):
+            taken = min(share, free[m])
+            if taken:
+                placed[m] = taken
+                share -= taken
+    return placed
+
+
+def _spread(piles: Mapping[int, int], gang: int) -> dict[int, int] | None:
+    """Take a gang from piles, the largest first, but not all of it from one."""
+    if sum(piles.values()) < gang or gang < 2:
+        return None
+    taken: dict[int, int] = {}
+    needed = gang
+    for pile in sorted(piles, key=lambda p: -piles[p]):
+        count = min(needed, piles[pile], gang - 1)
+        if count:
+            taken[pile] = count
+            needed -= count
+    return taken if not needed and len(taken) > 1 else None

@@ -1,0 +1,181 @@
+"""The tier-aggregated model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS.
+
+Twin of ``pulp_model.py`` and ``cpsat_model.py``: the same constraints by the same names in the same
+order. Symbols: see the README beside this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from formulations.backends.mathopt import run_gscip, run_highs
+from formulations.network.model_data import Built, name_of
+from formulations.network.model_solver import NetworkModelSolver
+from formulations.network.tier_data import TierModel, Variables, tier_columns
+from lyra_opt.network.links import Tier
+
+
+def build(tiers: TierModel) -> Built:
+    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    from ortools.math_opt.python import mathopt
+
+    model = mathopt.Model(name="network")
+    variables = add_variables(model, tiers)
+    for add_constraint in CONSTRAINTS:
+        add_constraint(model, tiers, variables)
+    add_objective(model, tiers, variables)
+    return Built(model, variables)
+
+
+# Variables
+
+
+def add_variables(model: Any, tiers: TierModel) -> Variables:
+    """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
+    return Variables(
+        *(
+            {
+                key: model.add_integer_variable(lb=0, ub=most, name=name_of(kind, key))
+                for key, most in largest.items()
+            }
+            for kind, largest in tiers.largest()._asdict().items()
+        )
+    )
+
+
+# Constraints
+
+
+def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    from ortools.math_opt.python import mathopt
+
+    for j, places in tiers.places(variables):
+        model.add_linear_constraint(mathopt.fast_sum(places) <= 1, name=f"one_tier_{j}")
+
+
+def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
+    from ortools.math_opt.python import mathopt
+
+    for m, load in tiers.loads(variables):
+        held = mathopt.fast_sum(gpus * x for gpus, x in load)
+        idle = mathopt.fast_sum(
+            [tiers.data.free(m) * variables.idle[m]] if m in variables.idle else []
+        )
+        model.add_linear_constraint(held + idle <= tiers.data.free(m), name=f"machine_gpus_{m}")
+
+
+def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
+    from ortools.math_opt.python import mathopt
+
+    for m, load in tiers.loads(variables):
+        if m in variables.full:
+            held = mathopt.fast_sum(gpus * x for gpus, x in load)
+            model.add_linear_constraint(
+                held >= tiers.data.free(m) * variables.full[m], name=f"full_machine_{m}"
+            )
+
+
+def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``f_m + e_m + h_m = 1``, where machines count."""
+    from ortools.math_opt.python import mathopt
+
+    for m in tiers.counted():
+        idle = mathopt.fast_sum([variables.idle[m]] if m in variables.idle else [])
+        model.add_linear_constraint(
+            variables.full[m] + idle + variables.part[m] == 1, name=f"machine_state_{m}"
+        )
+
+
+def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
+    from ortools.math_opt.python import mathopt
+
+    for r, needs, wide in tiers.rack_loads(variables):
+        held = mathopt.fast_sum(gpus * x for gpus, x in needs)
+        model.add_linear_constraint(held == mathopt.fast_sum(wide), name=f"rack_gpus_{r}")
+
+
+def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_j* = sum_r q_r``."""
+    from ortools.math_opt.python import mathopt
+
+    if variables.network:
+        held = mathopt.fast_sum(tiers.data.gang(j) * x for j, x in variables.network.items())
+        model.add_linear_constraint(
+            held == mathopt.fast_sum(variables.share.values()), name="network_gpus"
+        )
+
+
+def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
+    from ortools.math_opt.python import mathopt
+
+    for r, apart, wide in tiers.racks_apart(variables):
+        for m in tiers.data.racks[r]:
+            model.add_linear_constraint(
+                variables.wide[m] + mathopt.fast_sum(apart) <= mathopt.fast_sum(wide),
+                name=f"spans_machines_{m}",
+            )
+
+
+def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    from ortools.math_opt.python import mathopt
+
+    apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
+    for r, share in variables.share.items() if apart else ():
+        shares = mathopt.fast_sum(variables.share.values())
+        model.add_linear_constraint(
+            share + mathopt.fast_sum(apart) <= shares, name=f"spans_racks_{r}"
+        )
+
+
+CONSTRAINTS = (
+    one_tier,
+    machine_gpus,
+    full_machine,
+    machine_state,
+    rack_gpus,
+    network_gpus,
+    spans_machines,
+    spans_racks,
+)
+
+
+# Objective
+
+
+def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    from ortools.math_opt.python import mathopt
+
+    worth = tiers.data.worth_in_floats
+    model.minimize(
+        mathopt.fast_sum(
+            [
+                *variables.part.values(),
+                *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
+                *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
+                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
+            ]
+        )
+    )
+
+
+# Backends
+
+
+MATHOPT_GSCIP = NetworkModelSolver(
+    name="mathopt-gscip",
+    form=TierModel.of,
+    columns=tier_columns,
+    build=build,
+    run=run_gscip,
+    uses_floats=True,
+    modules=("ortools.math_opt.python.mathopt",),
+)
+MATHOPT_HIGHS = replace(MATHOPT_GSCIP, name="mathopt-highs", run=run_highs)

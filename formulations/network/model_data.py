@@ -1,0 +1,227 @@
+"""The numbers that all models of the network problem are made of.
+
+Every backend states its models from one `GangData`. The symbols are those of the README beside this
+file. What a gang is worth is kept twice: as integers for CP-SAT and as floats for the others, both
+rounded up, so that a bound on the model is one on the problem.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lyra_opt.network.bounds import upper_bound
+from lyra_opt.network.checker import value_of
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lyra_opt.network.instance import NetworkInstance
+
+WORTH_BITS = 40
+"""Bits of the bound on the objective in integers: rounding adds less than 2**-40 of it a gang."""
+WORTH_IN_FLOATS = 1e6
+"""The bound on the objective in floats."""
+
+
+class Start(NamedTuple):
+    """The values of all variables, as `Built.hinted` lists them."""
+
+    values: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A backend's model with its variables."""
+
+    model: Any
+    variables: Any
+
+    @property
+    def hinted(self) -> Sequence[Any]:
+        """All variables."""
+        return self.decisions
+
+    @property
+    def decisions(self) -> Sequence[Any]:
+        """All variables, kind by kind in the order of the data's keys."""
+        return [variable for kind in self.variables for variable in kind.values()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangData:
+    """What can be where, and what it is worth; made by `gang_data`.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    racks
+        Machines with free GPUs of each rack that has any, as positions in the file.
+    worth, worth_in_floats
+        Of each job at each tier in units of `unit` and `unit_in_floats`; 0 where it may not start
+        or nothing is gained.
+    unit, unit_in_floats
+        What 1 is worth.
+    must_span_machines
+        Jobs and racks (j, r) such that j would be worth less, or be forbidden, if all its GPUs in
+        rack r were on one machine, and they could be.
+    must_span_racks
+        Jobs that would be worth less, or be forbidden, if all their GPUs across racks were in one
+        rack, and they could be.
+    """
+
+    instance: NetworkInstance
+    racks: tuple[tuple[int, ...], ...]
+    worth: tuple[tuple[int, ...], ...]
+    worth_in_floats: tuple[tuple[float, ...], ...]
+    unit: Fraction
+    unit_in_floats: Fraction
+    must_span_machines: frozenset[tuple[int, int]]
+    must_span_racks: frozenset[int]
+
+    @property
+    def counts_machines(self) -> bool:
+        """Whether machines that are partly free cost anything."""
+        return self.instance.objective is Objective.LEAST_FRAGMENTATION
+
+    @property
+    def jobs(self) -> range:
+        """Positions of the jobs."""
+        return range(len(self.instance.jobs))
+
+    def gang(self, j: int) -> int:
+        """Return n_j."""
+        return self.instance.jobs[j].gang
+
+    def free(self, m: int) -> int:
+        """Return F_m."""
+        return self.instance.machines[m].free_gpus
+
+    def rack_free(self, r: int) -> int:
+        """Return F_r."""
+        return sum(self.free(m) for m in self.racks[r])
+
+    def machine_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield each job and machine (j, m) where it can start on that machine alone."""
+        for j in self.jobs:
+            if self.worth[j][Tier.MACHINE]:
+                for rack in self.racks:
+                    for m in rack:
+                        if self.gang(j) <= self.free(m):
+                            yield j, m
+
+    def machine_jobs(self) -> Iterator[int]:
+        """Yield each job that can start on a machine alone."""
+        largest = max((self.free(m) for rack in self.racks for m in rack), default=0)
+        for j in self.jobs:
+            if self.worth[j][Tier.MACHINE] and self.gang(j) <= largest:
+                yield j
+
+    def rack_pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield each job and rack (j, r) where it can start on several machines of that rack."""
+        for j in self.jobs:
+            if self.worth[j][Tier.RACK]:
+                for r, rack in enumerate(self.racks):
+                    if len(rack) > 1 and self.gang(j) <= self.rack_free(r):
+                        yield j, r
+
+    def network_jobs(self) -> Iterator[int]:
+        """Yield each job that can start across racks."""
+        for j in self.jobs:
+            fits = len(self.racks) > 1 and self.gang(j) <= self.instance.free_gpus
+            if fits and self.worth[j][Tier.NETWORK]:
+                yield j
+
+    def shared_racks(self) -> list[int]:
+        """Return the racks in which gangs beyond a machine may hold GPUs."""
+        if any(True for _ in self.network_jobs()):
+            return list(range(len(self.racks)))
+        return sorted({r for _, r in self.rack_pairs()})
+
+    def shares(self) -> list[int]:
+        """Return the racks of which gangs across racks may hold some GPUs."""
+        has_network = any(True for _ in self.network_jobs())
+        return list(range(len(self.racks))) if has_network else []
+
+    def racks_apart(self) -> set[int]:
+        """Return the racks with a gang that must be apart there."""
+        return {r for j, r in self.rack_pairs() if (j, r) in self.must_span_machines}
+
+    def can_start(self) -> bool:
+        """Return whether any job can start anywhere."""
+        kinds = (self.machine_jobs(), self.rack_pairs(), self.network_jobs())
+        return any(True for kind in kinds for _ in kind)
+
+
+def name_of(kind: str, key: int | tuple[int, ...]) -> str:
+    """Return the name of a variable, such as ``rack_3_0``."""
+    return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))
+
+
+def float_up(value: Fraction) -> float:
+    """Return the least float that is not below `value`."""
+    nearest = float(value)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest
+
+
+def gang_data(instance: NetworkInstance) -> GangData:
+    """Return the numbers of an instance. O(jobs racks + machines)."""
+    values: list[list[Fraction | None]] = []
+    for job in instance.jobs:
+        accepted = instance.tiers_of(job)
+        values.append(
+            [value_of(instance, job, tier) if tier in accepted else None for tier in Tier]
+        )
+    racks = tuple(
+        machines
+        for positions in instance.racks.values()
+        if (machines := tuple(m for m in positions if instance.machines[m].free_gpus))
+    )
+    unit = unit_in_floats = Fraction(1)
+    most = Fraction(upper_bound(instance))
+    if instance.objective not in COUNTING_OBJECTIVES and most > 0:
+        unit, unit_in_floats = most / 2**WORTH_BITS, most / Fraction(WORTH_IN_FLOATS)
+    sizes = [[instance.machines[m].free_gpus for m in rack] for rack in racks]
+    positions = range(len(instance.jobs))
+    return GangData(
+        instance=instance,
+        racks=racks,
+        worth=tuple(tuple(math.ceil((value or 0) / unit) for value in of_job) for of_job in values),
+        worth_in_floats=tuple(
+            tuple(float_up((value or 0) / unit_in_floats) for value in of_job) for of_job in values
+        ),
+        unit=unit,
+        unit_in_floats=unit_in_floats,
+        must_span_machines=frozenset(
+            (j, r)
+            for j in positions
+            if _is_worse(values[j], Tier.MACHINE, Tier.RACK)
+            for r, free in enumerate(sizes)
+            if instance.jobs[j].gang <= max(free)
+        ),
+        must_span_racks=frozenset(
+            j
+            for j in positions
+            if any(_loses_inside(instance.jobs[j].gang, values[j], free) for free in sizes)
+        ),
+    )
+
+
+def _is_worse(values: Sequence[Fraction | None], near: Tier, far: Tier) -> bool:
+    """Whether a job at the near tier is forbidden or worth less than at the far one."""
+    there, here = values[far], values[near]
+    return there is not None and (here is None or here < there)
+
+
+def _loses_inside(gang: int, values: Sequence[Fraction | None], free: Sequence[int]) -> bool:
+    """Whether a gang across racks could be in this rack alone, and would lose by that."""
+    on_one = gang <= max(free)
+    on_several = len(free) > 1 and gang <= sum(free)
+    return (on_one and _is_worse(values, Tier.MACHINE, Tier.NETWORK)) or (
+        on_several and _is_worse(values, Tier.RACK, Tier.NETWORK)
+    )

@@ -1,0 +1,369 @@
+"""The pattern model: machines that are alike, and how many are filled in which way."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formulations.network.model_data import Start, gang_data
+from formulations.network.placing import Assignment, encoded, placed
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formulations.network.model_data import GangData
+    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+
+
+class MachineClass(NamedTuple):
+    """Machines of a rack with as many free GPUs, and as free a whole where that counts."""
+
+    rack: int
+    free: int
+    is_whole: bool
+    machines: tuple[int, ...]
+
+
+class Pattern(NamedTuple):
+    """How a machine is filled.
+
+    Parameters
+    ----------
+    gangs
+        How many of each of the sizes.
+    open_gpus
+        GPUs that gangs beyond the machine may hold; that they do hold where machines count.
+    leaves_part
+        Whether it leaves the machine partly free.
+    """
+
+    gangs: tuple[int, ...]
+    open_gpus: int
+    leaves_part: bool
+
+
+class Kind(NamedTuple):
+    """Gangs beyond a machine that need not be told apart.
+
+    Parameters
+    ----------
+    size
+        Their GPUs.
+    loses
+        Whether they must be apart in racks where a machine could hold them.
+    """
+
+    size: int
+    loses: bool
+
+
+class Variables(NamedTuple):
+    """A backend's variables; see the README beside this file for the symbols.
+
+    Parameters
+    ----------
+    machine, rack, network
+        ``y_j0``, ``y_j1`` and ``y_j2``, by job.
+    gangs
+        ``z_rk``, by rack and position of the kind.
+    pattern
+        ``l_cp``, by class and position of the pattern.
+    share
+        ``q_r``.
+    open
+        ``d_ro``: by rack and open GPUs.
+    """
+
+    machine: Mapping[int, Any]
+    rack: Mapping[int, Any]
+    network: Mapping[int, Any]
+    gangs: Mapping[tuple[int, int], Any]
+    pattern: Mapping[tuple[int, int], Any]
+    share: Mapping[int, Any]
+    open: Mapping[tuple[int, int], Any]
+
+
+@dataclass(frozen=True)
+class PatternModel:
+    """Everything that a backend needs to state the model."""
+
+    data: GangData
+
+    @classmethod
+    def of(cls, instance: NetworkInstance) -> PatternModel:
+        """Return the model of an instance."""
+        return cls(gang_data(instance))
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """Sizes of gangs that can be on a machine alone, and how many gangs have each."""
+        counts = Counter(self.data.gang(j) for j in self.data.machine_jobs())
+        return dict(sorted(counts.items()))
+
+    @cached_property
+    def kind_of(self) -> dict[int, Kind]:
+        """The kind of each job that can start on several machines of a rack."""
+        losing = {j for j, _ in self.data.must_span_machines}
+        return {j: Kind(self.data.gang(j), j in losing) for j, _ in self.data.rack_pairs()}
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds."""
+        return tuple(sorted(set(self.kind_of.values())))
+
+    @cached_property
+    def classes(self) -> tuple[MachineClass, ...]:
+        """The classes of machines."""
+        alike: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+        for r, rack in enumerate(self.data.racks):
+            for m in rack:
+                machine = self.data.instance.machines[m]
+                is_whole = self.data.counts_machines and machine.free_gpus == machine.gpus
+                alike[r, machine.free_gpus, is_whole].append(m)
+        return tuple(MachineClass(*key, tuple(machines)) for key, machines in alike.items())
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[Pattern, ...], ...]:
+        """The patterns of each class."""
+        shared = set(self.data.shared_racks())
+        known: dict[tuple[int, bool, bool], tuple[Pattern, ...]] = {}
+        for one in self.classes:
+            kind = (one.free, one.is_whole, one.rack in shared)
+            if kind not in known:
+                known[kind] = tuple(self._patterns(*kind))
+        return tuple(known[one.free, one.is_whole, one.rack in shared] for one in self.classes)
+
+    def _patterns(self, free: int, is_whole: bool, is_shared: bool) -> Iterator[Pattern]:
+        for gangs, packed in _fillings(tuple(self.sizes.items()), free):
+            left = free - packed
+            if not self.data.counts_machines:
+                yield Pattern(gangs, left if is_shared else 0, leaves_part=False)
+                continue
+            for held in range(left + 1 if is_shared else 1):
+                unused = left - held
+                is_idle = is_whole and unused == free
+                yield Pattern(gangs, held, leaves_part=unused > 0 and not is_idle)
+
+    def open_keys(self) -> list[tuple[int, int]]:
+        """Return (r, o) for the open GPUs o of patterns of racks where a gang must be apart."""
+        racks = self.data.racks_apart()
+        return sorted(
+            {
+                (one.rack, pattern.open_gpus)
+                for one, patterns in zip(self.classes, self.patterns, strict=True)
+                if one.rack in racks
+                for pattern in patterns
+                if pattern.open_gpus
+            }
+        )
+
+    def patterns_of(self, r: int) -> Iterator[tuple[tuple[int, int], Pattern]]:
+        """Yield (c, p) and the pattern for all classes of a rack."""
+        for c, one in enumerate(self.classes):
+            if one.rack == r:
+                for p, pattern in enumerate(self.patterns[c]):
+                    yield (c, p), pattern
+
+    def all_patterns(self) -> Iterator[tuple[tuple[int, int], Pattern]]:
+        """Yield (c, p) and the pattern for all classes."""
+        for c, patterns in enumerate(self.patterns):
+            for p, pattern in enumerate(patterns):
+                yield (c, p), pattern
+
+    def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
+        """Yield each job that can start and its variables."""
+        tiers = (variables.machine, variables.rack, variables.network)
+        for j in self.data.jobs:
+            places = [of_tier[j] for of_tier in tiers if j in of_tier]
+            if places:
+                yield j, places
+
+    def of_kind(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
+        """Yield each kind, the gangs of it, and how many of them are in each rack."""
+        for k, kind in enumerate(self.kinds):
+            gangs = [x for j, x in variables.rack.items() if self.kind_of[j] == kind]
+            yield k, gangs, [x for (_, other), x in variables.gangs.items() if other == k]
+
+    def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[tuple[int, Any]]]]:
+        """Yield each size, the gangs of it, and (gangs, variable) of patterns with some."""
+        for place, n in enumerate(self.sizes):
+            gangs = [x for j, x in variables.machine.items() if self.data.gang(j) == n]
+            slots = [
+                (pattern.gangs[place], variables.pattern[key])
+                for key, pattern in self.all_patterns()
+                if pattern.gangs[place]
+            ]
+            yield n, gangs, slots
+
+    def opened(self, r: int, variables: Variables) -> list[tuple[int, Any]]:
+        """Return (open GPUs, variable) of the patterns of a rack that have any."""
+        return [
+            (pattern.open_gpus, variables.pattern[key])
+            for key, pattern in self.patterns_of(r)
+            if pattern.open_gpus
+        ]
+
+    def rack_loads(
+        self, variables: Variables
+    ) -> Iterator[tuple[int, list[tuple[int, Any]], list[tuple[int, Any]]]]:
+        """Yield each shared rack, (GPUs, variable) of its needs, and what is open."""
+        for r in self.data.shared_racks():
+            needs = [
+                (kind.size, variables.gangs[r, k])
+                for k, kind in enumerate(self.kinds)
+                if (r, k) in variables.gangs
+            ]
+            if r in variables.share:
+                needs.append((1, variables.share[r]))
+            yield r, needs, self.opened(r, variables)
+
+    def opening(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any]]]:
+        """Yield (r, o), the machines of the rack, and the patterns with o open GPUs."""
+        for r, o in variables.open:
+            chosen = [
+                variables.pattern[key]
+                for key, pattern in self.patterns_of(r)
+                if pattern.open_gpus == o
+            ]
+            yield r, o, len(self.data.racks[r]), chosen
+
+    def racks_apart(
+        self, variables: Variables
+    ) -> Iterator[tuple[int, int, list[Any], list[tuple[int, Any]]]]:
+        """Yield (r, o), the gangs that must be apart in the rack, and what is open."""
+        for r, o in variables.open:
+            largest = max(self.data.free(m) for m in self.data.racks[r])
+            apart = [
+                variables.gangs[r, k]
+                for k, kind in enumerate(self.kinds)
+                if (r, k) in variables.gangs and kind.loses and kind.size <= largest
+            ]
+            yield r, o, apart, self.opened(r, variables)
+
+    def largest(self) -> Variables:
+        """Return the largest value of each variable by its key, kind by kind."""
+        data = self.data
+        return Variables(
+            machine=dict.fromkeys(data.machine_jobs(), 1),
+            rack=dict.fromkeys(self.kind_of, 1),
+            network=dict.fromkeys(data.network_jobs(), 1),
+            gangs=dict(sorted(self._most_gangs().items())),
+            pattern={(c, p): len(self.classes[c].machines) for (c, p), _ in self.all_patterns()},
+            share={r: data.rack_free(r) for r in data.shares()},
+            open=dict.fromkeys(self.open_keys(), 1),
+        )
+
+    def _most_gangs(self) -> Counter[tuple[int, int]]:
+        """Return the gangs of each kind that could be in each rack, one at a time."""
+        return Counter((r, self.kinds.index(self.kind_of[j])) for j, r in self.data.rack_pairs())
+
+    def start(self, solution: NetworkSolution) -> Start:
+        """Return the values of all variables for a valid placement."""
+        found = encoded(self.data, solution)
+        keys, given = self.largest(), found.assignment
+        used: Counter[tuple[int, int]] = Counter()
+        opened = set()
+        for c, one in enumerate(self.classes):
+            place = {
+                (pattern.gangs, pattern.open_gpus): p for p, pattern in enumerate(self.patterns[c])
+            }
+            is_shared = any(pattern.open_gpus for pattern in self.patterns[c])
+            for m in one.machines:
+                sizes = [self.data.gang(j) for j in found.packed.get(m, ())]
+                here = Counter(sizes)
+                held = given.open_gpus.get(m, 0)
+                if is_shared and not self.data.counts_machines:
+                    held = one.free - sum(sizes)
+                used[c, place[tuple(here[size] for size in self.sizes), held]] += 1
+                opened.add((one.rack, held))
+        gangs = Counter((r, self.kinds.index(self.kind_of[j])) for j, r in given.rack_of.items())
+        values = Variables(
+            machine={j: int(j in given.machine_of) for j in keys.machine},
+            rack={j: int(j in given.rack_of) for j in keys.rack},
+            network={j: int(j in given.across) for j in keys.network},
+            gangs={key: gangs[key] for key in keys.gangs},
+            pattern={key: used[key] for key in keys.pattern},
+            share={r: found.across_gpus.get(r, 0) for r in keys.share},
+            open={key: int(key in opened) for key in keys.open},
+        )
+        return Start([value for kind in values for value in kind.values()])
+
+    def solution(self, values: Sequence[float]) -> NetworkSolution:
+        """Return the placement that values of `Built.decisions` stand for, rounded.
+
+        Raises
+        ------
+        ValueError
+            If they are no solution of the model.
+        """
+        flat = iter(values)
+        kinds: Any = ({key: round(next(flat)) for key in kind} for kind in self.largest())
+        found = Variables(*kinds)
+        slots: dict[int, list[int]] = defaultdict(list)
+        open_gpus: dict[int, int] = {}
+        for c, one in enumerate(self.classes):
+            machines = iter(one.machines)
+            for p, pattern in enumerate(self.patterns[c]):
+                for _ in range(found.pattern[c, p]):
+                    m = next(machines, None)
+                    if m is None:
+                        raise ValueError(f"class {c} has more patterns than machines")
+                    open_gpus[m] = pattern.open_gpus
+                    for size, count in zip(self.sizes, pattern.gangs, strict=True):
+                        slots[size] += [m] * count
+        machine_of = {}
+        for j, value in found.machine.items():
+            if value:
+                if not slots[self.data.gang(j)]:
+                    raise ValueError(f"no pattern has a place for a gang of {self.data.gang(j)}")
+                machine_of[j] = slots[self.data.gang(j)].pop(0)
+        room = {
+            kind: [r for (r, other), n in found.gangs.items() if other == k for _ in range(n)]
+            for k, kind in enumerate(self.kinds)
+        }
+        rack_of = {}
+        for j, value in found.rack.items():
+            if value:
+                if not room[self.kind_of[j]]:
+                    raise ValueError(f"no rack has a place for a gang of {self.data.gang(j)}")
+                rack_of[j] = room[self.kind_of[j]].pop(0)
+        return placed(
+            self.data,
+            Assignment(
+                machine_of,
+                rack_of,
+                [j for j, value in found.network.items() if value],
+                open_gpus,
+            ),
+        )
+
+
+def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the numbers of gangs of each size (at most so many) that fit, and their GPUs."""
+    if not sizes:
+        yield (), 0
+        return
+    (size, most), *rest = sizes
+    for count in range(min(most, free // size) + 1):
+        for gangs, packed in _fillings(rest, free - count * size):
+            yield (count, *gangs), packed + count * size
+
+
+def pattern_columns(instance: NetworkInstance) -> int:
+    """Return at least how many variables the model has, without making them. O(GPUs^2) a size."""
+    counts = Counter(job.gang for job in instance.jobs if Tier.MACHINE in instance.tiers_of(job))
+    largest = max(machine.free_gpus for machine in instance.machines)
+    ways = [1] + [0] * largest
+    for size, most in counts.items():
+        ways = [
+            sum(ways[gpus - size * count] for count in range(min(most, gpus // size) + 1))
+            for gpus in range(largest + 1)
+        ]
+    columns = (len(instance.jobs) + len(instance.racks)) * len(Tier)
+    kinds = {(m.rack, m.free_gpus, m.free_gpus == m.gpus) for m in instance.machines}
+    for _, free, _ in kinds:
+        columns += sum(way * (free - packed + 1) for packed, way in enumerate(ways[: free + 1]))
+    return columns

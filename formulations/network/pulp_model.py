@@ -1,0 +1,171 @@
+"""The tier-aggregated model in PuLP, solved by CBC (a process of its own) or by HiGHS.
+
+Twin of ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
+same order. Symbols: see the README beside this file.
+
+How PuLP's backends are run: ``formulations/backends/pulp.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from formulations.backends.pulp import run_cbc, run_highs
+from formulations.network.model_data import Built, name_of
+from formulations.network.model_solver import NetworkModelSolver
+from formulations.network.tier_data import TierModel, Variables, tier_columns
+from lyra_opt.network.links import Tier
+
+
+def build(tiers: TierModel) -> Built:
+    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    import pulp
+
+    model = pulp.LpProblem("network", pulp.LpMinimize)
+    variables = add_variables(model, tiers)
+    for add_constraint in CONSTRAINTS:
+        add_constraint(model, tiers, variables)
+    add_objective(model, tiers, variables)
+    return Built(model, variables)
+
+
+# Variables
+
+
+def add_variables(model: Any, tiers: TierModel) -> Variables:
+    """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
+    return Variables(
+        *(
+            {
+                key: model.add_variable(name_of(kind, key), 0, most, cat="Integer")
+                for key, most in largest.items()
+            }
+            for kind, largest in tiers.largest()._asdict().items()
+        )
+    )
+
+
+# Constraints
+
+
+def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    import pulp
+
+    for j, places in tiers.places(variables):
+        model += pulp.lpSum(places) <= 1, f"one_tier_{j}"
+
+
+def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
+    import pulp
+
+    for m, load in tiers.loads(variables):
+        held = pulp.lpSum(gpus * x for gpus, x in load)
+        idle = pulp.lpSum([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
+        model += held + idle <= tiers.data.free(m), f"machine_gpus_{m}"
+
+
+def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
+    import pulp
+
+    for m, load in tiers.loads(variables):
+        if m in variables.full:
+            held = pulp.lpSum(gpus * x for gpus, x in load)
+            model += held >= tiers.data.free(m) * variables.full[m], f"full_machine_{m}"
+
+
+def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``f_m + e_m + h_m = 1``, where machines count."""
+    import pulp
+
+    for m in tiers.counted():
+        idle = pulp.lpSum([variables.idle[m]] if m in variables.idle else [])
+        model += variables.full[m] + idle + variables.part[m] == 1, f"machine_state_{m}"
+
+
+def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
+    import pulp
+
+    for r, needs, wide in tiers.rack_loads(variables):
+        held = pulp.lpSum(gpus * x for gpus, x in needs)
+        model += held == pulp.lpSum(wide), f"rack_gpus_{r}"
+
+
+def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``sum_j n_j y_j* = sum_r q_r``."""
+    import pulp
+
+    if variables.network:
+        held = pulp.lpSum(tiers.data.gang(j) * x for j, x in variables.network.items())
+        model += held == pulp.lpSum(variables.share.values()), "network_gpus"
+
+
+def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
+    import pulp
+
+    for r, apart, wide in tiers.racks_apart(variables):
+        for m in tiers.data.racks[r]:
+            model += (
+                variables.wide[m] + pulp.lpSum(apart) <= pulp.lpSum(wide),
+                f"spans_machines_{m}",
+            )
+
+
+def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    import pulp
+
+    apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
+    for r, share in variables.share.items() if apart else ():
+        shares = pulp.lpSum(variables.share.values())
+        model += share + pulp.lpSum(apart) <= shares, f"spans_racks_{r}"
+
+
+CONSTRAINTS = (
+    one_tier,
+    machine_gpus,
+    full_machine,
+    machine_state,
+    rack_gpus,
+    network_gpus,
+    spans_machines,
+    spans_racks,
+)
+
+
+# Objective
+
+
+def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    import pulp
+
+    worth = tiers.data.worth_in_floats
+    model += pulp.lpSum(
+        [
+            *variables.part.values(),
+            *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
+            *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
+            *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
+        ]
+    )
+
+
+# Backends
+
+
+PULP_CBC = NetworkModelSolver(
+    name="pulp-cbc",
+    form=TierModel.of,
+    columns=tier_columns,
+    build=build,
+    run=run_cbc,
+    uses_floats=True,
+    modules=("pulp",),
+)
+PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))

@@ -1,0 +1,181 @@
+"""The tier-aggregated model: which gangs are on which machine, in which rack, across racks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from formulations.network.model_data import Start, gang_data
+from formulations.network.placing import Assignment, encoded, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from formulations.network.model_data import GangData
+    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+
+
+class Variables(NamedTuple):
+    """A backend's variables; see the README beside this file for the symbols.
+
+    Parameters
+    ----------
+    machine, rack, network
+        ``y_jm``, ``y_jr`` and ``y_j*``.
+    wide
+        ``x_m``.
+    share
+        ``q_r``.
+    full, idle, part
+        Of machines, where these count.
+    """
+
+    machine: Mapping[tuple[int, int], Any]
+    rack: Mapping[tuple[int, int], Any]
+    network: Mapping[int, Any]
+    wide: Mapping[int, Any]
+    share: Mapping[int, Any]
+    full: Mapping[int, Any]
+    idle: Mapping[int, Any]
+    part: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TierModel:
+    """Everything that a backend needs to state the model."""
+
+    data: GangData
+
+    @classmethod
+    def of(cls, instance: NetworkInstance) -> TierModel:
+        """Return the model of an instance."""
+        return cls(gang_data(instance))
+
+    def wide_machines(self) -> list[int]:
+        """Return the machines of which gangs beyond a machine may hold some GPUs."""
+        return [m for r in self.data.shared_racks() for m in self.data.racks[r]]
+
+    def counted(self) -> list[int]:
+        """Return the machines that cost something if they end partly free."""
+        if not self.data.counts_machines:
+            return []
+        return [m for rack in self.data.racks for m in rack]
+
+    def can_be_idle(self, m: int) -> bool:
+        """Return whether a machine is free as a whole."""
+        machine = self.data.instance.machines[m]
+        return machine.free_gpus == machine.gpus
+
+    def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
+        """Yield each job that can start and its variables."""
+        found: dict[int, list[Any]] = defaultdict(list)
+        for (j, _), x in (*variables.machine.items(), *variables.rack.items()):
+            found[j].append(x)
+        for j, x in variables.network.items():
+            found[j].append(x)
+        for j in sorted(found):
+            yield j, found[j]
+
+    def loads(self, variables: Variables) -> Iterator[tuple[int, list[tuple[int, Any]]]]:
+        """Yield each machine that matters and (GPUs, variable) of what may hold GPUs of it."""
+        held: dict[int, list[tuple[int, Any]]] = {m: [] for rack in self.data.racks for m in rack}
+        for (j, m), x in variables.machine.items():
+            held[m].append((self.data.gang(j), x))
+        for m, x in variables.wide.items():
+            held[m].append((1, x))
+        for m, load in held.items():
+            if load or self.data.counts_machines:
+                yield m, load
+
+    def rack_loads(
+        self, variables: Variables
+    ) -> Iterator[tuple[int, list[tuple[int, Any]], list[Any]]]:
+        """Yield each shared rack, (GPUs, variable) of its needs, and the variables ``x_m``."""
+        needs: dict[int, list[tuple[int, Any]]] = defaultdict(list)
+        for (j, r), x in variables.rack.items():
+            needs[r].append((self.data.gang(j), x))
+        for r, x in variables.share.items():
+            needs[r].append((1, x))
+        for r in self.data.shared_racks():
+            yield r, needs[r], [variables.wide[m] for m in self.data.racks[r]]
+
+    def racks_apart(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
+        """Yield each rack, its gangs that must be apart, and the variables ``x_m``."""
+        found: dict[int, list[Any]] = defaultdict(list)
+        for (j, r), x in variables.rack.items():
+            if (j, r) in self.data.must_span_machines:
+                found[r].append(x)
+        for r, apart in found.items():
+            yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
+
+    def largest(self) -> Variables:
+        """Return the largest value of each variable by its key, kind by kind."""
+        data = self.data
+        counted = self.counted()
+        return Variables(
+            machine=dict.fromkeys(data.machine_pairs(), 1),
+            rack=dict.fromkeys(data.rack_pairs(), 1),
+            network=dict.fromkeys(data.network_jobs(), 1),
+            wide={m: data.free(m) for m in self.wide_machines()},
+            share={r: data.rack_free(r) for r in data.shares()},
+            full=dict.fromkeys(counted, 1),
+            idle=dict.fromkeys([m for m in counted if self.can_be_idle(m)], 1),
+            part=dict.fromkeys(counted, 1),
+        )
+
+    def start(self, solution: NetworkSolution) -> Start:
+        """Return the values of all variables for a valid placement."""
+        found = encoded(self.data, solution)
+        keys, given = self.largest(), found.assignment
+        load = {
+            m: given.open_gpus.get(m, 0) + sum(self.data.gang(j) for j in found.packed.get(m, ()))
+            for m in self.counted()
+        }
+        full = {m: int(load[m] == self.data.free(m)) for m in keys.full}
+        idle = {m: int(load[m] == 0) for m in keys.idle}
+        values = Variables(
+            machine={(j, m): int(given.machine_of.get(j) == m) for j, m in keys.machine},
+            rack={(j, r): int(given.rack_of.get(j) == r) for j, r in keys.rack},
+            network={j: int(j in given.across) for j in keys.network},
+            wide={m: given.open_gpus.get(m, 0) for m in keys.wide},
+            share={r: found.across_gpus.get(r, 0) for r in keys.share},
+            full=full,
+            idle=idle,
+            part={m: 1 - full[m] - idle.get(m, 0) for m in keys.part},
+        )
+        return Start([value for kind in values for value in kind.values()])
+
+    def solution(self, values: Sequence[float]) -> NetworkSolution:
+        """Return the placement that values of `Built.decisions` stand for, rounded.
+
+        Raises
+        ------
+        ValueError
+            If they are no solution of the model.
+        """
+        data = self.data
+        flat = iter(values)
+        kinds: Any = ({key: round(next(flat)) for key in kind} for kind in self.largest())
+        found = Variables(*kinds)
+        machine_of = {j: m for (j, m), value in found.machine.items() if value}
+        open_gpus = dict(found.wide)
+        if not data.counts_machines:
+            open_gpus = {m: data.free(m) for m in found.wide}
+            for j, m in machine_of.items():
+                if m in open_gpus:
+                    open_gpus[m] -= data.gang(j)
+        return placed(
+            data,
+            Assignment(
+                machine_of,
+                {j: r for (j, r), value in found.rack.items() if value},
+                [j for j, value in found.network.items() if value],
+                open_gpus,
+            ),
+        )
+
+
+def tier_columns(instance: NetworkInstance) -> int:
+    """Return about how many variables the model has."""
+    return len(instance.jobs) * (len(instance.machines) + len(instance.racks) + 1)

@@ -1,0 +1,168 @@
+"""Single decisions: gangs that wait beside a cluster in which some GPUs are free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from instances.network.busy_cluster import busy_machines
+from instances.network.job_sets import BATCH, HOUR_MS
+from instances.randomness import IntegerStream
+from lyra_opt.errors import FieldError
+from lyra_opt.network.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
+from lyra_opt.network.links import TIER_OF_LABEL
+from lyra_opt.validation import require_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.network.communication import CommunicationModel
+    from lyra_opt.network.topology import Topology
+
+VERSION = 1
+"""Goes up when a seed gives another instance."""
+
+HOUR_S = 3600
+LONGEST_WAIT_S = 24 * HOUR_S
+LEAST_TIMERS_S = (6.0 * HOUR_S, 12.0 * HOUR_S)
+"""For a rack and for the network: the floors of Dally's tuner, 6 and 12 leases of an hour."""
+
+NEW_PERCENT = 50
+_PARTS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    """Gang and model of a job, and how well it runs at each tier."""
+
+    gang: int
+    model: str
+    efficiency: dict[str, float]
+
+
+def epoch_instance(
+    topology: Topology,
+    *,
+    jobs: int,
+    seed: int,
+    communication: CommunicationModel | None = None,
+    busy_percent: int = 60,
+    objective: Objective = Objective.EPOCH,
+    timers_s: tuple[float, float] | None = LEAST_TIMERS_S,
+    name: str | None = None,
+) -> NetworkInstance:
+    """Return what a scheduler sees at one moment: free GPUs, and gangs that wait for them.
+
+    The cluster is that of `busy_machines`. Models and gangs have the shares of Dally's batch set,
+    drawn apart, and work is drawn as there. Half of the gangs are new; the others have done a share
+    of their work, all shares as likely, at a score between their worst efficiency and their best.
+    All have waited for up to a day, all times as likely.
+
+    Parameters
+    ----------
+    topology
+        The cluster.
+    jobs
+        Waiting gangs, at least 1, no larger than the cluster.
+    seed
+        Of all draws; each property is drawn from a stream of its own, so that instances that
+        differ in links, objective or timers alone are otherwise the same.
+    communication
+        How well gangs compute; None takes the closed form on the shipped links.
+    busy_percent
+        See `busy_machines`.
+    objective
+        Of the instance.
+    timers_s
+        How long gangs wait for a rack and for the network; None does not make them wait.
+    name
+        None names it by what it is.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("jobs", jobs, minimum=1)
+    require_integer("seed", seed, minimum=0)
+    if require_integer("busy_percent", busy_percent, minimum=0) > 100:
+        raise FieldError("busy_percent", busy_percent, "must be at most 100")
+
+    def stream(purpose: str) -> IntegerStream:
+        return IntegerStream(workload="epoch", version=VERSION, purpose=purpose, seed=seed)
+
+    machines = busy_machines(topology, busy_percent=busy_percent, stream=stream("cluster"))
+    racks = topology.rack_of_machine.tolist()
+    sizes = _sizes(topology, communication or ClosedForm(), jobs, stream("sizes"))
+    return NetworkInstance(
+        name=name or f"epoch-v{VERSION}-{topology.name}-{objective}-{jobs}jobs-seed{seed}",
+        objective=objective,
+        machines=tuple(
+            Machine(
+                id=machine,
+                rack=f"r{rack}",
+                gpus=gpus,
+                free_gpus=busy.free_gpus,
+                affinity=busy.affinity,
+            )
+            for machine, rack, gpus, busy in zip(
+                topology.machine_names(),
+                racks,
+                topology.gpus_of_machine.tolist(),
+                machines,
+                strict=True,
+            )
+        ),
+        jobs=tuple(_waiting(sizes, timers_s or (0.0, 0.0), stream("waits"), stream("work"))),
+    )
+
+
+def _sizes(
+    topology: Topology, communication: CommunicationModel, jobs: int, stream: IntegerStream
+) -> list[_Size]:
+    models, model_weights = list(BATCH.models), list(BATCH.models.values())
+    gangs = [gang for gang in BATCH.gangs if gang <= topology.gpus]
+    gang_weights = [BATCH.gangs[gang] for gang in gangs]
+    drawn = []
+    for _ in range(jobs):
+        gang = gangs[stream.weighted(gang_weights)]
+        model = models[stream.weighted(model_weights)]
+        by_tier = communication.tier_efficiency(model, gang, topology)
+        efficiency = {
+            label: by_tier[tier] for label, tier in TIER_OF_LABEL.items() if by_tier[tier] > 0
+        }
+        drawn.append(_Size(gang=gang, model=model, efficiency=efficiency))
+    return drawn
+
+
+def _waiting(
+    sizes: Sequence[_Size],
+    timers_s: tuple[float, float],
+    waits: IntegerStream,
+    work: IntegerStream,
+) -> list[WaitingJob]:
+    jobs = []
+    work_ms = BATCH.drawn_work_ms(len(sizes), work)
+    for number, (size, worked_ms) in enumerate(zip(sizes, work_ms, strict=True)):
+        is_new = waits.percent(NEW_PERCENT)
+        done = work.between(1, _PARTS - 1) / _PARTS
+        place = work.below(_PARTS + 1) / _PARTS
+        worst, best = min(size.efficiency.values()), max(size.efficiency.values())
+        score = min(best, worst + place * (best - worst))
+        work_gpu_s = worked_ms * HOUR_S / HOUR_MS
+        jobs.append(
+            WaitingJob(
+                id=f"j{number}-{size.model}",
+                gang=size.gang,
+                efficiency=size.efficiency,
+                score=0.0 if is_new else score,
+                waiting_s=float(waits.between(0, LONGEST_WAIT_S)),
+                rack_timer_s=timers_s[0],
+                network_timer_s=timers_s[1],
+                remaining_s=work_gpu_s / size.gang * (1.0 if is_new else 1.0 - done),
+                attained_gpu_s=0.0 if is_new else work_gpu_s * done / score,
+                needs_consolidation=size.model not in SCATTERED_MODELS,
+            )
+        )
+    return jobs

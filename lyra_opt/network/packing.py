@@ -1,0 +1,236 @@
+"""Which gangs start where, so that they are worth most together: prices, packing, improvement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.network.free_machines import BestFit
+from lyra_opt.network.links import Tier
+from lyra_opt.network.packing_kernel import best_packing, clear_market
+from lyra_opt.network.policy import Grant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.network.policy import MachineState
+
+    IntArray = NDArray[np.int64]
+    FloatArray = NDArray[np.float64]
+
+PRICE_STEPS = 60
+DEFAULT_BUDGET = 20_000
+"""Units that are looked at to improve packings; some 5 ms of machine code."""
+NEAR_ZERO = 1e-3
+"""Part of the dearest price within which a gang gains nothing."""
+
+
+def pack(
+    machines: MachineState,
+    gang: IntArray,
+    value: FloatArray,
+    *,
+    orders: Sequence[IntArray] = (),
+    budget: int = DEFAULT_BUDGET,
+) -> list[Grant]:
+    """Return gangs that start, and where, by the prices at which GPUs find takers.
+
+    A price of a GPU for gangs of each size on one machine, and one for gangs that span several, is
+    found by steps on the dual of the relaxed problem (`packing_kernel.clear_market`). Gangs choose
+    by what they gain at these prices for each GPU: all in that order, and once with those that gain
+    in order of size, the largest first. Each takes the tightest room at the tier where it is worth
+    most. Then gangs that do not start, or not where they would like to, take the places of gangs
+    that are worth less.
+
+    Parameters
+    ----------
+    machines
+        What is free.
+    gang
+        GPUs of each gang, int64, shape (jobs,).
+    value
+        What each is worth at each tier, 0 or less where it may not start, shape (jobs, 3).
+    orders
+        Further orders in which gangs choose: the answer is no worse than what they give, but for
+        gangs that cannot be split as their tier says.
+    budget
+        Units that are looked at to improve packings.
+
+    Notes
+    -----
+    O(jobs log jobs + 60 (jobs + sizes machine-GPUs) + orders jobs machines + budget gangs-a-unit).
+    Deterministic; equals go by position. Guarantee: none beyond that of `orders`.
+    """
+    worth_placing = np.flatnonzero(
+        (value > 0).any(axis=1) & (gang <= int(machines.free_gpus.sum()))
+    )
+    if not len(worth_placing):
+        return []
+    gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
+    value[gang == 1, Tier.RACK :] = 0.0
+    given = [_among(order, worth_placing) for order in orders]
+    units = _Units(machines)
+    unit_of = units.pack(gang, value, [*given, *_priced_orders(machines, gang, value)], budget)
+    return [
+        Grant(int(worth_placing[grant.job]), grant.tier, grant.gpus)
+        for grant in units.split(gang, value, unit_of)
+    ]
+
+
+def _among(order: IntArray, chosen: IntArray) -> IntArray:
+    """Return the order of the chosen alone, by their new positions."""
+    place = np.full(int(order.max()) + 1, -1)
+    place[chosen] = np.arange(len(chosen))
+    return place[order][place[order] >= 0]
+
+
+def _priced_orders(machines: MachineState, gang: IntArray, value: FloatArray) -> list[IntArray]:
+    sizes, size_of = np.unique(gang, return_inverse=True)
+    near, far = value[:, Tier.MACHINE], value[:, Tier.RACK :].max(axis=1)
+    best = np.maximum(near, far) / gang
+    by_worth = np.argsort(-best, kind="stable")
+    asked = np.cumsum(gang[by_worth])
+    if asked[-1] <= machines.free_gpus.sum():
+        # Nobody goes without, so that all depends on how gangs are packed.
+        return [np.lexsort((-best, -gang)), by_worth]
+    start = best[by_worth[np.searchsorted(asked, machines.free_gpus.sum())]]
+    prices = clear_price_of_gpus(machines, gang, value, sizes, size_of, float(start))
+    gain = np.maximum(
+        np.where(near > 0, near / gang - prices[size_of], -np.inf),
+        np.where(far > 0, far / gang - prices[-1], -np.inf),
+    )
+    by_gain = np.argsort(-gain, kind="stable")
+    sign = np.sign(np.where(np.abs(gain) <= NEAR_ZERO * prices.max(), 0.0, gain))
+    by_size = np.lexsort((-gain, np.where(sign > 0, -gang, 0), -sign))
+    return [by_gain, by_size]
+
+
+def clear_price_of_gpus(
+    machines: MachineState,
+    gang: IntArray,
+    value: FloatArray,
+    sizes: IntArray,
+    size_of: IntArray,
+    start: float,
+) -> FloatArray:
+    """Return prices of a GPU at which few places are asked for in vain, or left empty.
+
+    Parameters
+    ----------
+    machines, gang, value
+        As for `pack`.
+    sizes, size_of
+        The different gangs, rising, and which of them each is.
+    start
+        The price for all to start from.
+
+    Returns
+    -------
+    ndarray
+        Price for gangs on one machine by size, then for gangs that span several; at least 0.
+    """
+    kinds = len(sizes)
+    counts = np.bincount(machines.free_gpus)
+    prices = clear_market.run(
+        PRICE_STEPS,
+        gang,
+        value.ravel(),
+        size_of,
+        sizes,
+        counts,
+        np.full(kinds + 1, start),
+        np.zeros(kinds + 1),
+        np.zeros(kinds + 1),
+        np.zeros(len(counts)),
+        np.zeros(len(counts), np.int64),
+        work=PRICE_STEPS * (len(gang) + kinds * len(counts)),
+        largest=int(counts.sum()) * len(counts),
+    )
+    return np.asarray(prices, float)
+
+
+class _Units:
+    """Machines, racks and the network as one tree; see `lyra_opt.network.packing_kernel`."""
+
+    def __init__(self, machines: MachineState) -> None:
+        self._machines = machines
+        first, free = machines.first_machine_of_rack, machines.free_gpus
+        self._of_tier = [len(free), len(first) - 1, 1]
+        self._first_unit = np.cumsum([0, *self._of_tier])
+        racks, network = self._first_unit[1], self._first_unit[2]
+        rack_of = np.repeat(np.arange(racks, network), np.diff(first))
+        of_rack = np.add.reduceat(free, first[:-1])
+        self._parent = np.concatenate((rack_of, np.full(network - racks, network), [-1]))
+        self._capacity = np.concatenate((free, of_rack, [of_rack.sum()]))
+        open_machines = np.add.reduceat((free > 0).astype(np.int64), first[:-1])
+        self._parts = np.concatenate((np.ones_like(free), open_machines, [(of_rack > 0).sum()]))
+
+    def pack(
+        self, gang: IntArray, value: FloatArray, orders: Sequence[IntArray], budget: int
+    ) -> IntArray:
+        """Return the unit of each gang in the best packing, -1 for those that do not start."""
+        jobs, units = len(gang), len(self._parent)
+
+        def scratch(length: int) -> IntArray:
+            return np.zeros(length, np.int64)
+
+        unit_of = best_packing.run(
+            np.concatenate(orders),
+            budget,
+            gang,
+            value.ravel(),
+            self._first_unit,
+            self._parent,
+            self._parts,
+            self._machines.first_machine_of_rack,
+            self._capacity,
+            scratch(units),
+            scratch(units),
+            scratch(jobs),
+            scratch(jobs),
+            scratch(jobs),
+            scratch(jobs + 1),
+            scratch(jobs + 1),
+            scratch(jobs),
+            scratch(jobs),
+            work=jobs * units,
+            largest=int(gang.sum()),
+        )
+        return np.asarray(unit_of, np.int64)
+
+    def split(self, gang: IntArray, value: FloatArray, unit_of: IntArray) -> list[Grant]:
+        """Return GPUs for the gangs of a packing, each of which spans what it should.
+
+        Gangs across machines take as few machines as can be, the largest gang first; if they
+        cannot be split, they get a machine, or nothing.
+        """
+        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        near = np.flatnonzero((unit_of >= 0) & (unit_of < first_rack))
+        grants = [
+            Grant(job, Tier.MACHINE, {unit: size})
+            for job, unit, size in zip(
+                near.tolist(), unit_of[near].tolist(), gang[near].tolist(), strict=True
+            )
+        ]
+        across = np.flatnonzero(unit_of >= first_rack)
+        if not len(across):
+            return grants
+        left = self._machines.free_gpus.copy()
+        np.subtract.at(left, unit_of[near], gang[near])
+        free = BestFit(replace(self._machines, free_gpus=left))
+        # Racks before the network: its gangs are content with what is left.
+        for job in across[np.lexsort((-gang[across], unit_of[across] == network))].tolist():
+            size, unit = int(gang[job]), int(unit_of[job])
+            if unit == network:
+                tier, gpus = Tier.NETWORK, free.place(size, Tier.NETWORK)
+            else:
+                tier, gpus = Tier.RACK, free.place_in_rack(size, unit - first_rack)
+            if gpus is None and value[job, Tier.MACHINE] > 0:
+                tier, gpus = Tier.MACHINE, free.place(size, Tier.MACHINE)
+            if gpus is not None:
+                grants.append(Grant(job, tier, gpus))
+        return grants

@@ -1,0 +1,156 @@
+"""Ours: GPUs go where they bring most work to an end, at a price that says who had better wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.network.expected_room import ExpectedRoom, RunningGang
+from lyra_opt.network.packing import pack
+from lyra_opt.network.policy import PlacementPolicy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.network.policy import Grant, MachineState, PlacementState
+
+    FloatArray = NDArray[np.float64]
+
+CRITICAL = 0.95
+"""Share of the time that the cluster takes for all, from which on a gang must not wait."""
+
+
+class PricedPlacement(PlacementPolicy):
+    """Packs the gangs that are worth most, by prices, and tells each whether to wait for a machine.
+
+    This project's own. A gang that runs at efficiency S is worth weight S / remaining time: the
+    share of its remaining work that is done in a second. On equal GPUs the worth of a GPU orders
+    gangs by least remaining GPU time, communication included, which is Smith's rule. Which gangs
+    start where is the packing of most worth that `lyra_opt.network.packing.pack` finds by prices,
+    among the tiers that they accept.
+
+    *Who waits.* There are no timers. The price of a GPU is what one is worth to the last gang that
+    the cluster has GPUs for, were all leases over and all gangs at their best tier; 0 if there are
+    enough. A gang always accepts the tier b where it is best. It accepts another tier t if what
+    it does there for a lease, beyond the price of its GPUs, is no less than at tier b for what is
+    left of the lease once there is room for it, and no less than nothing::
+
+        v_t - price gang >= max(0, (v_b - price gang) (1 - wait_b / lease))
+
+    The time until there is room is known: the policy remembers the leases that it has granted.
+
+    *Who must not wait.* The end is estimated: the longest of all that is left to run of a gang
+    that waits or runs, or all remaining GPU time over all GPUs if that is more. A gang that would
+    take nearly as long even if it never waited is critical, and worth no less for each GPU than any
+    other. Without that the longest gangs would be left over, and the makespan be theirs.
+
+    Complexity of a decision: that of `pack`, and O(gangs that wait and run, sorted). Guarantee:
+    none for schedules; every finite workload ends, since a gang accepts its best tier, and that has
+    room once nothing runs. While smaller gangs keep coming beyond what the cluster can do, a large
+    one waits, as under all rules that put short jobs first; so it does where its machines never
+    come free at once, as nothing is held back for it.
+
+    Parameters
+    ----------
+    critical
+        Share of the time that the cluster takes for all from which on a gang is critical; above 1
+        none is.
+    """
+
+    name = "priced-placement"
+
+    def __init__(self, critical: float = CRITICAL) -> None:
+        self._critical = critical
+        self._room: ExpectedRoom | None = None
+
+    def prepare(
+        self,
+        machines: MachineState,
+        lease_s: float,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> None:
+        """Forget all leases."""
+        self._room = ExpectedRoom(machines)
+
+    def decide(self, state: PlacementState) -> list[Grant]:
+        """Return who starts where; see the class."""
+        if self._room is None:
+            self._room = ExpectedRoom(state.machines)
+        room, waiting = self._room, state.waiting
+        room.forget_until(state.now_s)
+        free_gpus = int(state.machines.free_gpus.sum())
+        if not len(waiting) or int(waiting.gang.min()) > free_gpus:
+            return []
+        worth = self._worth(state, room)
+        accepted = worth * self._accepts(state, worth, room)
+        grants = pack(state.machines, waiting.gang, accepted)
+        for grant in grants:
+            self._note(state, grant, float(worth[grant.job].max()), room)
+        return grants
+
+    def _worth(self, state: PlacementState, room: ExpectedRoom) -> FloatArray:
+        """Return what a second at each tier is worth, shape (jobs, 3)."""
+        waiting = state.waiting
+        share = waiting.efficiency / waiting.remaining_s[:, None]
+        worth = waiting.weight[:, None] * share
+        alone_s = 1 / share.max(axis=1)
+        longest_s = float(alone_s.max())
+        gpu_s = float(alone_s @ waiting.gang)
+        for gang in room:
+            left_s = gang.end_s - state.now_s + gang.after_s
+            longest_s = max(longest_s, left_s)
+            gpu_s += gang.gang * left_s
+        end_s = max(longest_s, gpu_s / int(state.machines.gpus.sum()))
+        is_critical = alone_s >= self._critical * end_s
+        if is_critical.any():
+            of_gpu = worth.max(axis=1) / waiting.gang
+            # Among critical gangs the one that takes longest is worth most.
+            raised = float(of_gpu.max()) / of_gpu * (1 + alone_s / end_s)
+            worth[is_critical] *= raised[is_critical, None]
+        return worth
+
+    def _accepts(
+        self, state: PlacementState, worth: FloatArray, room: ExpectedRoom
+    ) -> NDArray[np.bool_]:
+        """Return whether each gang would start at each tier, shape (jobs, 3)."""
+        waiting = state.waiting
+        best_tier = worth.argmax(axis=1)
+        best = worth.max(axis=1)
+        price = self._price(state, best, room)
+        sizes, size_of = np.unique(waiting.gang, return_inverse=True)
+        waits_s = room.waits_s(state.machines, state.now_s, sizes.tolist())[size_of, best_tier]
+        beyond = worth - price * waiting.gang[:, None]
+        later = (best - price * waiting.gang) * np.maximum(0.0, 1 - waits_s / state.lease_s)
+        accepts = beyond >= np.maximum(later, 0.0)[:, None]
+        accepts[np.arange(len(best)), best_tier] = True
+        return accepts
+
+    def _price(self, state: PlacementState, best: FloatArray, room: ExpectedRoom) -> float:
+        """Return what a GPU is worth to the last gang that there are GPUs for."""
+        waiting = state.waiting
+        running = [(gang.worth, gang.gang) for gang in room]
+        of_gpu = np.concatenate((best / waiting.gang, [worth for worth, _ in running]))
+        gang = np.concatenate((waiting.gang, np.array([size for _, size in running], np.int64)))
+        order = np.argsort(-of_gpu, kind="stable")
+        place = np.searchsorted(
+            np.cumsum(gang[order]), int(state.machines.gpus.sum()), side="right"
+        )
+        return float(of_gpu[order[place]]) if place < len(order) else 0.0
+
+    def _note(self, state: PlacementState, grant: Grant, best: float, room: ExpectedRoom) -> None:
+        waiting = state.waiting
+        size, remaining_s = int(waiting.gang[grant.job]), float(waiting.remaining_s[grant.job])
+        efficiency = waiting.efficiency[grant.job]
+        speed = float(efficiency[grant.tier])
+        held_s = min(state.lease_s, remaining_s / speed)
+        left_s = max(0.0, remaining_s - held_s * speed) / float(efficiency.max())
+        room.note(
+            RunningGang(
+                gang=size,
+                gpus=grant.gpus,
+                end_s=state.now_s + held_s,
+                after_s=left_s,
+                worth=best / size,
+            )
+        )

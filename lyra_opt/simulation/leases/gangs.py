@@ -1,0 +1,124 @@
+"""All gangs of a simulation as arrays, so that what a policy decides on is made quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from lyra_opt.network.communication import SCATTERED_MODELS
+from lyra_opt.network.policy import RunningGangs, WaitingGangs
+from lyra_opt.network.sensitivity import network_sensitivity
+
+if TYPE_CHECKING:
+    from lyra_opt.network.links import Tier
+    from lyra_opt.simulation.leases.record import NetworkRun
+    from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkJob, NetworkWorkload
+
+
+class Names(Sequence[str]):
+    """Ids of some of the jobs, looked up when somebody asks."""
+
+    def __init__(self, jobs: Sequence[NetworkJob], rows: np.ndarray) -> None:
+        self._jobs, self._rows = jobs, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._jobs[row].id for row in self._rows[place].tolist()]
+        return self._jobs[int(self._rows[place])].id
+
+
+class GangTable:
+    """Every job of a workload, a row each, by order of submission.
+
+    Parameters
+    ----------
+    workload, cluster
+        Which can run it.
+
+    Notes
+    -----
+    `waiting` and `running` take O(jobs) on one byte each, and O(gangs) beyond.
+    """
+
+    def __init__(self, workload: NetworkWorkload, cluster: NetworkCluster) -> None:
+        jobs = workload.jobs
+        self._jobs = jobs
+        self.gang = np.array([job.gang for job in jobs], np.int64)
+        self.efficiency = _tier_efficiencies(workload, cluster)
+        self.is_waiting = np.zeros(len(jobs), np.bool_)
+        self.is_running = np.zeros(len(jobs), np.bool_)
+        self.tier = np.zeros(len(jobs), np.int64)
+        self._ideal_s = [job.ideal_s for job in jobs]
+        # Score, since when each waits, what remains and what it has had: taken at once.
+        self._known = np.zeros((4, len(jobs)))
+        self._needs_consolidation = np.array([job.model not in SCATTERED_MODELS for job in jobs])
+        self._ones, self._zeros = np.ones(len(jobs)), np.zeros(len(jobs))
+
+    def wait(self, run: NetworkRun, now_s: float, remaining_s: float) -> None:
+        """Let a job wait from now on, with so much of its work left."""
+        row = run.order
+        ideal_s = self._ideal_s[row]
+        self.is_waiting[row] = True
+        self.is_running[row] = False
+        score = network_sensitivity(
+            done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
+        )
+        self._known[:, row] = score, now_s, remaining_s, run.running_s * run.job.gang
+
+    def run(self, run: NetworkRun, tier: Tier) -> None:
+        """Let a job run at a tier."""
+        self.is_waiting[run.order] = False
+        self.is_running[run.order] = True
+        self.tier[run.order] = tier
+
+    def leave(self, run: NetworkRun) -> None:
+        """Let a job go that is complete."""
+        self.is_running[run.order] = False
+
+    def waiting(self, rows: np.ndarray, now_s: float) -> WaitingGangs:
+        """Return what a policy sees of jobs that wait."""
+        score, since_s, remaining_s, attained_gpu_s = self._known[:, rows]
+        return WaitingGangs(
+            ids=Names(self._jobs, rows),
+            gang=self.gang[rows],
+            efficiency=self.efficiency[rows],
+            score=score,
+            waiting_s=now_s - since_s,
+            weight=self._ones[: len(rows)],
+            remaining_s=remaining_s,
+            attained_gpu_s=attained_gpu_s,
+            needs_consolidation=self._needs_consolidation[rows],
+            rack_timer_s=self._zeros[: len(rows)],
+            network_timer_s=self._zeros[: len(rows)],
+        )
+
+    def running(self, rows: np.ndarray, placements: Sequence[dict[int, int]]) -> RunningGangs:
+        """Return what a policy sees of jobs that run where they are placed."""
+        return RunningGangs(
+            ids=Names(self._jobs, rows),
+            gang=self.gang[rows],
+            efficiency=self.efficiency[rows],
+            tier=self.tier[rows],
+            placements=placements,
+        )
+
+
+def _tier_efficiencies(workload: NetworkWorkload, cluster: NetworkCluster) -> np.ndarray:
+    """Return the efficiency of each job at each tier; shape (jobs, tiers)."""
+    known: dict[tuple[str, int], tuple[float, ...]] = {}
+    for job in workload.jobs:
+        key = job.model, job.gang
+        if key not in known:
+            known[key] = cluster.communication.tier_efficiency(*key, cluster.topology)
+    return np.array([known[job.model, job.gang] for job in workload.jobs])

@@ -1,0 +1,167 @@
+"""The plots of the page on Dally."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from experiments.plots.figures import Plot
+from experiments.plots.style import line_style, svg_text
+from lyra_opt.pictures import COLOURS, as_written
+from paper_figures.dally import figure_1, figure_2, figure_3, table_1
+from paper_figures.dally.reductions import series_name
+from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, SCHEMES
+from paper_figures.dally.table_1 import MAKESPAN
+from paper_figures.dally.table_2 import JCT
+from paper_figures.dally.table_3 import COMMUNICATION
+from paper_figures.plots import PAPER_COLOUR, new_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from paper_figures.comparison import Comparison
+    from paper_figures.dally.reductions import Claim
+
+OTHERS = tuple(scheme for scheme in SCHEMES if scheme != DALLY)
+LOWEST_PERCENT = -100.0
+"""Panels show no less: twice as much as the other scheme."""
+
+
+def _dots(comparison: Comparison, claim: Claim) -> Plot:
+    """Return all reductions of a table, by the scheme that Dally is compared with."""
+    name = comparison.name.partition("-")[2].replace("-", "_")
+    figure, (axes,) = new_figure(1, 2.9, 6.6)
+    for place, scheme in enumerate(OTHERS):
+        values = [percent for _, percent in comparison.series[series_name(claim, scheme)]]
+        if not values:
+            continue
+        colour = COLOURS[0 if scheme in CONSOLIDATION else 1]
+        shown = [max(value, LOWEST_PERCENT) for value in values]
+        axes.plot(shown, [place] * len(shown), "o", color=colour, alpha=0.45, markersize=5)
+        axes.plot(
+            max(statistics.median(values), LOWEST_PERCENT), place, "D", color=colour, markersize=7
+        )
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.axvline(
+        float(claim.percent),
+        color=PAPER_COLOUR,
+        linestyle="--",
+        label=f"abstract: up to {claim.percent} %",
+    )
+    axes.set_yticks(range(len(OTHERS)), [as_written(NAMES[scheme]) for scheme in OTHERS])
+    axes.set_ylim(len(OTHERS) - 0.5, -0.5)
+    axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"Dally's {claim.called} less than that of the scheme by (%)")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right")
+    table = name.rpartition("_")[2]
+    return Plot(
+        name,
+        f"Table {table}: how much less {claim.called} Dally has than others",
+        "A dot is a situation (jobs and links), the diamond their median. Right of zero Dally is "
+        "better. The upper three, in blue, are the methods that the abstract speaks of.",
+        svg_text(figure, name.replace("_", "-")),
+    )
+
+
+def _table_1(comparison: Comparison) -> Plot:
+    return _dots(comparison, MAKESPAN)
+
+
+def _table_2(comparison: Comparison) -> Plot:
+    return _dots(comparison, JCT)
+
+
+def _table_3(comparison: Comparison) -> Plot:
+    return _dots(comparison, COMMUNICATION)
+
+
+def _lines(
+    comparison: Comparison,
+    claims: Sequence[Claim],
+    label_axis: Callable[[Axes], None],
+    title: str,
+    caption: str,
+) -> Plot:
+    """Return Dally's reductions over an axis, a panel for each claim."""
+    name = comparison.name.partition("-")[2].replace("-", "_")
+    figure, panels = new_figure(len(claims), 3.3, 3.5)
+    for axes, claim in zip(panels, claims, strict=True):
+        for scheme in OTHERS:
+            points = comparison.series[series_name(claim, scheme)]
+            if points:
+                style: dict[str, Any] = line_style(scheme, OTHERS)
+                axes.plot(
+                    *zip(*points, strict=True), label=as_written(NAMES[scheme]), alpha=0.8, **style
+                )
+        axes.axhline(0, color="black", linewidth=0.8)
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, LOWEST_PERCENT), high)
+        axes.set_title(f"{claim.called[0].upper()}{claim.called[1:]}")
+        label_axis(axes)
+    panels[0].set_ylabel("Dally's less than that of the scheme by (%)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+
+
+def _figure_1(comparison: Comparison) -> Plot:
+    names = [situation.network for situation in table_1.SITUATIONS]
+
+    def label_axis(axes: Axes) -> None:
+        axes.set_xticks(range(len(names)), names, rotation=25, ha="right")
+
+    return _lines(
+        comparison,
+        figure_1.CLAIMS,
+        label_axis,
+        "Figure 1: what Dally gains over the congestion of the links",
+        "The batch of jobs; above zero Dally is better. Links are in the order of congestion; "
+        "what each means stands in the table.",
+    )
+
+
+def _figure_2(comparison: Comparison) -> Plot:
+    rates = [f"{situation.jobs_per_day:g}" for situation in figure_2.SITUATIONS]
+
+    def label_axis(axes: Axes) -> None:
+        axes.set_xticks(range(len(rates)), rates)
+        axes.set_xlabel("Jobs a day")
+
+    return _lines(
+        comparison,
+        figure_2.CLAIMS,
+        label_axis,
+        f"Figure 2: what Dally gains over the load, {figure_2.NETWORK}",
+        "Jobs come one after the other (Poisson), at rates as at scale 1; above zero Dally is "
+        "better.",
+    )
+
+
+def _figure_3(comparison: Comparison) -> Plot:
+    there = [situation for situation in figure_3.SITUATIONS if situation.is_there]
+
+    def label_axis(axes: Axes) -> None:
+        names = [situation.in_words for situation in there]
+        axes.set_xticks(range(len(names)), names, rotation=25, ha="right")
+
+    return _lines(
+        comparison,
+        figure_3.CLAIMS,
+        label_axis,
+        "Figure 3: jobs of public traces with assigned models",
+        "Above zero Dally is better.",
+    )
+
+
+PLOTS: dict[str, Callable[[Comparison], Plot]] = {
+    "dally-table-1": _table_1,
+    "dally-table-2": _table_2,
+    "dally-table-3": _table_3,
+    "dally-figure-1": _figure_1,
+    "dally-figure-2": _figure_2,
+    "dally-figure-3": _figure_3,
+}
+
+PAGES: dict[str, Callable[[Any], Plot]] = {}

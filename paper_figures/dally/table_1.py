@@ -1,0 +1,53 @@
+"""Table 1: makespan of the batch of jobs, over the links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paper_figures.comparison import Comparison
+from paper_figures.dally.cases import (
+    NETWORKS,
+    BoundCase,
+    Situation,
+    SituationCase,
+    bounds_of,
+    cases_of,
+    notes_on_jobs,
+)
+from paper_figures.dally.reductions import (
+    Claim,
+    entry_of,
+    findings,
+    measured,
+    reduced,
+    reductions,
+    series,
+)
+from paper_figures.dally.schemes import CONSOLIDATION, SCHEMES, notes_on_missing
+
+if TYPE_CHECKING:
+    from paper_figures.dally.cases import Results, Setting
+
+MAKESPAN = Claim(measure="makespan_s", called="makespan", unit="h", unit_size=3600.0, percent="69")
+SITUATIONS = tuple(Situation(network=network) for network in NETWORKS)
+
+
+def cases(setting: Setting) -> list[SituationCase | BoundCase]:
+    """Return what the table is made of."""
+    return [*cases_of(SCHEMES, SITUATIONS, setting), *bounds_of(SITUATIONS, setting)]
+
+
+def compare(results: Results) -> Comparison:
+    """Return the claim beside ours."""
+    return Comparison(
+        name="dally-table-1",
+        title="Dally, Table 1: makespan of jobs that are submitted at once",
+        entries=[entry_of(MAKESPAN, reductions(results, MAKESPAN, SITUATIONS, CONSOLIDATION))],
+        findings=findings(results, MAKESPAN, SITUATIONS),
+        tables=[
+            measured(results, MAKESPAN, SITUATIONS),
+            reduced(results, MAKESPAN, SITUATIONS),
+        ],
+        series=series(results, [MAKESPAN], SITUATIONS),
+        notes=[*notes_on_jobs(), *notes_on_missing(SCHEMES)],
+    )

@@ -1,0 +1,360 @@
+"""The models of the network problem: against brute force, against one another, and by hand."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from formulations.backends.cpsat import run_cpsat
+from formulations.network import (
+    cpsat_model,
+    cpsat_patterns,
+    lp_highs,
+    mathopt_model,
+    mathopt_patterns,
+    pulp_model,
+    pulp_patterns,
+)
+from formulations.network.brute_force import BruteForce
+from formulations.network.greedy_start import greedy_solution
+from formulations.network.model_data import gang_data
+from formulations.network.pattern_data import PatternModel, pattern_columns
+from formulations.network.tier_data import TierModel
+from lyra_opt.network.bounds import upper_bound
+from lyra_opt.network.checker import check
+from lyra_opt.network.instance import Machine, NetworkInstance, NetworkSolution
+from lyra_opt.network.problem import PROBLEM
+from lyra_opt.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.solver import find_solver
+from lyra_opt.solving import Answer, solve_and_check
+from lyra_opt.testing import network_instances, network_solutions_of
+from tests.lyra_opt.network.examples import instance, job, placement, solution
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+BACKENDS = ("cpsat", "pulp-cbc", "pulp-highs", "mathopt-gscip", "mathopt-highs")
+MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
+OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
+TIER_TWINS = [pulp_model, cpsat_model, mathopt_model]
+PATTERN_TWINS = [pulp_patterns, cpsat_patterns, mathopt_patterns, lp_highs]
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def solved(one: NetworkInstance, name: str, **given_too: Any) -> Answer:
+    """Return the checked answer of a solver, which must not be an error."""
+    found = solve_and_check(PROBLEM, one, find_solver("network", name), **given_too)
+    assert found.status is not Status.ERROR, found.message
+    return found
+
+
+def drawn_with_optimum(data: st.DataObject) -> tuple[NetworkInstance, Answer]:
+    """Draw a tiny instance and solve it by brute force."""
+    one = data.draw(network_instances())
+    assume(BruteForce().supports(one) is None)
+    found = solved(one, "brute-force")
+    assert (found.status, found.stopped_by) == (Status.OPTIMAL, None)
+    return one, found
+
+
+@every_model
+@given(data=st.data())
+@settings(max_examples=12)
+def test_model_is_right(name: str, data: st.DataObject) -> None:
+    """All objectives, rising efficiencies and missing tiers: brute force's value, proved."""
+    one, expected = drawn_with_optimum(data)
+    found = solved(one, name)
+    assert (found.status, found.message) == (Status.OPTIMAL, None)
+    assert same_value(found.objective, expected.objective, tolerance=1e-6)
+
+
+@pytest.mark.slow
+@every_model
+@given(data=st.data())
+def test_model_is_right_on_more(name: str, data: st.DataObject) -> None:
+    """The same on as many instances as the profile says."""
+    one, expected = drawn_with_optimum(data)
+    found = solved(one, name)
+    assert (found.status, found.message) == (Status.OPTIMAL, None)
+    assert same_value(found.objective, expected.objective, tolerance=1e-6)
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_bounds_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
+    """LP >= ILP >= greedy and rounded placements; the LP is no worse than the knapsack."""
+    one, expected = drawn_with_optimum(data)
+    relaxed = solved(one, "lp-highs")
+    assert not relaxed.objective > expected.objective
+    assert greedy_solution(one)[1] <= relaxed.objective
+    assert relaxed.dual_bound >= expected.objective or same_value(
+        relaxed.dual_bound, expected.objective
+    )
+    assert relaxed.dual_bound <= upper_bound(one)
+
+
+@given(data=st.data(), multipliers=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=8))
+@settings(max_examples=25)
+def test_any_multipliers_prove_a_bound(data: st.DataObject, multipliers: list[float]) -> None:
+    """What HiGHS returns may be nonsense; the bound is one all the same."""
+    one, expected = drawn_with_optimum(data)
+    patterns = PatternModel.of(one)
+    assume(patterns.data.can_start())
+    programme, _ = lp_highs.build(patterns)
+    nonsense = [multipliers[k % len(multipliers)] for k in range(len(programme.rows))]
+    worth = -programme.least(nonsense) * patterns.data.unit_in_floats
+    assert worth >= Fraction(expected.objective) - Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize("form", [TierModel, PatternModel])
+@given(data=st.data())
+@settings(max_examples=30)
+def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -> None:
+    """A placement becomes values that keep every row and come back worth no less."""
+    one = data.draw(network_instances())
+    drawn = data.draw(network_solutions_of(one))
+    model = form.of(one)
+    twin = pulp_model if form is TierModel else pulp_patterns
+    built = twin.build(model)
+    start = model.start(drawn)
+    for variable, number in zip(built.hinted, start.values, strict=True):
+        assert 0 <= number <= variable.upBound
+        variable.setInitialValue(number)
+    broken = [row.name for row in built.model.constraints() if not row.valid(1e-6)]
+    assert broken == []
+    back = check(one, model.solution(start.values))
+    value = check(one, drawn).objective
+    assert back.violations == ()
+    assert back.objective >= value or same_value(back.objective, value)
+    worth = -built.model.objective.value() * float(model.data.unit_in_floats)
+    assert worth >= value - 1e-6 * max(1, abs(value))
+
+
+@pytest.mark.parametrize("form", [TierModel, PatternModel])
+@given(data=st.data())
+@settings(max_examples=25)
+def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -> None:
+    """For any worth of the tiers: what CP-SAT finds keeps the checker's rules, worth no less.
+
+    Worths at random make the solver use every corner of the model; the instance's own decide
+    which gangs must be apart, so a collapse to a nearer tier never costs.
+    """
+    one = data.draw(network_instances())
+    model = form.of(one)
+    assume(model.data.can_start())
+    twin = cpsat_model if form is TierModel else cpsat_patterns
+    built = twin.build(model)
+    wanted = data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
+    built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.decisions)))
+    run = run_cpsat(built, model.start(NetworkSolution(())), None, 0)
+    report = check(one, model.solution(run.values))
+    assert report.violations == ()
+    priced = (pulp_model if form is TierModel else pulp_patterns).build(model)
+    for variable, value in zip(priced.decisions, run.values, strict=True):
+        variable.setInitialValue(value)
+    worth = -priced.model.objective.value() * float(model.data.unit_in_floats)
+    assert report.objective >= worth - 1e-6 * max(1, abs(worth))
+
+
+@every_model
+def test_a_gang_that_gains_by_spanning_does_so(name: str) -> None:
+    """Beside room on one machine; without a second machine, or rack, it cannot."""
+    wide = {"machine": 0.25, "rack": 0.5, "network": 1.0}
+    pair = job("a", 2, efficiency=wide)
+    assert solved(instance(pair), name).objective == 2.0
+    one_rack = instance(pair, machines=instance().machines[:2])
+    assert solved(one_rack, name).objective == 1.0
+    one_machine = instance(pair, machines=instance().machines[:1])
+    assert solved(one_machine, name).objective == 0.5
+    # Two gangs that must be apart share what is free on two machines of 3 and 1 GPUs: one can.
+    machines = tuple(
+        Machine(id=f"m{n}", rack="r", gpus=4, free_gpus=free) for n, free in enumerate((3, 1))
+    )
+    apart = {"rack": 1.0}
+    two = instance(job("a", 2, efficiency=apart), job("b", 2, efficiency=apart), machines=machines)
+    assert solved(two, name).objective == 2.0
+
+
+@every_model
+def test_timers_forbid_what_would_be_better(name: str) -> None:
+    """A gang that may not yet be in a rack goes across racks, and may not collapse into one."""
+    held = job("a", 5, waiting_s=1.0, rack_timer_s=2.0, network_timer_s=0.0)
+    large = tuple(replace(machine, gpus=8) for machine in instance().machines)
+    found = solved(instance(held, machines=large), name)
+    assert (found.objective, found.solution.placements[0].tier) == (5 * 0.25, "network")
+    forbidden = replace(held, network_timer_s=2.0)
+    assert solved(instance(forbidden, machines=large), name).objective == 0.0
+
+
+@every_model
+def test_fragmentation_by_hand(name: str) -> None:
+    """A gang of 2 fills the rest of the machine that is partly free already."""
+    found = solved(instance(job("a", 2), objective="least_fragmentation"), name)
+    assert found.objective == 5 * 2 - 0
+    assert found.solution.placements[0].gpus == {"r0m1": 2}
+    # With 3 that machine is filled and another begun; on one machine two would be partly free.
+    three = solved(instance(job("a", 3), objective="least_fragmentation"), name)
+    assert three.objective == 5 * 3 - 1
+
+
+@pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
+def test_nothing_can_start(name: str) -> None:
+    """Neither free GPUs nor a tier that is accepted; proved without a backend."""
+    busy = tuple(replace(machine, free_gpus=0) for machine in instance().machines)
+    for one in (
+        instance(machines=busy),
+        instance(job("a", 2, efficiency={"rack": 1.0}, rack_timer_s=None)),
+        instance(job("a", 11)),
+        instance(job("a", 2, score=1.0), objective="epoch"),
+    ):
+        found = solved(one, name)
+        assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
+
+
+@every_model
+def test_no_time_at_all_returns_the_start_itself(name: str) -> None:
+    """With a bound, and no claim."""
+    start = solution(placement("a", "rack", r0m0=1, r0m1=1))
+    result = find_solver("network", name).solve(
+        instance(), limits=Limits(time_s=0), rng=np.random.default_rng(0), warm_start=start
+    )
+    assert (result.solution, result.objective) == (start, 1.0)
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert result.dual_bound == 2.0
+
+
+@pytest.mark.parametrize("name", ["cpsat", "cpsat-patterns", "lp-highs"])
+def test_a_bad_warm_start_is_refused(name: str) -> None:
+    """Not repaired in silence."""
+    solver = find_solver("network", name)
+    bad = solution(placement("a", "rack", r0m0=2))
+    with pytest.raises(ValueError, match="the warm start is not valid"):
+        solver.solve(instance(), limits=Limits(), rng=np.random.default_rng(0), warm_start=bad)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_models_agree_beyond_brute_force(objective: str) -> None:
+    """Twelve machines and fourteen gangs, by the two models and two independent backends."""
+    rng = np.random.default_rng(OBJECTIVES.index(objective))
+    machines = tuple(
+        Machine(id=f"m{n}", rack=f"r{n % 3}", gpus=8, free_gpus=int(rng.integers(0, 9)))
+        for n in range(12)
+    )
+    jobs = []
+    for n in range(14):
+        gang = int(rng.choice([1, 2, 3, 4, 8, 12, 20]))
+        shares = rng.random(3)
+        if n % 3:
+            shares = np.sort(shares)[::-1]
+        labels = ("machine", "rack", "network") if gang > 1 else ("machine",)
+        jobs.append(
+            job(
+                f"j{n}",
+                gang,
+                efficiency={label: float(x) for label, x in zip(labels, shares, strict=False)},
+                score=float(rng.random()),
+                waiting_s=float(rng.integers(0, 5000)),
+                rack_timer_s=2500.0,
+            )
+        )
+    one = instance(*jobs, machines=machines, objective=objective)
+    names = ("cpsat-patterns", "pulp-highs-patterns", "pulp-highs", "cpsat")
+    answers = [solved(one, name) for name in names]
+    assert {answer.status for answer in answers} == {Status.OPTIMAL}
+    first = answers[0].objective
+    assert all(same_value(answer.objective, first, tolerance=1e-6) for answer in answers)
+    assert solved(one, "lp-highs").dual_bound >= first or same_value(
+        solved(one, "lp-highs").dual_bound, first
+    )
+
+
+def functions(module: ModuleType) -> list[str]:
+    """Return the functions that state the model, in the order of the file."""
+    defined = [
+        (function.__code__.co_firstlineno, name)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__
+        and (name in ("build", "add_variables", "add_objective") or function in module.CONSTRAINTS)
+    ]
+    return [name for _, name in sorted(defined)]
+
+
+@pytest.mark.parametrize("twins", [TIER_TWINS, PATTERN_TWINS], ids=["tiers", "patterns"])
+def test_twins_state_the_same_model(twins: list[ModuleType]) -> None:
+    """The same constraints, inequalities and order; the programme's variables are not integer."""
+    first = twins[0]
+    for twin in twins[1:]:
+        assert functions(twin) == functions(first)
+        for name in [*(row.__name__ for row in first.CONSTRAINTS), "add_objective"]:
+            assert getattr(twin, name).__doc__ == getattr(first, name).__doc__
+
+
+@given(network_instances())
+@settings(max_examples=25)
+def test_twins_hold_the_same_rows(one: NetworkInstance) -> None:
+    """By name, in order."""
+    tiers, patterns = TierModel.of(one), PatternModel.of(one)
+    assume(tiers.data.can_start())
+    for data, (in_pulp, in_cpsat, in_mathopt) in (
+        (tiers, TIER_TWINS),
+        (patterns, PATTERN_TWINS[:3]),
+    ):
+        names = [row.name for row in in_pulp.build(data).model.constraints()]
+        assert [row.name for row in in_cpsat.build(data).model.proto.constraints] == names
+        rows = in_mathopt.build(data).model.linear_constraints()
+        assert [row.name for row in rows] == names
+    assert [row.name for row in lp_highs.build(patterns)[0].rows] == names
+
+
+def test_patterns_are_counted_before_they_are_made() -> None:
+    """A machine of 200 GPUs has too many of them; the other model takes it."""
+    machine = Machine(id="m", rack="r", gpus=200, free_gpus=200)
+    gangs = tuple(job(f"j{n}", 1 + n % 20) for n in range(60))
+    one = instance(*gangs, machines=(machine,))
+    assert (
+        "it is built up to 200000" in find_solver("network", "cpsat-patterns").supports(one).reason
+    )
+    assert "built up to" in find_solver("network", "lp-highs").supports(one).reason
+    assert find_solver("network", "cpsat").supports(one) is None
+    many = tuple(replace(machine, id=f"m{n}", gpus=3000, free_gpus=3000) for n in range(40))
+    wide = replace(one, machines=many)
+    assert "floating-point" in find_solver("network", "pulp-highs").supports(wide).reason
+    assert "brute force tries" in BruteForce().supports(wide).reason
+
+
+@given(network_instances())
+@settings(max_examples=50)
+def test_columns_are_not_underestimated(one: NetworkInstance) -> None:
+    """What guards against a model that is too large is at least its size."""
+    patterns = PatternModel.of(one)
+    made = sum(len(of_class) for of_class in patterns.patterns)
+    assert pattern_columns(one) >= made
+
+
+def test_alike_machines_are_one_class() -> None:
+    """Those of a rack with as many free GPUs; as free a whole where machines count."""
+    machines = tuple(
+        Machine(id=f"m{n}", rack=f"r{n % 2}", gpus=4 if n < 4 else 8, free_gpus=4) for n in range(8)
+    )
+    one = instance(job("a", 4), machines=machines)
+    assert len(PatternModel.of(one).classes) == 2
+    assert len(PatternModel.of(replace(one, objective="least_fragmentation")).classes) == 4
+
+
+def test_must_be_apart_only_where_it_matters() -> None:
+    """Not where no machine could hold the gang, nor where nearer is no worse."""
+    rising = {"machine": 0.5, "rack": 1.0, "network": 0.75}
+    data = gang_data(
+        instance(job("a", 4, efficiency=rising), job("b", 5, efficiency=rising), job("c"))
+    )
+    assert data.must_span_machines == {(0, 0), (0, 1)}
+    # In rack r1 job a would be on one machine; in r0 it would be on two, which is better.
+    assert data.must_span_racks == {0}

@@ -1,0 +1,229 @@
+"""Workloads with the figures of Dally's, and gangs of traces."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.network.generated_jobs import (
+    DISTRIBUTED_DAYS,
+    PUBLISHED_JOBS_PER_DAY,
+    dally_batch,
+    dally_distributed,
+    dally_poisson,
+)
+from instances.network.job_sets import (
+    BATCH,
+    DISTRIBUTED,
+    LEAST_WORK_H,
+    MOST_WORK_H,
+    apportioned,
+)
+from instances.network.trace_jobs import assigned_models
+from lyra_opt.errors import FieldError
+from lyra_opt.network.communication import MODELS
+from lyra_opt.simulation.workload import TrainingJob, Workload
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.leases.setup import NetworkWorkload
+
+HOUR_S = 3600
+DAY_S = 86_400
+
+
+def digest(workload: NetworkWorkload) -> str:
+    """Return what changes whenever a job does."""
+    told = [(job.id, job.gang, job.model, job.work_gpu_s, job.submit_s) for job in workload.jobs]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+
+
+def work_h(workload: NetworkWorkload) -> list[float]:
+    return [job.work_gpu_s / HOUR_S for job in workload.jobs]
+
+
+class TestMarginals:
+    """What was published of the sets holds for every seed."""
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_batch_has_the_published_counts(self, seed: int) -> None:
+        """500 jobs at time 0; models and gangs exactly as often as in the paper's files."""
+        workload = dally_batch(seed=seed)
+        published_models = {
+            "mobilenetv3": 125,
+            "bert": 125,
+            "resnet50": 125,
+            "alexnet": 53,
+            "resnet18": 38,
+            "vgg11": 34,
+        }
+        published_gangs = {1: 270, 2: 13, 4: 52, 8: 109, 16: 42, 32: 11, 40: 1, 48: 1, 56: 1}
+        assert len(workload.jobs) == 500
+        assert Counter(job.model for job in workload.jobs) == published_models
+        assert Counter(job.gang for job in workload.jobs) == published_gangs
+        assert {job.submit_s for job in workload.jobs} == {0.0}
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_distributed_has_the_published_counts(self, seed: int) -> None:
+        """411 jobs of several GPUs, submitted over about a week."""
+        workload = dally_distributed(seed=seed)
+        published_models = {
+            "mobilenetv3": 125,
+            "bert": 125,
+            "resnet50": 125,
+            "alexnet": 29,
+            "vgg11": 4,
+            "resnet18": 3,
+        }
+        published_gangs = {2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1}
+        assert len(workload.jobs) == 411
+        assert Counter(job.model for job in workload.jobs) == published_models
+        assert Counter(job.gang for job in workload.jobs) == published_gangs
+        # 411 exponential gaps: the standard deviation of their sum is a twentieth.
+        span_days = workload.jobs[-1].submit_s / DAY_S
+        assert span_days == pytest.approx(DISTRIBUTED_DAYS[0], rel=0.2)
+        slow = dally_distributed(seed=seed, jobs_per_day=DISTRIBUTED.jobs / DISTRIBUTED_DAYS[1])
+        assert slow.jobs[-1].submit_s / DAY_S == pytest.approx(DISTRIBUTED_DAYS[1], rel=0.2)
+
+    def test_models_are_known_to_the_communication_model(self) -> None:
+        """A workload runs without a table of the user's."""
+        assert set(BATCH.models) == set(DISTRIBUTED.models) == set(MODELS)
+
+    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize(
+        ("make", "median_h", "mean_h"), [(dally_batch, 15.6, 26.1), (dally_distributed, 19.6, 32.6)]
+    )
+    def test_work(self, make, median_h: float, mean_h: float, seed: int) -> None:
+        """Median and mean within 1 % of what was published, ends within it, and near them."""
+        found_h = work_h(make(seed=seed))
+        assert statistics.median(found_h) == pytest.approx(median_h, rel=0.01)
+        assert statistics.fmean(found_h) == pytest.approx(mean_h, rel=0.01)
+        assert LEAST_WORK_H <= min(found_h) <= 1.1 * LEAST_WORK_H
+        assert 0.75 * MOST_WORK_H <= max(found_h) <= MOST_WORK_H
+
+    def test_ideal_running_times_are_those_that_are_stated(self) -> None:
+        """The misfit that every result repeats: 6.9 h and 16.0 h where 4.0 h and 14.6 h stand."""
+        ideal_h = [
+            job.ideal_s / HOUR_S for seed in range(10) for job in dally_batch(seed=seed).jobs
+        ]
+        assert statistics.median(ideal_h) == pytest.approx(6.9, rel=0.03)
+        assert statistics.fmean(ideal_h) == pytest.approx(16.0, rel=0.03)
+        assert "6.9 h at the median and 16.0 h" in dally_batch(seed=0).assumptions[1]
+
+
+class TestSeeds:
+    """The same seed, the same jobs; what is asked for beside changes nothing else."""
+
+    def test_golden(self) -> None:
+        """A seed gives the same jobs on any machine; a change of it is a new version."""
+        assert digest(dally_batch(seed=0)) == "31a20a66e235"
+        assert digest(dally_poisson(seed=1, jobs_per_day=50, jobs=60)) == "961b8508a22d"
+        assert digest(dally_distributed(seed=2)) == "18cad9fc0615"
+        assert digest(dally_batch(seed=0)) != digest(dally_batch(seed=1))
+
+    @pytest.mark.parametrize("rate", PUBLISHED_JOBS_PER_DAY)
+    def test_poisson_has_the_jobs_of_the_batch(self, rate: float) -> None:
+        """Only the times of submission differ, and rates stretch the same gaps."""
+        batch, poisson = dally_batch(seed=3), dally_poisson(seed=3, jobs_per_day=rate)
+        assert [replace(job, submit_s=0.0) for job in poisson.jobs] == list(batch.jobs)
+        gap_s = poisson.jobs[-1].submit_s / (len(poisson.jobs) - 1)
+        assert gap_s == pytest.approx(DAY_S / rate, rel=0.2)
+        twice = dally_poisson(seed=3, jobs_per_day=2 * rate)
+        for job, sooner in zip(poisson.jobs, twice.jobs, strict=True):
+            assert job.submit_s == pytest.approx(2 * sooner.submit_s, abs=1)
+        assert f"{rate:.3g} a day" in poisson.assumptions[0]
+
+    @given(jobs=st.integers(1, 700), seed=st.integers(0, 1000))
+    def test_smaller_versions_keep_the_shares(self, jobs: int, seed: int) -> None:
+        """Each count is its share, rounded up or down; no two jobs are called the same."""
+        workload = dally_batch(seed=seed, jobs=jobs)
+        assert len({job.id for job in workload.jobs}) == jobs
+        for published, found in (
+            (BATCH.gangs, Counter(job.gang for job in workload.jobs)),
+            (BATCH.models, Counter(job.model for job in workload.jobs)),
+        ):
+            for kind, count in published.items():
+                assert abs(found[kind] - jobs * count / 500) < 1
+        assert all(LEAST_WORK_H <= hours <= MOST_WORK_H for hours in work_h(workload))
+
+    @given(
+        counts=st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(sum),
+        total=st.integers(0, 300),
+    )
+    def test_apportioned(self, counts: list[int], total: int) -> None:
+        """As many as asked for, each kind within one of its share, exact where it can be."""
+        kinds = dict(enumerate(counts))
+        found = Counter(apportioned(kinds, total))
+        assert found.total() == total
+        assert all(
+            abs(found[kind] - total * count / sum(counts)) < 1 for kind, count in kinds.items()
+        )
+        assert Counter(apportioned(kinds, 3 * sum(counts))) == Counter(
+            {kind: 3 * count for kind, count in kinds.items() if count}
+        )
+
+    @pytest.mark.parametrize(
+        ("make", "field"),
+        [
+            (lambda: dally_batch(seed=-1), "seed"),
+            (lambda: dally_batch(seed=0, jobs=0), "jobs"),
+            (lambda: dally_poisson(seed=0, jobs_per_day=0.0), "jobs_per_day"),
+            (lambda: dally_poisson(seed=0, jobs_per_day=float("nan")), "jobs_per_day"),
+            (lambda: dally_distributed(seed=0, jobs_per_day=-1.0), "jobs_per_day"),
+        ],
+    )
+    def test_bad_input(self, make, field: str) -> None:
+        """The field is named."""
+        with pytest.raises(FieldError, match=field):
+            make()
+
+
+class TestTraceJobs:
+    """What a trace says is kept; what it does not is drawn, and said to be."""
+
+    TRACE = Workload(
+        name="trace",
+        jobs=tuple(
+            TrainingJob(
+                id=f"t{number}",
+                submit_s=10.0 * number,
+                work_worker_s=100.0 * (1 + number % 3),
+                min_workers=1 + number % 3,
+                max_workers=4,
+                gpus_per_worker=2,
+            )
+            for number in range(2000)
+        ),
+        assumptions=("Of the trace.",),
+    )
+
+    def test_gang_time_and_work_are_the_traces(self) -> None:
+        """Elastic jobs run with their base demand, for as long as in the trace."""
+        workload = assigned_models(self.TRACE, seed=0)
+        for job, before in zip(workload.jobs, self.TRACE.jobs, strict=True):
+            assert (job.id, job.submit_s, job.gang) == (before.id, before.submit_s, before.min_gpus)
+            assert job.ideal_s == pytest.approx(before.duration_s) == 100.0
+        assert workload.assumptions[0] == "Of the trace."
+        assert "Assigned by seed" in workload.assumptions[1]
+
+    def test_models_have_the_shares_of_the_batch(self) -> None:
+        """Within three standard deviations; the same for the same seed alone."""
+        first, again, other = (
+            [job.model for job in assigned_models(self.TRACE, seed=seed).jobs] for seed in (0, 0, 1)
+        )
+        assert first == again != other
+        for model, count in BATCH.models.items():
+            assert first.count(model) / 2000 == pytest.approx(count / 500, abs=0.03)
+
+
+def test_submissions_do_not_go_back() -> None:
+    """Workloads are in the order of submission, at the fastest rate too."""
+    workload = dally_poisson(seed=0, jobs_per_day=1e6)
+    assert all(a.submit_s <= b.submit_s for a, b in pairwise(workload.jobs))

@@ -1,0 +1,144 @@
+"""The checker: every rule by a case that breaks it alone, every objective by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.network.checker import MOST_VIOLATIONS, check, value_of
+from lyra_opt.network.links import Tier
+from lyra_opt.testing import network_instances, network_solutions_of
+from tests.lyra_opt.network.examples import instance, job, placement, solution
+
+TWO = (
+    job("a", 4, score=0.25, waiting_s=1000.0, weight=2.0),
+    job("b", 3, efficiency={"rack": 0.5, "network": 0.75}),
+)
+VALID = solution(placement("a", "machine", r1m0=4), placement("b", "rack", r0m0=2, r0m1=1))
+
+
+@pytest.mark.parametrize(
+    ("objective", "value"),
+    [
+        # 2 (1 - 0.25 + 0.125) 4 + (1 - 0) 3 / 2
+        ("epoch", 2 * 0.875 * 4 + 1.5),
+        ("work_rate", 2 * 4 + 1.5),
+        # 2 * 2 + 1 points for each of 7 GPUs, and one tier crossed
+        ("fewest_tiers", 5 * 7 - 1),
+        # 4 + 1 points; r0m0 and r0m1 end partly free, r1m0 full, and r1m1 was full before
+        ("least_fragmentation", 5 * 7 - 2),
+    ],
+)
+def test_objectives_by_hand(objective: str, value: float) -> None:
+    """Gangs of 4 and 3 on a machine and on two machines of a rack."""
+    one = instance(*TWO, objective=objective, waiting_weight_per_s=0.000125)
+    report = check(one, VALID)
+    assert report.violations == ()
+    assert report.objective == value
+    assert isinstance(report.objective, int) == (
+        objective in {"fewest_tiers", "least_fragmentation"}
+    )
+    assert (report.placed_jobs, report.placed_gpus, report.fragmented_machines) == (2, 7, 2)
+    assert report.gangs_by_tier == {"machine": 1, "rack": 1, "network": 0}
+    assert report.computing_gpus == 4 + 1.5
+
+
+def test_nothing_is_worth_nothing() -> None:
+    """But machines that are partly free are there all the same."""
+    one = instance(*TWO)
+    assert check(one, solution()).objective == 0.0
+    assert check(replace(one, objective="fewest_tiers"), solution()).objective == 0
+    assert check(replace(one, objective="least_fragmentation"), solution()).objective == -1
+
+
+def test_a_score_of_1_is_worth_its_waiting_alone() -> None:
+    """Jobs that the network never slowed come last."""
+    one = instance(job(score=1.0, waiting_s=10.0), objective="epoch", waiting_weight_per_s=0.5)
+    assert value_of(one, one.jobs[0], Tier.RACK) == 10 * 0.5 * 2 * 0.5
+
+
+BROKEN = {
+    "unknown_job": ((placement("x", "machine", r0m0=1),), "'x' is not a job of the instance"),
+    "unknown_machine": ((placement("a", "machine", x=4),), "is on 'x', which is no machine"),
+    "twice": (
+        (placement("c", "machine", r0m0=1), placement("c", "machine", r0m1=1)),
+        "job 'c' is placed twice",
+    ),
+    "part_of_a_gang": ((placement("a", "machine", r0m0=3),), "has a gang of 4, but gets 3 GPUs"),
+    "too_many": ((placement("c", "machine", r0m0=2),), "has a gang of 1, but gets 2 GPUs"),
+    "label_too_near": (
+        (placement("a", "rack", r0m0=3, r1m0=1),),
+        "labelled rack, but its machines span network",
+    ),
+    "label_too_far": (
+        (placement("a", "rack", r0m0=4),),
+        "labelled rack, but its machines span machine",
+    ),
+    "missing_tier": ((placement("b", "machine", r0m0=3),), "cannot run at tier machine"),
+    "timer": (
+        (placement("d", "rack", r0m0=1, r0m1=1),),
+        "placed at tier rack before its timer is over",
+    ),
+    "overfull": (
+        (placement("c", "machine", r0m0=1), placement("a", "machine", r0m0=4)),
+        "5 GPUs of machine 'r0m0' are given, but 4 are free",
+    ),
+    "busy": ((placement("c", "machine", r1m1=1),), "but 0 are free"),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_broken_rules_are_named(rule: str) -> None:
+    """One line each, and no objective."""
+    placements, expected = BROKEN[rule]
+    one = instance(*TWO, job("c", 1), job("d", 2, rack_timer_s=1.0))
+    report = check(one, solution(*placements))
+    (violation,) = report.violations
+    assert expected in violation
+    assert report.objective is None
+
+
+def test_many_violations_are_cut() -> None:
+    """A solution file may hold anything."""
+    report = check(
+        instance(), solution(*(placement(f"x{n}", "machine", r0m0=1) for n in range(99)))
+    )
+    assert len(report.violations) == MOST_VIOLATIONS + 1
+    assert report.violations[-1] == "and 80 more"
+
+
+@given(st.data())
+def test_objective_is_the_sum_of_values(data: st.DataObject) -> None:
+    """Separable by gang, but for machines that are partly free."""
+    one = data.draw(network_instances())
+    drawn = data.draw(network_solutions_of(one))
+    report = check(one, drawn)
+    values = [
+        value_of(one, one.jobs[one.job_position[entry.job]], Tier[entry.tier.upper()])
+        for entry in drawn.placements
+    ]
+    taken = dict.fromkeys(one.machine_position, 0)
+    for entry in drawn.placements:
+        for machine, count in entry.gpus.items():
+            taken[machine] += count
+    partly = sum(
+        taken[machine.id] != machine.free_gpus
+        and machine.free_gpus - taken[machine.id] != machine.gpus
+        for machine in one.machines
+    )
+    assert report.fragmented_machines == partly
+    expected = sum(values) - (partly if one.objective == "least_fragmentation" else 0)
+    assert report.objective == (expected if isinstance(report.objective, int) else float(expected))
+
+
+@given(st.data())
+def test_one_more_gpu_outweighs_tiers_and_fragments(data: st.DataObject) -> None:
+    """The objectives that count are lexicographic."""
+    kinds = st.sampled_from(("fewest_tiers", "least_fragmentation"))
+    one = data.draw(kinds.flatmap(lambda kind: network_instances(objective=kind)))
+    first, second = (check(one, data.draw(network_solutions_of(one))) for _ in range(2))
+    if first.placed_gpus > second.placed_gpus:
+        assert first.objective > second.objective

@@ -1,0 +1,140 @@
+"""Instances: which tiers a gang accepts, and which instances are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import FieldError
+from lyra_opt.network.checker import check
+from lyra_opt.network.instance import GangPlacement, Machine
+from lyra_opt.network.links import Tier
+from lyra_opt.testing import network_instances, network_solutions_of
+from tests.lyra_opt.network.examples import MACHINES, instance, job
+
+ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("fields", "accepted"),
+    [
+        ({}, ALL),
+        ({"waiting_s": 9.0, "rack_timer_s": 10.0}, (Tier.MACHINE, Tier.NETWORK)),
+        ({"waiting_s": 10.0, "rack_timer_s": 10.0}, ALL),
+        ({"waiting_s": 10.0, "network_timer_s": 10.5}, (Tier.MACHINE, Tier.RACK)),
+        ({"waiting_s": 1e12, "rack_timer_s": None, "network_timer_s": None}, (Tier.MACHINE,)),
+        ({"efficiency": {"rack": 1.0}}, (Tier.RACK,)),
+        ({"efficiency": {"rack": 1.0}, "rack_timer_s": None}, ()),
+    ],
+)
+def test_timers_and_missing_tiers(fields: dict, accepted: tuple[Tier, ...]) -> None:
+    """A timer that has run for exactly its time is over; one that is None never is."""
+    one = instance(job(**fields))
+    assert one.tiers_of(one.jobs[0]) == accepted
+
+
+@pytest.mark.parametrize(
+    ("gang", "accepted"),
+    [
+        (4, (Tier.MACHINE,)),
+        (5, (Tier.MACHINE, Tier.RACK)),
+        (8, (Tier.MACHINE, Tier.RACK)),
+        (9, ALL),
+    ],
+)
+def test_large_gangs_do_not_wait_for_what_cannot_hold_them(
+    gang: int, accepted: tuple[Tier, ...]
+) -> None:
+    """Machines have 4 GPUs and racks 8, free or not."""
+    one = instance(job(gang=gang, rack_timer_s=None, network_timer_s=None))
+    assert one.tiers_of(one.jobs[0]) == accepted
+
+
+def test_derived_quantities() -> None:
+    """By hand; racks in order of appearance, wherever their machines stand in the file."""
+    mixed = replace(instance(), machines=(MACHINES[0], MACHINES[2], MACHINES[1], MACHINES[3]))
+    assert mixed.racks == {"r0": (0, 2), "r1": (1, 3)}
+    assert (mixed.largest_machine_gpus, mixed.largest_rack_gpus, mixed.free_gpus) == (4, 8, 10)
+    assert mixed.tier_of({"r0m0": 1}) is Tier.MACHINE
+    assert mixed.tier_of({"r0m0": 1, "r0m1": 1}) is Tier.RACK
+    assert mixed.tier_of({"r0m0": 1, "r1m0": 1}) is Tier.NETWORK
+
+
+def test_points_count_more_than_what_comes_second() -> None:
+    """One more GPU outweighs all tiers crossed, or all machines left partly free."""
+    one = instance(job("a"), job("b"))
+    assert replace(one, objective="fewest_tiers").gpu_points == 2 * 2 + 1
+    assert replace(one, objective="least_fragmentation").gpu_points == 4 + 1
+
+
+@given(st.data())
+def test_drawn_instances_and_solutions_are_valid(data: st.DataObject) -> None:
+    """The strategies keep their limits and every rule."""
+    drawn = data.draw(network_instances(max_jobs=3, max_machines=4, max_gpus=3, max_gang=5))
+    assert len(drawn.jobs) <= 3
+    assert len(drawn.machines) <= 4
+    assert max(machine.gpus for machine in drawn.machines) <= 3
+    assert max(one.gang for one in drawn.jobs) <= 5
+    assert check(drawn, data.draw(network_solutions_of(drawn))).violations == ()
+
+
+@given(network_instances(with_timers=False, with_missing_tiers=False, with_rising_efficiency=False))
+def test_strategy_without_timers_and_gaps(drawn) -> None:
+    """Every tier is accepted, and none is better than one nearer by."""
+    for one in drawn.jobs:
+        assert drawn.tiers_of(one) == ((Tier.MACHINE,) if one.gang == 1 else ALL)
+        shares = list(one.efficiency.values())
+        assert shares == sorted(shares, reverse=True)
+
+
+DEFECTS = {
+    "no_jobs": (lambda: replace(instance(), jobs=()), "jobs"),
+    "no_machines": (lambda: instance(machines=()), "machines"),
+    "objective": (lambda: instance(objective="fast"), "objective"),
+    "name": (lambda: instance(name=""), "name"),
+    "same_job": (lambda: instance(job(), job()), "jobs[1].id"),
+    "same_machine": (lambda: instance(machines=MACHINES + MACHINES[:1]), "machines[4].id"),
+    "too_many_gpus": (
+        lambda: instance(machines=(*MACHINES, Machine(id="x", rack="x", gpus=10**6, free_gpus=0))),
+        "machines[4].gpus",
+    ),
+    "waiting_weight": (lambda: instance(waiting_weight_per_s=-1), "waiting_weight_per_s"),
+    "waiting_weight_above_1": (lambda: instance(waiting_weight_per_s=2), "waiting_weight_per_s"),
+    "machine_gpus": (lambda: replace(MACHINES[0], gpus=0), "gpus"),
+    "free_above_gpus": (lambda: replace(MACHINES[0], free_gpus=5), "free_gpus"),
+    "free_negative": (lambda: replace(MACHINES[0], free_gpus=-1), "free_gpus"),
+    "rack": (lambda: replace(MACHINES[0], rack=""), "rack"),
+    "affinity": (lambda: replace(MACHINES[0], affinity=0), "affinity"),
+    "gang": (lambda: job(gang=0), "gang"),
+    "gang_true": (lambda: job(gang=True), "gang"),
+    "gang_huge": (lambda: job(gang=10**6 + 1), "gang"),
+    "no_tier": (lambda: job(efficiency={}), "efficiency"),
+    "unknown_tier": (lambda: job(efficiency={"pod": 1.0}), "efficiency.pod"),
+    "efficiency_0": (lambda: job(efficiency={"rack": 0.0}), "efficiency.rack"),
+    "efficiency_above_1": (lambda: job(efficiency={"rack": 1.5}), "efficiency.rack"),
+    "one_gpu_spans": (lambda: job(gang=1, efficiency={"rack": 1.0}), "efficiency.rack"),
+    "score": (lambda: job(score=1.1), "score"),
+    "waiting": (lambda: job(waiting_s=-1), "waiting_s"),
+    "waiting_huge": (lambda: job(waiting_s=1e13), "waiting_s"),
+    "weight": (lambda: job(weight=0), "weight"),
+    "remaining": (lambda: job(remaining_s=0), "remaining_s"),
+    "attained": (lambda: job(attained_gpu_s=float("nan")), "attained_gpu_s"),
+    "timer": (lambda: job(rack_timer_s=-1), "rack_timer_s"),
+    "timer_infinite": (lambda: job(network_timer_s=float("inf")), "network_timer_s"),
+    "consolidation": (lambda: job(needs_consolidation=1), "needs_consolidation"),
+    "placement_tier": (lambda: GangPlacement(job="a", tier="pod", gpus={"m": 1}), "tier"),
+    "placement_nothing": (lambda: GangPlacement(job="a", tier="rack", gpus={}), "gpus"),
+    "placement_none": (lambda: GangPlacement(job="a", tier="rack", gpus={"m": 0}), "gpus.m"),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defects_are_named(defect: str) -> None:
+    """The field that breaks its rule."""
+    make, field = DEFECTS[defect]
+    with pytest.raises(FieldError) as refusal:
+        make()
+    assert refusal.value.field == field
