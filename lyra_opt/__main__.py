@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import experiments.command
 import experiments.simulation.command
+import experiments.tuning.command
 import instances.command
 import paper_figures.command
 from lyra_opt import __version__
@@ -47,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
     experiments.simulation.command.add_parser(subparsers)
+    experiments.tuning.command.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)
     paper_figures.command.add_parser(subparsers)
     return parser

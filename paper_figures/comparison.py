@@ -380,11 +380,11 @@ class Comparison:
             lines += [""]
         if self.entries:
             lines += markdown_table(self.header(), self.rows(), words=2, words_last=self.last_words)
+            lines += [""]
         for table in self.tables:
-            lines += ["", *table.as_markdown()]
-        if self.notes:
-            lines += ["", *(f"- {note}" for note in self.notes)]
-        return "\n".join(lines) + "\n"
+            lines += [*table.as_markdown(), ""]
+        lines += [f"- {note}" for note in self.notes]
+        return "\n".join(lines).rstrip() + "\n"
 
     @property
     def _has_gains(self) -> bool:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.simulation.network_arguments import NETWORK_WORKLOADS
 from experiments.simulation.network_command import (
     DEFAULT_NETWORK_SCHEME,
-    NETWORK_WORKLOADS,
     add_network_arguments,
     require_no_network,
     run_network,

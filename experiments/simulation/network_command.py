@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.simulation.rounds_command import OTHER_OPTIONS, require_none_of
-from lyra_opt.commands.arguments import (
-    integer_from,
-    number,
-    plain_text,
-    seconds,
-    seconds_or_none,
-    share,
+from experiments.simulation.network_arguments import (
+    NETWORK_WORKLOADS,
+    add_cluster_arguments,
+    given_cluster,
+    given_leases,
+    given_workload,
 )
+from experiments.simulation.rounds_command import OTHER_OPTIONS, require_none_of
+from lyra_opt.commands.arguments import integer_from, number
 from lyra_opt.simulation.scheme import SCHEMES
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from experiments.simulation.network_setup import NetworkSetup
     from lyra_opt.simulation.leases.network_schemes import NetworkScheme
 
-NETWORK_WORKLOADS = ("dally-batch", "dally-poisson", "dally-distributed")
 DEFAULT_NETWORK_SCHEME = "dally"
 MOST_WINDOW_LEASES = 1_000_000
+TIMERS_SUFFIX = ".toml"
 
 NETWORK_OPTIONS = (
     *("network", "slowdowns", "overlap", "lease_s", "hand_over_s", "timers", "window_leases"),
@@ -44,51 +44,13 @@ NOT_ON_A_NETWORK = (
 def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of simulations on a network of tiers."""
     group = parser.add_argument_group("schemes on a network of tiers")
-    group.add_argument(
-        "--topology",
-        type=plain_text,
-        metavar="FILE",
-        help="TOML file with racks, machines and GPUs, and the links between them; an example is "
-        "instances/network/four-racks.toml. With it, schemes of all kinds run side by side on one "
-        "cluster, gangs with the speed that their placement allows",
-    )
-    group.add_argument(
-        "--network",
-        type=plain_text,
-        metavar="NAME",
-        help="links in place of the file's: shipped, congested-1, congested-2 or congested-3",
-    )
-    group.add_argument(
-        "--slowdowns",
-        type=plain_text,
-        metavar="FILE",
-        help="measured slowdowns in place of links (CSV: model, gpus, tier, slowdown)",
-    )
-    group.add_argument(
-        "--overlap",
-        type=share,
-        metavar="SHARE",
-        help="share of an iteration's computing behind which communication can hide, 0 to 1 "
-        "(default: 0)",
-    )
-    group.add_argument(
-        "--lease-s",
-        type=seconds,
-        metavar="S",
-        help="for how long a gang holds its GPUs before it gives all of them back (default: 3600)",
-    )
-    group.add_argument(
-        "--hand-over-s",
-        type=seconds_or_none,
-        metavar="S",
-        help="for how long released GPUs stay idle, for each GPU of their gang (default: 1)",
-    )
+    add_cluster_arguments(group, is_required=False)
     group.add_argument(
         "--timers",
         type=_timers,
         metavar="RACK,NETWORK",
         help="leases that gangs wait before they accept a rack, and several, for scheme manual; "
-        "inf for ever (default: 6,12)",
+        "inf for ever (default: 6,12); or a file such as tune-timers writes, with timers by gang",
     )
     group.add_argument(
         "--window-leases",
@@ -96,31 +58,19 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         help="leases that Dally's tuner looks back, for scheme dally (default: 24; assumed)",
     )
-    group.add_argument(
-        "--jobs-per-day",
-        type=_rate,
-        metavar="RATE",
-        help="jobs of dally-poisson and dally-distributed submitted a day on average (default: "
-        "100, and 59.6; published are 10, 14.3, 25, 50, 75 and 100)",
-    )
 
 
-def _timers(text: str) -> tuple[float, float]:
-    """Argument type: two numbers of leases."""
+def _timers(text: str) -> tuple[float, float] | Path:
+    """Argument type: two numbers of leases, or a file."""
+    if text.endswith(TIMERS_SUFFIX):
+        return Path(text)
     values = tuple(number(entry) for entry in text.split(","))
     if len(values) != 2 or not all(value >= 0 for value in values):
         raise argparse.ArgumentTypeError(
-            f"{text!r}: must be two numbers of leases of at least 0, such as 6,12 or 0,inf"
+            f"{text!r}: must be two numbers of leases of at least 0, such as 6,12 or 0,inf, or a "
+            f"{TIMERS_SUFFIX} file"
         )
     return values[0], values[1]
-
-
-def _rate(text: str) -> float:
-    """Argument type: a rate that is not so small that time overflows."""
-    value = number(text)
-    if not 1e-6 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be from 1e-6 to 1e6")
-    return value
 
 
 def _has_leases(name: str) -> bool:
@@ -179,6 +129,7 @@ def run_network(arguments: argparse.Namespace, names: Sequence[str]) -> int:
 
 def _schemes(arguments: argparse.Namespace, names: Sequence[str]) -> list[NetworkScheme]:
     """Return the schemes, with the timers that are asked for."""
+    from lyra_opt.network.class_timers import read_timers
     from lyra_opt.network.dally import dally, manual
     from lyra_opt.simulation.leases.network_schemes import LEASES, ROUNDS, find_network_scheme
 
@@ -187,7 +138,11 @@ def _schemes(arguments: argparse.Namespace, names: Sequence[str]) -> list[Networ
         if scheme not in schemes:
             require_none_of((option,), arguments, f"says nothing without --scheme {scheme}")
     if arguments.timers is not None:
-        make_manual = partial(manual, *arguments.timers)
+        make_manual = (
+            read_timers(arguments.timers).policy
+            if isinstance(arguments.timers, Path)
+            else partial(manual, *arguments.timers)
+        )
         schemes["manual"] = replace(schemes["manual"], policy=make_manual)
     if arguments.window_leases is not None:
         make_dally = partial(dally, window_leases=arguments.window_leases)
@@ -203,60 +158,22 @@ def _schemes(arguments: argparse.Namespace, names: Sequence[str]) -> list[Networ
 
 
 def _setup(arguments: argparse.Namespace) -> NetworkSetup:
-    from experiments.simulation import network_setup as making
-    from experiments.trace import locate
-    from lyra_opt.errors import UserError
+    from experiments.simulation.network_setup import NetworkSetup
     from lyra_opt.simulation.leases.network_schemes import NetworkOptions
-    from lyra_opt.simulation.leases.setup import HAND_OVER_S_PER_GPU, LEASE_S, LeaseOptions
     from lyra_opt.simulation.rounds.setup import RESTART_S, ROUND_S, RoundOptions
 
     require_none_of(NOT_ON_A_NETWORK, arguments, "says nothing with --topology")
-    is_trace = arguments.jobs is not None
-    if not is_trace:
-        if arguments.workload not in NETWORK_WORKLOADS:
-            raise UserError(
-                f"--workload {arguments.workload} is not for --topology: must be one of: "
-                f"{', '.join(NETWORK_WORKLOADS)}"
-            )
-        require_none_of(("vc", "days"), arguments, "is for --jobs alone")
-    else:
-        require_none_of(("job_count",), arguments, "is for --workload alone")
-    if arguments.workload not in (making.POISSON, making.DISTRIBUTED):
-        remark = f"is for --workload {making.POISSON} and {making.DISTRIBUTED} alone"
-        require_none_of(("jobs_per_day",), arguments, remark)
     options = NetworkOptions(
-        leases=LeaseOptions(
-            lease_s=_given(arguments.lease_s, LEASE_S),
-            hand_over_s_per_gpu=_given(arguments.hand_over_s, HAND_OVER_S_PER_GPU),
-            seed=arguments.seed,
-        ),
+        leases=given_leases(arguments),
         rounds=RoundOptions(
             round_s=_given(arguments.round_s, ROUND_S),
             restart_s=_given(arguments.restart_s, RESTART_S),
             merge_s=0.0,  # of copies, which no scheme here runs
         ),
     )
-    cluster = making.make_cluster(
-        arguments.topology,
-        network=arguments.network,
-        slowdowns=arguments.slowdowns,
-        overlap=arguments.overlap,
-    )
-    if is_trace:
-        workload = making.trace_workload(
-            locate(arguments.jobs), seed=arguments.seed, vc=arguments.vc, days=arguments.days
-        )
-    else:
-        workload = making.generated_workload(
-            arguments.workload,
-            seed=arguments.seed,
-            jobs=arguments.job_count,
-            jobs_per_day=arguments.jobs_per_day,
-        )
-    workload, dropped = making.without_oversized(
-        workload, cluster.topology.gpus, drop=arguments.drop_oversized
-    )
-    return making.NetworkSetup(workload=workload, cluster=cluster, options=options, dropped=dropped)
+    cluster = given_cluster(arguments)
+    workload, dropped = given_workload(arguments, cluster.topology.gpus, seed=arguments.seed)
+    return NetworkSetup(workload=workload, cluster=cluster, options=options, dropped=dropped)
 
 
 def _given(value: float | None, default: float) -> float:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from experiments.simulation.measures import counted
 from lyra_opt.errors import UserError
 from lyra_opt.simulation.leases.network_schemes import ELASTIC, LEASES
 from lyra_opt.simulation.leases.setup import NetworkCluster
@@ -61,9 +62,9 @@ class NetworkSetup:
             )
         if scheme.engine == ELASTIC:
             return (
-                "Simulated, schemes in the manner of Lyra: gangs run to completion where best fit puts them, "
-                "which looks at no racks; there are no elastic jobs and no loans, and nothing is "
-                "handed over."
+                "Simulated, schemes in the manner of Lyra: gangs run to completion where best fit "
+                "puts them, which looks at no racks; there are no elastic jobs and no loans, and "
+                "nothing is handed over."
             )
         return (
             f"Simulated, schemes that decide in rounds of {rounds.round_s:g} s: a gang that starts "
@@ -94,9 +95,9 @@ class NetworkSetup:
         when = f"over {span_h:,.1f} hours" if span_h > 0 else "at one moment"
         asks = "asks" if len(jobs) == 1 else "ask"
         return (
-            f"{len(jobs):,} job{'s' * (len(jobs) != 1)} {when} {asks} for "
-            f"{self.workload.gpu_work_s / HOUR_S:,.1f} GPU hours of computing of {topology.gpus:,} "
-            f"GPUs ({topology.name}, network {self.cluster.network})"
+            f"{counted(len(jobs), 'job')} {when} {asks} for "
+            f"{self.workload.gpu_work_s / HOUR_S:,.1f} GPU hours of computing of "
+            f"{counted(topology.gpus, 'GPU')} ({topology.name}, network {self.cluster.network})"
         )
 
 
@@ -232,12 +233,13 @@ def without_oversized(
     if not dropped:
         return workload, 0
     largest = max(workload.jobs, key=lambda job: job.gang)
-    remark = f"job {largest.id} has a gang of {largest.gang:,}, but the cluster {gpus:,} GPUs"
+    there_are = counted(gpus, "GPU")
+    remark = f"job {largest.id} has a gang of {largest.gang:,}, but the cluster {there_are}"
     if not kept:
         raise UserError(f"{workload.name}: no job fits the cluster: {remark}")
     if not drop:
         others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
         raise UserError(f"{workload.name}: {remark}{others}; --drop-oversized leaves out such jobs")
-    sentence = f"{dropped:,} job{'s' * (dropped != 1)} larger than {gpus:,} GPUs left out."
+    sentence = f"{counted(dropped, 'job')} larger than {there_are} left out."
     assumptions = (*workload.assumptions, sentence)
     return replace(workload, jobs=kept, assumptions=assumptions), dropped

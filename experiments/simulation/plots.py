@@ -240,12 +240,13 @@ def distributions(replays: Sequence[DrawnReplay]) -> Plot:
     for axes, title, name in ((left, "Queuing time", "queued_s"), (right, "JCT", "jct_s")):
         values_of = [getattr(replay.outcomes, name) for replay in replays]
         longest_s = max(10 * LEAST_SHOWN_S, *(float(values.max()) for values in values_of))
+        first_s = _first_shown_s(values_of)
         for replay, values in zip(replays, values_of, strict=True):
             style = _line(replay, replays)
             del style["baseline"]
-            _draw_distribution(values, RIGHT_MARGIN * longest_s, axes, **style)
+            _draw_distribution(values, first_s, RIGHT_MARGIN * longest_s, axes, **style)
         axes.set_xlabel(f"{title} (logarithmic)")
-        _duration_axis(axes, longest_s)
+        _duration_axis(axes, first_s, longest_s)
     left.set_ylabel("Share of jobs (%)")
     left.set_ylim(0, 101)
     figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
@@ -253,29 +254,38 @@ def distributions(replays: Sequence[DrawnReplay]) -> Plot:
         "distributions",
         "Queuing times and job completion times",
         "How many jobs wait, or take from submission to completion, for so long at most. Where a "
-        "line begins on the left are the jobs below a second.",
+        "line begins on the left are the jobs below the left end of the axis.",
         svg_text(figure, "distributions"),
     )
 
 
-def _draw_distribution(values: np.ndarray, end_s: float, axes: Axes, **style: Any) -> None:
+def _first_shown_s(values_of: Sequence[np.ndarray]) -> float:
+    """Return the longest of `DURATIONS_S` that hardly any value of any run is below."""
+    shortest_s = min(float(np.quantile(values, 1 - NEARLY_ALL)) for values in values_of)
+    return max((LEAST_SHOWN_S, *(length_s for length_s in DURATIONS_S if length_s <= shortest_s)))
+
+
+def _draw_distribution(
+    values: np.ndarray, first_s: float, end_s: float, axes: Axes, **style: Any
+) -> None:
     found, shares = distribution(values)
-    below = float(np.mean(values < LEAST_SHOWN_S))
-    kept = found >= LEAST_SHOWN_S
+    below = float(np.mean(values < first_s))
+    kept = found >= first_s
     axes.step(
-        np.concatenate(([LEAST_SHOWN_S], found[kept], [end_s])),
+        np.concatenate(([first_s], found[kept], [end_s])),
         100 * np.concatenate(([below], shares[kept], [1.0])),
         where="post",
         **style,
     )
 
 
-def _duration_axis(axes: Axes, longest_s: float) -> None:
+def _duration_axis(axes: Axes, first_s: float, longest_s: float) -> None:
     axes.set_xscale("log")
-    ticks = [seconds for seconds in DURATIONS_S if seconds <= RIGHT_MARGIN * longest_s]
+    end_s = RIGHT_MARGIN * longest_s
+    ticks = [seconds for seconds in DURATIONS_S if first_s <= seconds <= end_s]
     axes.set_xticks(ticks, [DURATIONS_S[seconds] for seconds in ticks])
     axes.minorticks_off()
-    axes.set_xlim(LEAST_SHOWN_S, RIGHT_MARGIN * longest_s)
+    axes.set_xlim(first_s, end_s)
 
 
 def _loans(replays: Sequence[Replay]) -> Plot:

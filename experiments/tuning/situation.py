@@ -57,8 +57,8 @@ def mean_jct_s(
     UserError
         If a job can never run.
     """
-    is_named = isinstance(candidate, str)
-    policy = PLACEMENT_POLICIES[candidate]() if is_named else candidate.policy()
+    make = PLACEMENT_POLICIES[candidate] if isinstance(candidate, str) else candidate.policy
+    policy = make()
     simulation = LeaseSimulation(workload, cluster, policy, options=options)
     carry_out(
         simulation.run,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from formulations.exact_solver import Countdown, concluded
-from lyra_opt.network.bounds import upper_bound
+from formulations.network.model_data import simple_bound
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
@@ -54,12 +55,16 @@ class BruteForce:
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
-        choices = states * sum(1 + _count(instance, job) for job in instance.jobs)
+        choices = states
+        for job in instance.jobs:
+            if choices > MOST_CHOICES:
+                break
+            choices += states * _count(instance, job)
         if choices <= MOST_CHOICES:
             return None
         return Unsupported(
-            f"there are up to {choices} states and ways to go on from them; brute force tries at "
-            f"most {MOST_CHOICES}"
+            f"there are {choices} or more states and ways to go on from them; brute force tries "
+            f"at most {MOST_CHOICES}"
         )
 
     def solve(
@@ -84,7 +89,7 @@ class BruteForce:
             observer("objective", objective)
         return concluded(
             (best, objective),
-            objective if stopped_by is None else upper_bound(instance),
+            objective if stopped_by is None else simple_bound(instance),
             stopped_by=stopped_by,
             observer=observer,
             proof_gap=PROBLEM.proof_gap_of(str(instance.objective)),
@@ -158,7 +163,10 @@ def _taken(free: Sequence[int], gang: int) -> Iterator[Choice]:
 
 def _count(instance: NetworkInstance, job: WaitingJob) -> int:
     """Return the ways to take the job's GPUs, those where it may not run too."""
+    if job.gang > instance.free_gpus:
+        return 0
     ways = [1] + [0] * job.gang
     for machine in instance.machines:
-        ways = [sum(ways[max(0, n - machine.free_gpus) : n + 1]) for n in range(job.gang + 1)]
+        sums = [0, *accumulate(ways)]
+        ways = [sums[n + 1] - sums[max(0, n - machine.free_gpus)] for n in range(job.gang + 1)]
     return ways[job.gang]

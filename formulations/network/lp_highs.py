@@ -15,15 +15,14 @@ import numpy as np
 
 from formulations.exact_solver import Countdown, concluded, load_modules, missing_module
 from formulations.network.greedy_start import best_of, filled
+from formulations.network.model_data import simple_bound
 from formulations.network.model_solver import (
-    MOST_COLUMNS,
     in_instance_units,
     proof_gap,
     started,
     too_large,
 )
 from formulations.network.pattern_data import PatternModel, Variables, pattern_columns
-from lyra_opt.network.bounds import upper_bound
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
 from lyra_opt.result import StoppedBy
@@ -291,7 +290,7 @@ class LpHighs:
 
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why the programme would be too large."""
-        return too_large(pattern_columns(instance), MOST_COLUMNS)
+        return too_large(pattern_columns(instance))
 
     def solve(
         self,
@@ -314,7 +313,7 @@ class LpHighs:
         incumbent = started(instance, warm_start)
         if observer is not None:
             observer("objective", incumbent[1])
-        bound: Number = upper_bound(instance)
+        bound: Number = simple_bound(instance)
         stopped_by, iterations = None, 0
         patterns = None if countdown.is_over else PatternModel.of(instance)
         if patterns is None:

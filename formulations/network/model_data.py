@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.network.bounds import upper_bound
+from lyra_opt.network.bounds import knapsack_bound, offers_of
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from lyra_opt.network.instance import NetworkInstance
 
+MOST_COLUMNS = 200_000
+"""Variables up to which models are built."""
 WORTH_BITS = 40
 """Bits of the bound on the objective in integers: rounding adds less than 2**-40 of it a gang."""
 WORTH_IN_FLOATS = 1e6
@@ -169,6 +171,12 @@ def float_up(value: Fraction) -> float:
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest
 
 
+def simple_bound(instance: NetworkInstance) -> int | float:
+    """Return a bound on the optimum that no model is needed for, nor anything else that is slow."""
+    most = knapsack_bound(instance, offers_of(instance))
+    return math.floor(most) if instance.objective in COUNTING_OBJECTIVES else float_up(most)
+
+
 def gang_data(instance: NetworkInstance) -> GangData:
     """Return the numbers of an instance. O(jobs racks + machines)."""
     values: list[list[Fraction | None]] = []
@@ -183,7 +191,7 @@ def gang_data(instance: NetworkInstance) -> GangData:
         if (machines := tuple(m for m in positions if instance.machines[m].free_gpus))
     )
     unit = unit_in_floats = Fraction(1)
-    most = Fraction(upper_bound(instance))
+    most = knapsack_bound(instance, offers_of(instance))
     if instance.objective not in COUNTING_OBJECTIVES and most > 0:
         unit, unit_in_floats = most / 2**WORTH_BITS, most / Fraction(WORTH_IN_FLOATS)
     sizes = [[instance.machines[m].free_gpus for m in rack] for rack in racks]

@@ -17,8 +17,7 @@ from formulations.exact_solver import (
     missing_module,
 )
 from formulations.network.greedy_start import greedy_solution
-from formulations.network.model_data import float_up
-from lyra_opt.network.bounds import upper_bound
+from formulations.network.model_data import MOST_COLUMNS, float_up, simple_bound
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     Incumbent = tuple[NetworkSolution, Number]
 
-MOST_COLUMNS = 200_000
 MOST_GPUS_IN_FLOATS = 10**5
 FLOAT_MARGIN = 2.0**-32
 """How far, relatively, the bound of a backend in floats is moved to the safe side."""
@@ -72,7 +70,7 @@ class NetworkModelSolver:
     form
         What makes the numbers of the model.
     columns
-        About how many variables the model has.
+        How many variables the model has, roughly, or at least where they are too many.
     build
         What makes the backend's model of the numbers.
     run
@@ -102,7 +100,7 @@ class NetworkModelSolver:
 
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why the model would be too large, or beyond the backend's arithmetic."""
-        refusal = too_large(self.columns(instance), MOST_COLUMNS)
+        refusal = too_large(self.columns(instance))
         if refusal is not None:
             return refusal
         if self.uses_floats and instance.free_gpus > MOST_GPUS_IN_FLOATS:
@@ -136,7 +134,7 @@ class NetworkModelSolver:
         incumbent = started(instance, warm_start)
         if observer is not None:
             observer("objective", incumbent[1])
-        bound: Number = upper_bound(instance)
+        bound: Number = simple_bound(instance)
         ending: dict[str, Any] = {"observer": observer, "proof_gap": proof_gap(instance)}
         if countdown.is_over:
             return concluded(incumbent, bound, stopped_by=StoppedBy.TIME, **ending)
@@ -171,11 +169,13 @@ class NetworkModelSolver:
         return in_instance_units(data, -least, in_floats=self.uses_floats)
 
 
-def too_large(columns: int, most: int) -> Unsupported | None:
+def too_large(columns: int) -> Unsupported | None:
     """Return why a model of so many variables is not built, None if it is."""
-    if columns <= most:
+    if columns <= MOST_COLUMNS:
         return None
-    return Unsupported(f"the model has about {columns} variables; it is built up to {most}")
+    return Unsupported(
+        f"the model has {columns} variables or more; it is built up to {MOST_COLUMNS}"
+    )
 
 
 def in_instance_units(data: GangData, worth: Fraction, *, in_floats: bool) -> Number:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.network.model_data import Start, gang_data
+from formulations.network.model_data import MOST_COLUMNS, Start, gang_data
 from formulations.network.placing import Assignment, encoded, placed
+from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
@@ -353,17 +354,30 @@ def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tup
 
 
 def pattern_columns(instance: NetworkInstance) -> int:
-    """Return at least how many variables the model has, without making them. O(GPUs^2) a size."""
-    counts = Counter(job.gang for job in instance.jobs if Tier.MACHINE in instance.tiers_of(job))
+    """Return how many variables the model has, a few too many at times, without making them.
+
+    Where there are more than `MOST_COLUMNS`, the count stops. O(`MOST_COLUMNS` sizes + jobs).
+    """
+    sizes = Counter(job.gang for job in instance.jobs if Tier.MACHINE in instance.tiers_of(job))
     largest = max(machine.free_gpus for machine in instance.machines)
-    ways = [1] + [0] * largest
-    for size, most in counts.items():
-        ways = [
-            sum(ways[gpus - size * count] for count in range(min(most, gpus // size) + 1))
-            for gpus in range(largest + 1)
-        ]
-    columns = (len(instance.jobs) + len(instance.racks)) * len(Tier)
-    kinds = {(m.rack, m.free_gpus, m.free_gpus == m.gpus) for m in instance.machines}
-    for _, free, _ in kinds:
-        columns += sum(way * (free - packed + 1) for packed, way in enumerate(ways[: free + 1]))
+    ways = {0: 1}  # fillings of the largest machine, by the GPUs that they take
+    for size, most in sizes.items():
+        options = {packed: min(most, (largest - packed) // size) + 1 for packed in ways}
+        columns = sum(count * options[packed] for packed, count in ways.items())
+        if columns > MOST_COLUMNS:
+            return columns
+        longer: Counter[int] = Counter()
+        for packed, count in ways.items():
+            for gangs in range(options[packed]):
+                longer[packed + gangs * size] += count
+        ways = longer
+    counts_machines = instance.objective is Objective.LEAST_FRAGMENTATION
+    columns = len(instance.jobs) * len(Tier) + len(instance.racks) * (len(sizes) + 1)
+    for _, free, _ in {
+        (machine.rack, machine.free_gpus, counts_machines and machine.free_gpus == machine.gpus)
+        for machine in instance.machines
+    }:
+        for packed, count in ways.items():
+            if packed <= free:
+                columns += count * (free - packed + 1 if counts_machines else 1)
     return columns

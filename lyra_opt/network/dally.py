@@ -40,7 +40,7 @@ def manual(
 ) -> DelayScheduling:
     """Return Dally with one fixed pair of timers for all gangs.
 
-    The default is the floors of Dally's auto-tuner, which its README suggests as hours; which pair
-    the paper's manual timers are is not known.
+    The default, 6 and 12 leases, is the floors of Dally's auto-tuner. That is assumed: which pair
+    the paper's manual timers are is not known, and the simulator's own defaults are 1 and 2.
     """
     return DelayScheduling("manual", FixedTimers(rack_leases, network_leases))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_right, insort
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,7 +46,7 @@ class RunningGang:
 
 
 class ExpectedRoom:
-    """Gangs that run, by when they give their GPUs back.
+    """Leases by their end, and what there is room for then.
 
     Parameters
     ----------
@@ -55,32 +56,54 @@ class ExpectedRoom:
 
     def __init__(self, machines: MachineState) -> None:
         first = machines.first_machine_of_rack
-        self._rack_of: list[int] = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
-        self._running: list[tuple[float, int, RunningGang]] = []
+        rack_of = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
+        number = len(rack_of)
+        self._unit_of_machine: list[list[int]] = [list(range(number)), rack_of, [0] * number]
+        self._granted = [0] * machines.free_gpus.size
+        self._leases: list[tuple[float, int, RunningGang]] = []
         self._sequence = 0
 
-    def __iter__(self) -> Iterator[RunningGang]:
-        return (gang for _, _, gang in self._running)
+    def running(self, now_s: float) -> NDArray[np.float64]:
+        """Return size, seconds left to run and worth of a GPU of gangs that run; shape (3, gangs).
+
+        As far as is known.
+        """
+        first = bisect_right(self._leases, (now_s, self._sequence))
+        table = [
+            (gang.gang, end_s - now_s + gang.after_s, gang.worth)
+            for end_s, _, gang in islice(self._leases, first, None)
+        ]
+        return np.array(table, float).reshape(-1, 3).T
 
     def note(self, gang: RunningGang) -> None:
         """Remember a gang that starts."""
         self._sequence += 1
-        insort(self._running, (gang.end_s, self._sequence, gang))
+        insort(self._leases, (gang.end_s, self._sequence, gang))
+        for machine, count in gang.gpus.items():
+            self._granted[machine] += count
 
-    def forget_until(self, now_s: float) -> None:
-        """Forget gangs that have given their GPUs back by now, as far as is known."""
-        over = 0
-        while over < len(self._running) and self._running[over][0] <= now_s:
-            over += 1
-        del self._running[:over]
+    def forget(self, machines: MachineState, now_s: float) -> None:
+        """Forget leases that are over, once their GPUs are free: they are handed over first."""
+        busy: list[int] = (machines.gpus - machines.free_gpus).tolist()
+        granted = self._granted
+        kept = []
+        over = bisect_right(self._leases, (now_s, self._sequence))
+        for entry in self._leases[:over]:
+            gpus = entry[2].gpus
+            if any(granted[machine] - count < busy[machine] for machine, count in gpus.items()):
+                kept.append(entry)
+                continue
+            for machine, count in gpus.items():
+                granted[machine] -= count
+        self._leases[:over] = kept
 
     def waits_s(
-        self, machines: MachineState, now_s: float, sizes: Sequence[int]
-    ) -> NDArray[np.float64]:
-        """Return after how many seconds there is room for a gang of each size at each tier.
+        self, machines: MachineState, now_s: float, tier: Tier, sizes: Sequence[int]
+    ) -> list[float]:
+        """Return after how many seconds there is room at a tier for a gang of each size.
 
-        If nobody else took it; 0 if there is now, infinite if nothing is known of any. Rooms across
-        machines are told by GPUs alone. O(machines + gangs that run + sizes).
+        If nobody else took it; 0 if there is now, infinite if nothing is known of any. Room across
+        machines is told by GPUs alone. O(machines + gangs that run + sizes).
 
         Parameters
         ----------
@@ -88,40 +111,23 @@ class ExpectedRoom:
             What is free now.
         now_s
             The time.
+        tier
+            What the gangs would span.
         sizes
             Rising.
-
-        Returns
-        -------
-        ndarray
-            Shape (sizes, 3).
         """
-        waits_s = np.full((len(sizes), len(Tier)), math.inf)
-        free: list[int] = machines.free_gpus.tolist()
-        in_rack: list[int] = np.add.reduceat(
-            machines.free_gpus, machines.first_machine_of_rack[:-1]
-        ).tolist()
-        largest = [max(free), max(in_rack), sum(in_rack)]
-        reached = [0, 0, 0]
-
-        def note_rooms(after_s: float) -> None:
-            for tier in Tier:
-                place = reached[tier]
-                while place < len(sizes) and sizes[place] <= largest[tier]:
-                    waits_s[place, tier] = after_s
-                    place += 1
-                reached[tier] = place
-
-        note_rooms(0.0)
-        for end_s, _, gang in self._running:
-            if reached[Tier.MACHINE] == len(sizes):
+        unit_of = self._unit_of_machine[tier]
+        free = np.bincount(unit_of, machines.free_gpus).astype(np.int64).tolist()
+        largest = max(free)
+        waits_s = [0.0 if size <= largest else math.inf for size in sizes]
+        place = waits_s.count(0.0)
+        for end_s, _, gang in self._leases:
+            if place == len(sizes):
                 break
             for machine, count in gang.gpus.items():
-                rack = self._rack_of[machine]
-                free[machine] += count
-                in_rack[rack] += count
-                largest[Tier.MACHINE] = max(largest[Tier.MACHINE], free[machine])
-                largest[Tier.RACK] = max(largest[Tier.RACK], in_rack[rack])
-                largest[Tier.NETWORK] += count
-            note_rooms(max(0.0, end_s - now_s))
+                free[unit_of[machine]] += count
+                largest = max(largest, free[unit_of[machine]])
+            while place < len(sizes) and sizes[place] <= largest:
+                waits_s[place] = max(0.0, end_s - now_s)
+                place += 1
         return waits_s

@@ -38,9 +38,7 @@ class FreeMachines(ABC):
         first = machines.first_machine_of_rack
         self._free: list[int] = machines.free_gpus.tolist()
         self._first: list[int] = first.tolist()
-        self._rack_of_machine: list[int] = np.repeat(
-            np.arange(len(first) - 1), np.diff(first)
-        ).tolist()
+        self._rack_of_machine = machines.rack_of_machine
         self._free_of_rack: list[int] = np.add.reduceat(machines.free_gpus, first[:-1]).tolist()
         is_open = (machines.free_gpus > 0).astype(np.int64)
         self._open_machines: list[int] = np.add.reduceat(is_open, first[:-1]).tolist()
@@ -102,7 +100,6 @@ class FreeMachines(ABC):
         """Take GPUs by machine, all of them free."""
         for machine, count in gpus.items():
             rack = self._rack_of_machine[machine]
-            self._before_change(machine, rack)
             self._free[machine] -= count
             self._free_of_rack[rack] -= count
             self.gpus -= count
@@ -110,7 +107,6 @@ class FreeMachines(ABC):
                 self._open_machines[rack] -= 1
                 if not self._free_of_rack[rack]:
                     self._open_racks -= 1
-            self._after_change(machine, rack)
 
     def tier_of(self, gpus: Iterable[int]) -> Tier:
         """Return what machines, at least one, span."""
@@ -136,12 +132,6 @@ class FreeMachines(ABC):
     def _split_over_racks(self, gang: int) -> dict[int, int]:
         """Return GPUs by machine of two racks or more, which hold that many."""
 
-    def _before_change(self, machine: int, rack: int) -> None:  # noqa: B027
-        """Take a machine and its rack out of whatever is sorted by what is free."""
-
-    def _after_change(self, machine: int, rack: int) -> None:  # noqa: B027
-        """Put them back."""
-
     def _machines_of(self, rack: int) -> range:
         return range(self._first[rack], self._first[rack + 1])
 
@@ -160,12 +150,12 @@ class FirstFit(FreeMachines):
 
     def find_machine(self, gang: int) -> int | None:
         """Return the first machine that holds a gang, None if there is none."""
-        free = self._free
+        free, machines = self._free, len(self._free)
         machine = self._next_machine.get(gang, 0)
-        while machine < len(free) and free[machine] < gang:
+        while machine < machines and free[machine] < gang:
             machine += 1
         self._next_machine[gang] = machine
-        return machine if machine < len(free) else None
+        return machine if machine < machines else None
 
     def find_rack(self, gang: int) -> int | None:
         """Return the first rack that holds a gang on two machines or more, None if none does."""
@@ -224,6 +214,22 @@ class BestFit(FreeMachines):
         self._machines = sorted((free, number) for number, free in enumerate(self._free) if free)
         self._racks = sorted((free, rack) for rack, free in enumerate(self._free_of_rack) if free)
 
+    def take(self, gpus: dict[int, int]) -> None:
+        """Take GPUs by machine, all of them free."""
+        free, free_of_rack = self._free, self._free_of_rack
+        racks = {self._rack_of_machine[machine] for machine in gpus}
+        for machine in gpus:
+            del self._machines[bisect_left(self._machines, (free[machine], machine))]
+        for rack in racks:
+            del self._racks[bisect_left(self._racks, (free_of_rack[rack], rack))]
+        super().take(gpus)
+        for machine in gpus:
+            if free[machine]:
+                insort(self._machines, (free[machine], machine))
+        for rack in racks:
+            if free_of_rack[rack]:
+                insort(self._racks, (free_of_rack[rack], rack))
+
     def find_machine(self, gang: int) -> int | None:
         """Return the tightest machine that holds a gang, None if there is none."""
         place = bisect_left(self._machines, (gang, -1))
@@ -247,16 +253,6 @@ class BestFit(FreeMachines):
         for rack, count in _fewest(gang, sizes, gang - 1).items():
             taken |= self._split_over_machines(count, rack, most_on_one=count)
         return taken
-
-    def _before_change(self, machine: int, rack: int) -> None:
-        del self._machines[bisect_left(self._machines, (self._free[machine], machine))]
-        del self._racks[bisect_left(self._racks, (self._free_of_rack[rack], rack))]
-
-    def _after_change(self, machine: int, rack: int) -> None:
-        if self._free[machine]:
-            insort(self._machines, (self._free[machine], machine))
-        if self._free_of_rack[rack]:
-            insort(self._racks, (self._free_of_rack[rack], rack))
 
 
 def _fewest(gang: int, sizes: list[tuple[int, int]], most_on_one: int) -> dict[int, int]:

@@ -109,8 +109,11 @@ class _MostFree(FirstFit):
                 return int(np.where(wanted, self._counts, -1).argmax())
         return None
 
-    def _after_change(self, machine: int, rack: int) -> None:  # noqa: ARG002
-        self._counts[machine] = self._free[machine]
+    def take(self, gpus: dict[int, int]) -> None:
+        """Take GPUs by machine, all of them free."""
+        super().take(gpus)
+        for machine in gpus:
+            self._counts[machine] = self._free[machine]
 
 
 def _anywhere(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,22 +33,29 @@ class MachineState:
     affinity
         Size of the gangs that each machine is kept for, 0 for none; int64, shape (machines,).
         A policy may write it, and finds it as it left it.
+
+    Attributes
+    ----------
+    rack_of_machine
+        Rack of each machine.
+    largest_machine_gpus, largest_rack_gpus
+        Dally's g_m and g_r.
     """
 
     gpus: np.ndarray
     free_gpus: np.ndarray
     first_machine_of_rack: np.ndarray
     affinity: np.ndarray
+    rack_of_machine: list[int] = field(init=False)
+    largest_machine_gpus: int = field(init=False)
+    largest_rack_gpus: int = field(init=False)
 
-    @property
-    def largest_machine_gpus(self) -> int:
-        """Dally's g_m."""
-        return int(self.gpus.max())
-
-    @property
-    def largest_rack_gpus(self) -> int:
-        """Dally's g_r."""
-        return int(np.add.reduceat(self.gpus, self.first_machine_of_rack[:-1]).max())
+    def __post_init__(self) -> None:
+        # Kept, because a simulation asks for them at every decision.
+        first = self.first_machine_of_rack
+        self.rack_of_machine = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
+        self.largest_machine_gpus = int(self.gpus.max())
+        self.largest_rack_gpus = int(np.add.reduceat(self.gpus, first[:-1]).max())
 
 
 @dataclass(slots=True, kw_only=True)

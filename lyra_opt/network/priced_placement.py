@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.network.expected_room import ExpectedRoom, RunningGang
+from lyra_opt.network.links import Tier
 from lyra_opt.network.packing import pack
 from lyra_opt.network.policy import PlacementPolicy
 
@@ -78,29 +79,28 @@ class PricedPlacement(PlacementPolicy):
         if self._room is None:
             self._room = ExpectedRoom(state.machines)
         room, waiting = self._room, state.waiting
-        room.forget_until(state.now_s)
+        room.forget(state.machines, state.now_s)
         free_gpus = int(state.machines.free_gpus.sum())
         if not len(waiting) or int(waiting.gang.min()) > free_gpus:
             return []
-        worth = self._worth(state, room)
-        accepted = worth * self._accepts(state, worth, room)
+        running = room.running(state.now_s)
+        worth = self._worth(state, running)
+        price = _price_of_gpu(state, worth, running)
+        accepted = worth * self._accepts(state, worth, price, room)
         grants = pack(state.machines, waiting.gang, accepted)
         for grant in grants:
             self._note(state, grant, float(worth[grant.job].max()), room)
         return grants
 
-    def _worth(self, state: PlacementState, room: ExpectedRoom) -> FloatArray:
+    def _worth(self, state: PlacementState, running: FloatArray) -> FloatArray:
         """Return what a second at each tier is worth, shape (jobs, 3)."""
         waiting = state.waiting
         share = waiting.efficiency / waiting.remaining_s[:, None]
-        worth = waiting.weight[:, None] * share
+        worth: FloatArray = waiting.weight[:, None] * share
         alone_s = 1 / share.max(axis=1)
-        longest_s = float(alone_s.max())
-        gpu_s = float(alone_s @ waiting.gang)
-        for gang in room:
-            left_s = gang.end_s - state.now_s + gang.after_s
-            longest_s = max(longest_s, left_s)
-            gpu_s += gang.gang * left_s
+        size, left_s, _ = running
+        gpu_s = float(alone_s @ waiting.gang) + float(left_s @ size)
+        longest_s = max(float(alone_s.max()), float(left_s.max(initial=0.0)))
         end_s = max(longest_s, gpu_s / int(state.machines.gpus.sum()))
         is_critical = alone_s >= self._critical * end_s
         if is_critical.any():
@@ -111,32 +111,27 @@ class PricedPlacement(PlacementPolicy):
         return worth
 
     def _accepts(
-        self, state: PlacementState, worth: FloatArray, room: ExpectedRoom
+        self, state: PlacementState, worth: FloatArray, price: float, room: ExpectedRoom
     ) -> NDArray[np.bool_]:
         """Return whether each gang would start at each tier, shape (jobs, 3)."""
-        waiting = state.waiting
+        gang = state.waiting.gang
         best_tier = worth.argmax(axis=1)
-        best = worth.max(axis=1)
-        price = self._price(state, best, room)
-        sizes, size_of = np.unique(waiting.gang, return_inverse=True)
-        waits_s = room.waits_s(state.machines, state.now_s, sizes.tolist())[size_of, best_tier]
-        beyond = worth - price * waiting.gang[:, None]
-        later = (best - price * waiting.gang) * np.maximum(0.0, 1 - waits_s / state.lease_s)
-        accepts = beyond >= np.maximum(later, 0.0)[:, None]
-        accepts[np.arange(len(best)), best_tier] = True
+        beyond = worth - price * gang[:, None]
+        accepts: NDArray[np.bool_] = (beyond >= 0) & (worth > 0)
+        accepts[np.arange(len(gang)), best_tier] = True
+        free_gpus = int(state.machines.free_gpus.sum())
+        # Those that have a choice now.
+        choosing = np.flatnonzero((accepts.sum(axis=1) > 1) & (gang <= free_gpus))
+        for tier in Tier:
+            gangs = choosing[best_tier[choosing] == tier]
+            if not len(gangs):
+                continue
+            sizes, size_of = np.unique(gang[gangs], return_inverse=True)
+            waits_s = room.waits_s(state.machines, state.now_s, tier, sizes.tolist())
+            left = np.maximum(0.0, 1 - np.array(waits_s) / state.lease_s)[size_of]
+            # Nobody takes more than the best tier: that stays accepted.
+            accepts[gangs] &= beyond[gangs] >= (beyond[gangs, tier] * left)[:, None]
         return accepts
-
-    def _price(self, state: PlacementState, best: FloatArray, room: ExpectedRoom) -> float:
-        """Return what a GPU is worth to the last gang that there are GPUs for."""
-        waiting = state.waiting
-        running = [(gang.worth, gang.gang) for gang in room]
-        of_gpu = np.concatenate((best / waiting.gang, [worth for worth, _ in running]))
-        gang = np.concatenate((waiting.gang, np.array([size for _, size in running], np.int64)))
-        order = np.argsort(-of_gpu, kind="stable")
-        place = np.searchsorted(
-            np.cumsum(gang[order]), int(state.machines.gpus.sum()), side="right"
-        )
-        return float(of_gpu[order[place]]) if place < len(order) else 0.0
 
     def _note(self, state: PlacementState, grant: Grant, best: float, room: ExpectedRoom) -> None:
         waiting = state.waiting
@@ -154,3 +149,14 @@ class PricedPlacement(PlacementPolicy):
                 worth=best / size,
             )
         )
+
+
+def _price_of_gpu(state: PlacementState, worth: FloatArray, running: FloatArray) -> float:
+    """Return what a GPU is worth to the last gang that the cluster has GPUs for, 0 if to none."""
+    size, _, worth_of_gpu = running
+    gang = state.waiting.gang
+    of_gpu = np.concatenate((worth.max(axis=1) / gang, worth_of_gpu))
+    order = np.argsort(-of_gpu, kind="stable")
+    asked = np.cumsum(np.concatenate((gang, size))[order])
+    place = np.searchsorted(asked, int(state.machines.gpus.sum()), side="right")
+    return float(of_gpu[order[place]]) if place < len(order) else 0.0

@@ -7,18 +7,24 @@ from the results.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from experiments.simulation.network_replay import replay_network
 from experiments.simulation.network_setup import NetworkSetup
 from experiments.trace import locate
-from instances.network.generated_jobs import dally_batch, dally_poisson
-from instances.network.job_sets import BATCH
+from instances.network.generated_jobs import (
+    DISTRIBUTED_DAYS,
+    dally_batch,
+    dally_distributed,
+    dally_poisson,
+)
+from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.network.trace_jobs import assigned_models
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import limited, rescaled, without_oversized
 from lyra_opt.network.communication import ClosedForm
-from lyra_opt.network.links import LINK_SETS
+from lyra_opt.network.links import LINK_SETS, Link, LinkSet
 from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.leases.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 from lyra_opt.simulation.leases.network_schemes import (
@@ -32,17 +38,22 @@ from lyra_opt.simulation.leases.setup import (
     LeaseOptions,
     NetworkCluster,
 )
+from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, NO_WAIT, OURS, SCHEMES
 from paper_figures.runs import CaseResults, found_of_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lyra_opt.simulation.leases.metrics import NetworkMetrics
     from lyra_opt.simulation.leases.setup import NetworkWorkload
+    from lyra_opt.simulation.workload import Workload
 
 RACKS, MACHINES_PER_RACK, GPUS_PER_MACHINE = 4, 8, 8
+SMALL_MACHINES_PER_RACK, GPUS_PER_SMALL_MACHINE = 4, 4
 LEAST_RACKS = 2
 """So that there is a network between racks."""
+
+_COSTS_NOTHING = Link(bandwidth_gb_per_s=1e12, latency_s=0.0)
 
 NETWORKS = tuple(LINK_SETS)
 """In the order of congestion, as they are meant: each has less bandwidth than the one before."""
@@ -50,8 +61,20 @@ NETWORKS = tuple(LINK_SETS)
 LEAST_JOBS_OF_LOAD = 10
 """Of which a trace has two moments of submission, so that there is a load."""
 
+FREE_NETWORK = "free"
+LINKS: Mapping[str, LinkSet] = {
+    **LINK_SETS,
+    FREE_NETWORK: LinkSet(
+        name=FREE_NETWORK, **dict.fromkeys(("machine", "rack", "network"), _COSTS_NOTHING)
+    ),
+}
+"""By name, those on which communication takes no time among them."""
+
 SLOWEST = NETWORKS[-1]
-"""On which gangs across machines run for years, and a simulation has as many leases."""
+"""On which gangs across machines run for years, so that a simulation has ten times the leases."""
+
+SCHEMES_IN_SLOWEST = (DALLY, *CONSOLIDATION, NO_WAIT, OURS)
+"""Which are simulated there."""
 
 HOUR_S = 3600
 
@@ -87,19 +110,32 @@ class Setting:
         )
 
     @property
+    def small_machines(self) -> Topology:
+        """As many GPUs, on smaller machines in smaller racks."""
+        gpus_per_rack = SMALL_MACHINES_PER_RACK * GPUS_PER_SMALL_MACHINE
+        return Topology.uniform(
+            racks=self.topology.gpus // gpus_per_rack,
+            machines_per_rack=SMALL_MACHINES_PER_RACK,
+            gpus_per_machine=GPUS_PER_SMALL_MACHINE,
+        )
+
+    @property
     def rate_share(self) -> float:
         """Share of the cluster's GPUs, by which rates of submission shrink too."""
         return self.topology.gpus / (RACKS * MACHINES_PER_RACK * GPUS_PER_MACHINE)
 
     def in_words(self) -> str:
         """Return the sizes in a sentence."""
-        topology = self.topology
+        topology, small = self.topology, self.small_machines
         return (
             f"Simulated at scale {self.scale:g}: {self.jobs} jobs on {topology.gpus} GPUs "
             f"({len(topology.racks)} racks of {MACHINES_PER_RACK} machines of {GPUS_PER_MACHINE}; "
-            f"at scale 1 {BATCH.jobs} jobs, as in the paper, on {RACKS} racks, which is assumed), "
-            f"{self.seeds} draw{'s' * (self.seeds != 1)} of jobs by seed. Rates of submission are "
-            "by the cluster's size too, and stand in the tables as at scale 1."
+            f"where tables say so {len(small.racks)} racks of {SMALL_MACHINES_PER_RACK} small "
+            f"machines of {GPUS_PER_SMALL_MACHINE}), {self.seeds} "
+            f"draw{'s' * (self.seeds != 1)} of jobs by seed. At scale 1 there are {BATCH.jobs} "
+            f"jobs, as in the paper, on {RACKS * MACHINES_PER_RACK * GPUS_PER_MACHINE} GPUs, which "
+            "is assumed. Rates of submission follow the size of the cluster, and stand in the "
+            "tables as at scale 1."
         )
 
 
@@ -113,10 +149,16 @@ class Situation:
         Name of the links.
     jobs_per_day
         At scale 1; None submits all jobs at once.
+    is_distributed
+        Whether the jobs are those of the set of gangs of several GPUs, at its own rate.
+    has_small_machines
+        Whether machines and racks are smaller.
     """
 
     network: str
     jobs_per_day: float | None = None
+    is_distributed: bool = False
+    has_small_machines: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -124,19 +166,20 @@ class Situation:
         return True
 
     @property
-    def jobs_in_words(self) -> str:
-        """Which jobs there are."""
-        if self.jobs_per_day is None:
-            return "batch"
-        return f"{self.jobs_per_day:.3g} jobs a day"
-
-    @property
     def in_words(self) -> str:
         """What it is called in tables."""
-        return f"{self.jobs_in_words}, {self.network}"
+        if self.is_distributed:
+            jobs = "distributed"
+        else:
+            jobs = "batch" if self.jobs_per_day is None else f"{self.jobs_per_day:g} jobs a day"
+        return f"{jobs}, {self.network}" + ", small machines" * self.has_small_machines
 
     def workload(self, setting: Setting, seed: int) -> NetworkWorkload:
         """Return its jobs."""
+        if self.is_distributed:
+            rate = DISTRIBUTED.jobs / DISTRIBUTED_DAYS[0] * setting.rate_share
+            jobs = max(1, round(DISTRIBUTED.jobs * setting.scale))
+            return dally_distributed(seed=seed, jobs=jobs, jobs_per_day=rate)
         if self.jobs_per_day is None:
             return dally_batch(seed=seed, jobs=setting.jobs)
         rate = self.jobs_per_day * setting.rate_share
@@ -144,7 +187,8 @@ class Situation:
 
     def cluster(self, setting: Setting) -> NetworkCluster:
         """Return where they run."""
-        return cluster_with(self.network, setting)
+        topology = setting.small_machines if self.has_small_machines else setting.topology
+        return cluster_with(self.network, topology)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,23 +225,28 @@ class TraceSituation:
     def workload(self, setting: Setting, seed: int) -> NetworkWorkload:
         """Return its first jobs that fit the cluster, so close together that they load it."""
         gpus = setting.topology.gpus
-        fitting, _ = without_oversized(read_workload(locate(self.trace)), gpus)
+        fitting, _ = without_oversized(_trace(self.trace), gpus)
         first = limited(fitting, max(LEAST_JOBS_OF_LOAD, setting.jobs))
         return assigned_models(rescaled(first, load=self.LOAD, gpus=gpus), seed=seed)
 
     def cluster(self, setting: Setting) -> NetworkCluster:
         """Return where they run."""
-        return cluster_with(self.network, setting)
+        return cluster_with(self.network, setting.topology)
+
+
+@cache
+def _trace(name: str) -> Workload:
+    return read_workload(locate(name))
 
 
 AnySituation: TypeAlias = Situation | TraceSituation
 
 
-def cluster_with(network: str, setting: Setting) -> NetworkCluster:
-    """Return the cluster of a setting with links by name."""
+def cluster_with(network: str, topology: Topology) -> NetworkCluster:
+    """Return a cluster with links by name."""
     return NetworkCluster(
-        topology=setting.topology,
-        communication=ClosedForm(links=LINK_SETS[network]),
+        topology=topology,
+        communication=ClosedForm(links=LINKS[network]),
         network=network,
     )
 
@@ -305,6 +354,7 @@ def cases_of(
         SituationCase(scheme=scheme, situation=situation, seed=seed)
         for scheme in schemes
         for situation in places
+        if situation.network != SLOWEST or scheme in SCHEMES_IN_SLOWEST
         for seed in range(setting.seeds)
     ]
 
@@ -342,6 +392,20 @@ def notes_on_jobs() -> tuple[str, ...]:
         "Communication is a ring over the slowest tier that a gang spans, from sums of that "
         "simulator's profiles, none of it hidden behind computing; the paper runs ASTRA-sim. Which "
         "profiles were live is not known, so that efficiencies are orders of magnitude.",
+        "The shape of the paper's clusters is not known. Machines of 8 GPUs are those of the "
+        "shipped file; small machines of 4 are those of a sample configuration.",
         f"Leases last {LEASE_S / HOUR_S:g} h (derived from a README); each GPU given back idles "
         f"{HAND_OVER_S_PER_GPU:g} s for each GPU of its gang.",
+    )
+
+
+def note_on_slowest() -> str:
+    """Return what is particular about the slowest links, in a sentence."""
+    left_out = [NAMES[scheme] for scheme in SCHEMES if scheme not in SCHEMES_IN_SLOWEST]
+    return (
+        f"On {SLOWEST} a message between machines takes 5 ms and one between racks 50 ms, for each "
+        "layer and step of the ring: gangs that no machine holds compute for a few per cent of "
+        "their time at most, whatever the scheme, and decide all means. A simulation has tens of "
+        f"times as many leases there; {', '.join(left_out[:-1])} and {left_out[-1]} were left "
+        "out for that."
     )

@@ -12,7 +12,7 @@ from paper_figures.comparison import Comparison, Table
 from paper_figures.dally.cases import SituationCase, cases_of
 from paper_figures.dally.reductions import series
 from paper_figures.dally.schemes import SCHEMES, notes_on_missing
-from paper_figures.dally.table_1 import MAKESPAN, SITUATIONS
+from paper_figures.dally.table_1 import BATCHES, MAKESPAN
 from paper_figures.dally.table_2 import JCT
 from paper_figures.dally.table_3 import COMMUNICATION
 
@@ -25,7 +25,7 @@ GANG = 16
 
 def cases(setting: Setting) -> list[SituationCase]:
     """Return what the figure is made of."""
-    return cases_of(SCHEMES, SITUATIONS, setting)
+    return cases_of(SCHEMES, BATCHES, setting)
 
 
 def compare(results: Results) -> Comparison:
@@ -35,7 +35,7 @@ def compare(results: Results) -> Comparison:
         title="Dally, Figure 1: gains over the congestion of the links, batch",
         entries=[],
         tables=[_links()],
-        series=series(results, CLAIMS, SITUATIONS),
+        series=series(results, CLAIMS, BATCHES),
         notes=[
             "Numbers are those of Tables 1 to 3. Links are earlier values of the files of the "
             "author's simulator; what those did not say is as shipped. As shipped, the network "

@@ -8,7 +8,7 @@ from paper_figures.comparison import Comparison
 from paper_figures.dally.cases import SituationCase, cases_of
 from paper_figures.dally.reductions import series
 from paper_figures.dally.schemes import SCHEMES, notes_on_missing
-from paper_figures.dally.table_2 import JCT, POISSON, note_on_rates
+from paper_figures.dally.table_2 import JCT, STREAMS, note_on_rates
 from paper_figures.dally.table_3 import COMMUNICATION
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CLAIMS = (JCT, COMMUNICATION)
 NETWORK = "congested-2"
-SITUATIONS = tuple(situation for situation in POISSON if situation.network == NETWORK)
+SITUATIONS = tuple(situation for situation in STREAMS if situation.network == NETWORK)
 
 
 def cases(setting: Setting) -> list[SituationCase]:

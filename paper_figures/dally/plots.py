@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written
+from lyra_opt.simulation.leases.network_schemes import NETWORK_SCHEMES
 from paper_figures.dally import figure_1, figure_2, figure_3, table_1
 from paper_figures.dally.reductions import series_name
 from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, SCHEMES
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
     from paper_figures.dally.reductions import Claim
 
 OTHERS = tuple(scheme for scheme in SCHEMES if scheme != DALLY)
+PARTS_OF_JCT = (
+    ("computing", COLOURS[2]),
+    ("communication and moves", COLOURS[4]),
+    ("waiting", "#c4c4c4"),
+)
+WHOSE_COLOUR = {
+    "Dally": COLOURS[0],
+    "Lyra": COLOURS[1],
+    "Hadar": COLOURS[3],
+    "Gavel": COLOURS[3],
+    "ours": COLOURS[2],
+}
+WHOSE_COLOUR_NAMES = {
+    "Dally": "blue",
+    "Lyra": "orange",
+    "Hadar and Gavel": "pink",
+    "ours": "green",
+}
+
 LOWEST_PERCENT = -100.0
 """Panels show no less: twice as much as the other scheme."""
 
@@ -107,7 +127,7 @@ def _lines(
 
 
 def _figure_1(comparison: Comparison) -> Plot:
-    names = [situation.network for situation in table_1.SITUATIONS]
+    names = [situation.network for situation in table_1.BATCHES]
 
     def label_axis(axes: Axes) -> None:
         axes.set_xticks(range(len(names)), names, rotation=25, ha="right")
@@ -155,10 +175,58 @@ def _figure_3(comparison: Comparison) -> Plot:
     )
 
 
+def _table_4(comparison: Comparison) -> Plot:
+    panels_of: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
+    for series, points in comparison.series.items():
+        panel, _, scheme = series.partition(": ")
+        panels_of.setdefault(panel, []).append((scheme, points))
+    schemes = max((len(of_panel) for of_panel in panels_of.values()), default=1)
+    figure, panels = new_figure(max(1, len(panels_of)), 0.9 + 0.19 * schemes, 4.9)
+    for axes, (panel, of_panel) in zip(panels, panels_of.items(), strict=False):
+        for place, (_, points) in enumerate(of_panel):
+            left = 0.0
+            for (_, hours), (label, colour) in zip(points, PARTS_OF_JCT, strict=True):
+                width = max(0.0, hours)
+                axes.barh(
+                    place,
+                    width,
+                    left=left,
+                    color=colour,
+                    label=None if place else label,
+                    height=0.7,
+                )
+                left += width
+            axes.annotate(
+                f"{left:.0f}",
+                (left, place),
+                xytext=(2, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
+        axes.set_yticks(range(len(of_panel)), [as_written(scheme) for scheme, _ in of_panel])
+        for name, (scheme, _) in zip(axes.get_yticklabels(), of_panel, strict=True):
+            name.set_color(WHOSE_COLOUR.get(NETWORK_SCHEMES[scheme].paper, "#555555"))
+        axes.set_ylim(len(of_panel) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.set_title(panel)
+        axes.set_xlabel("Mean JCT (h)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    named = "; ".join(f"{who} {colour}" for who, colour in WHOSE_COLOUR_NAMES.items())
+    return Plot(
+        "table_4",
+        "Table 4: all schemes on one cluster, shortest mean JCT first",
+        f"What a job's time goes into, in the mean. Names by whose the scheme is: {named}; others "
+        "grey.",
+        svg_text(figure, "table-4"),
+    )
+
+
 PLOTS: dict[str, Callable[[Comparison], Plot]] = {
     "dally-table-1": _table_1,
     "dally-table-2": _table_2,
     "dally-table-3": _table_3,
+    "dally-table-4": _table_4,
     "dally-figure-1": _figure_1,
     "dally-figure-2": _figure_2,
     "dally-figure-3": _figure_3,

@@ -12,6 +12,7 @@ from paper_figures.dally.cases import (
     SituationCase,
     bounds_of,
     cases_of,
+    note_on_slowest,
     notes_on_jobs,
 )
 from paper_figures.dally.reductions import (
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from paper_figures.dally.cases import Results, Setting
 
 MAKESPAN = Claim(measure="makespan_s", called="makespan", unit="h", unit_size=3600.0, percent="69")
-SITUATIONS = tuple(Situation(network=network) for network in NETWORKS)
+BATCHES = tuple(Situation(network=network) for network in NETWORKS)
+SMALL_BATCHES = tuple(
+    Situation(network=network, has_small_machines=True) for network in ("shipped", "congested-2")
+)
+SITUATIONS = (*BATCHES, *SMALL_BATCHES)
 
 
 def cases(setting: Setting) -> list[SituationCase | BoundCase]:
@@ -49,5 +54,5 @@ def compare(results: Results) -> Comparison:
             reduced(results, MAKESPAN, SITUATIONS),
         ],
         series=series(results, [MAKESPAN], SITUATIONS),
-        notes=[*notes_on_jobs(), *notes_on_missing(SCHEMES)],
+        notes=[*notes_on_jobs(), note_on_slowest(), *notes_on_missing(SCHEMES)],
     )

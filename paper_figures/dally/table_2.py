@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from paper_figures.comparison import Comparison
 from paper_figures.dally.cases import (
-    NETWORKS,
-    SLOWEST,
     BoundCase,
     Situation,
     SituationCase,
     bounds_of,
     cases_of,
+    note_on_slowest,
     notes_on_jobs,
 )
 from paper_figures.dally.reductions import (
@@ -32,15 +31,18 @@ if TYPE_CHECKING:
 
 JCT = Claim(measure="jct_mean_s", called="mean JCT", unit="h", unit_size=3600.0, percent="83")
 
-RATES = (50.0, 100.0, 200.0, 400.0)
+RATES = (100.0, 200.0, 400.0)
 """Jobs a day; the author's simulator has files with 10 to 100."""
-POISSON = tuple(
+STREAMS = tuple(
     Situation(network=network, jobs_per_day=rate)
-    for network in NETWORKS
-    if network != SLOWEST
+    for network in ("shipped", "congested-2")
     for rate in RATES
 )
-SITUATIONS = (*BATCHES, *POISSON)
+DISTRIBUTED = tuple(
+    Situation(network="congested-2", is_distributed=True, has_small_machines=small)
+    for small in (False, True)
+)
+SITUATIONS = (*BATCHES, *STREAMS, *DISTRIBUTED)
 
 
 def cases(setting: Setting) -> list[SituationCase | BoundCase]:
@@ -60,7 +62,7 @@ def compare(results: Results) -> Comparison:
             reduced(results, JCT, SITUATIONS),
         ],
         series=series(results, [JCT], SITUATIONS),
-        notes=[*notes_on_jobs(), note_on_rates(), *notes_on_missing(SCHEMES)],
+        notes=[*notes_on_jobs(), note_on_rates(), note_on_slowest(), *notes_on_missing(SCHEMES)],
     )
 
 
@@ -69,6 +71,6 @@ def note_on_rates() -> str:
     return (
         "Jobs come all at once (batch) or as a Poisson process. The author's simulator has files "
         "with 10 to 100 jobs a day, for a cluster of unknown size; higher rates are ours, for at "
-        f"100 a day hardly anybody waits on 256 GPUs. {SLOWEST} has the batch alone: gangs across "
-        "machines run for years there, whenever they come."
+        "100 a day hardly anybody waits on 256 GPUs. Distributed is its set of gangs of several "
+        "GPUs alone, which come over a week."
     )

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from paper_figures.comparison import MISSING, Comparison, Table
-from paper_figures.dally.cases import SituationCase, cases_of, notes_on_jobs
+from paper_figures.dally.cases import SituationCase, cases_of, note_on_slowest, notes_on_jobs
 from paper_figures.dally.reductions import (
     Claim,
     entry_of,
@@ -57,6 +57,7 @@ def compare(results: Results) -> Comparison:
             "overhead is measured.",
             *notes_on_jobs(),
             note_on_rates(),
+            note_on_slowest(),
             *notes_on_missing(SCHEMES),
         ],
     )

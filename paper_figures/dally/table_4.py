@@ -1,1 +1,364 @@
-"""Table 4: placeholder."""
+"""Table 4: the schemes of all papers on one cluster, and what locality is worth beside order."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.leases.network_schemes import (
+    ELASTIC,
+    LEASES,
+    LEFT_OUT,
+    NETWORK_SCHEMES,
+    ROUNDS,
+)
+from paper_figures.comparison import MISSING, Comparison, Table
+from paper_figures.dally.cases import (
+    FREE_NETWORK,
+    HOUR_S,
+    BoundCase,
+    Situation,
+    SituationCase,
+    bounds_of,
+    cases_of,
+    notes_on_jobs,
+)
+from paper_figures.dally.reductions import short
+from paper_figures.dally.schemes import (
+    BEST_FIT,
+    CONSOLIDATED,
+    DALLY,
+    MANUAL,
+    NO_WAIT,
+    OURS,
+    SRTF,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.simulation.leases.metrics import NetworkMetrics
+    from paper_figures.dally.cases import Results, Setting
+
+CONGESTED = Situation(network="congested-2")
+FREE = Situation(network=FREE_NETWORK)
+SITUATIONS = (CONGESTED, FREE)
+CALLED = {CONGESTED: f"Congested links ({CONGESTED.network})", FREE: "Communication costs nothing"}
+
+TIERS, TWO_SPEEDS, NOTHING = "tiers", "one machine or several", "nothing"
+
+SPEED_BLIND_ROUNDS = frozenset({"tiresias", "yarn-cs"})
+
+ORDERS = {
+    "best-fit": "first come",
+    "consolidated": "most hurt by the network",
+    "dally": "most hurt by the network",
+    "gandiva-affinity": "last come",
+    "manual": "most hurt by the network",
+    "no-wait": "most hurt by the network",
+    "priced-placement": "remaining time *",
+    "srtf-network": "remaining time *",
+    "tiresias-skew": "attained service",
+    "fifo": "first come",
+    "lyra": "running time *",
+    "least-loss": "remaining work *",
+    "gavel-las": "equal shares",
+    "gavel-ftf": "finish-time fairness *",
+    "gavel-throughput": "throughput",
+    "gavel-makespan": "makespan *",
+    "hadar": "1 / JCT, at prices *",
+    "priced-progress": "remaining time, at prices *",
+    "tiresias": "attained service",
+    "yarn-cs": "first come",
+}
+"""Who goes first; with a star where the rule has to know how long jobs run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A scheme and its figures in a situation.
+
+    Parameters
+    ----------
+    scheme
+        Its name.
+    metrics
+        With each seed.
+    """
+
+    scheme: str
+    metrics: Sequence[NetworkMetrics]
+
+    def mean(self, measure: Callable[[NetworkMetrics], float]) -> float:
+        """Return the mean of a measure over seeds."""
+        return statistics.fmean(map(measure, self.metrics))
+
+    @property
+    def jct_h(self) -> float:
+        """Mean JCT."""
+        return self.mean(lambda metrics: metrics.jct_mean_s) / HOUR_S
+
+
+def looks_at(scheme: str) -> str:
+    """Return what a scheme knows of the network when it places a gang."""
+    engine = NETWORK_SCHEMES[scheme].engine
+    if engine == LEASES:
+        return TIERS
+    if engine == ELASTIC or scheme in SPEED_BLIND_ROUNDS:
+        return NOTHING
+    assert engine == ROUNDS, "there are three engines"
+    return TWO_SPEEDS
+
+
+def cases(setting: Setting) -> list[SituationCase | BoundCase]:
+    """Return what the table is made of."""
+    return [*cases_of(NETWORK_SCHEMES, SITUATIONS, setting), *bounds_of(SITUATIONS, setting)]
+
+
+def standings(results: Results, situation: Situation) -> list[Standing]:
+    """Return all schemes that were run in a situation, by mean JCT."""
+    found = [
+        Standing(scheme=scheme, metrics=metrics)
+        for scheme in NETWORK_SCHEMES
+        if (metrics := results.over_seeds(scheme, situation))
+    ]
+    return sorted(found, key=lambda standing: (standing.jct_h, standing.scheme))
+
+
+def compare(results: Results) -> Comparison:
+    """Return all schemes side by side."""
+    by_situation = {situation: standings(results, situation) for situation in SITUATIONS}
+    ideal_h = _ideal_h(results)
+    return Comparison(
+        name="dally-table-4",
+        title="Table 4: the schemes of Lyra, Hadar, Gavel and Dally, and ours, on one cluster",
+        entries=[],
+        findings=_findings(by_situation),
+        tables=[
+            *(
+                _table(results, situation, found)
+                for situation, found in by_situation.items()
+                if found
+            ),
+            Table(
+                title="Schemes that were left out, and why",
+                header=["scheme", "why"],
+                rows=[list(entry) for entry in LEFT_OUT.items()],
+                words=2,
+            ),
+        ],
+        series={
+            f"{CALLED[situation]}: {standing.scheme}": [
+                (0, min(ideal_h, standing.jct_h)),
+                (1, standing.jct_h - ideal_h - _queue_h(standing)),
+                (2, _queue_h(standing)),
+            ]
+            for situation, found in by_situation.items()
+            for standing in found
+        },
+        notes=[
+            "One batch of jobs, one cluster, one way to count; each scheme runs in the engine that "
+            "it was made for. With leases a gang gives its GPUs back every hour; in rounds of six "
+            "minutes it may be moved, which costs it 10 s; Lyra's run to completion, and as gangs "
+            "are not elastic and nothing is on loan, most of Lyra's schemes are one.",
+            f"What a scheme looks at: {TIERS} (machine, rack or network), the speed on "
+            f"{TWO_SPEEDS}, or {NOTHING} of the network. All gangs run at the speed of where they "
+            "are. A star: the rule knows how long jobs run, which Dally does not ask.",
+            "Time of GPUs by tier and not gangs by tier: a lease, a round and a whole run are not "
+            "the same thing to count. Preemptions are interruptions after which a gang does not go "
+            "on at once. GPU usage counts GPUs that are held, talking or computing.",
+            *notes_on_jobs(),
+        ],
+    )
+
+
+def _queue_h(standing: Standing) -> float:
+    return standing.mean(lambda metrics: metrics.queue_mean_s) / HOUR_S
+
+
+def _ideal_h(results: Results) -> float:
+    """Return how long jobs run in the mean if the network costs nothing."""
+    setting = results.setting
+    return statistics.fmean(
+        job.ideal_s / HOUR_S
+        for seed in range(setting.seeds)
+        for job in CONGESTED.workload(setting, seed).jobs
+    )
+
+
+def _table(results: Results, situation: Situation, found: Sequence[Standing]) -> Table:
+    rows = []
+    for place, standing in enumerate(found):
+        scheme = NETWORK_SCHEMES[standing.scheme]
+        hours = [
+            short(standing.mean(measure) / HOUR_S)
+            for measure in (
+                lambda metrics: metrics.jct_mean_s,
+                lambda metrics: metrics.jct_p95_s,
+                lambda metrics: metrics.queue_mean_s,
+                lambda metrics: metrics.queue_p95_s,
+                lambda metrics: metrics.makespan_s,
+            )
+        ]
+        rows.append(
+            [
+                f"{place + 1}. {standing.scheme}",
+                scheme.paper,
+                looks_at(standing.scheme),
+                ORDERS.get(standing.scheme, ""),
+                *hours,
+                _percent(standing.mean(lambda metrics: metrics.communication_share)),
+                " / ".join(_percent(_share(standing, tier)) for tier in Tier),
+                f"{standing.mean(lambda metrics: metrics.preemptions_per_submission):.1f}",
+                _percent(standing.mean(lambda metrics: metrics.gpu_usage)),
+            ]
+        )
+    bounds = [results.of(case) for case in bounds_of([situation], results.setting)]
+    if None not in bounds:
+        jct, makespan = (
+            short(statistics.fmean(bound[key] for bound in bounds) / HOUR_S)
+            for key in ("jct_mean_s", "makespan_s")
+        )
+        blank = [MISSING] * 3
+        rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
+    header = ["scheme", "whose", "looks at", "who goes first"]
+    header += ["JCT mean (h)", "p95", "queue mean (h)", "p95", "makespan (h)"]
+    header += ["communication (%)", "GPU time: machine / rack / network (%)"]
+    header += ["preemptions a job", "GPU usage (%)"]
+    return Table(title=f"{CALLED[situation]}, by mean JCT", header=header, rows=rows, words=4)
+
+
+def _share(standing: Standing, tier: Tier) -> float:
+    """Return the share of GPUs' time that gangs hold them at a tier."""
+    return standing.mean(
+        lambda metrics: metrics.gpu_s_by_tier[tier.label] / sum(metrics.gpu_s_by_tier.values())
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _findings(by_situation: dict[Situation, list[Standing]]) -> list[str]:
+    """Return what the numbers say of locality and order, a sentence each."""
+    congested, free = (by_situation[situation] for situation in SITUATIONS)
+    if not congested:
+        return ["Not run: there are no schemes."]
+    sentences = [_places(congested)]
+    sentences += _best_blind(congested)
+    sentences += _locality(congested)
+    sentences += _order(congested)
+    if free:
+        sentences += _control(congested, free)
+    return sentences
+
+
+def _places(found: Sequence[Standing]) -> str:
+    """Return who is first, and where Dally and ours are."""
+    of = {standing.scheme: place for place, standing in enumerate(found)}
+    parts = [
+        f"{scheme} is number {of[scheme] + 1} with {found[of[scheme]].jct_h:.1f} h"
+        for scheme in (OURS, DALLY)
+        if of.get(scheme)
+    ]
+    return (
+        f"On congested links ({CONGESTED.network}) {found[0].scheme} has the shortest mean JCT of "
+        f"{len(found)} schemes, {found[0].jct_h:.1f} h"
+        + "".join(f"; {part}" for part in parts)
+        + f"; the last is {found[-1].scheme}, {found[-1].jct_h:.1f} h."
+    )
+
+
+def _best_blind(found: Sequence[Standing]) -> list[str]:
+    """Return how far rules get that know less of the network, against Dally and ours."""
+    jct_h = {standing.scheme: standing.jct_h for standing in found}
+    sentences = []
+    for knows, called in (
+        (NOTHING, "that looks at nothing of the network"),
+        (TWO_SPEEDS, "that knows only the speeds on one machine and on several"),
+    ):
+        best = next((each for each in found if looks_at(each.scheme) == knows), None)
+        if best is None:
+            continue
+        against = " and ".join(
+            f"{_more_or_less(best.jct_h, jct_h[scheme])} that of {scheme}"
+            for scheme in (DALLY, OURS)
+            if scheme in jct_h
+        )
+        sentences.append(
+            f"The best scheme {called} is {best.scheme}: its mean JCT, {best.jct_h:.1f} h, is "
+            f"{against}."
+        )
+    return sentences
+
+
+def _locality(found: Sequence[Standing]) -> list[str]:
+    """Return what waiting for near GPUs is worth, all else equal."""
+    of = {standing.scheme: standing for standing in found}
+    if NO_WAIT not in of:
+        return []
+    patient = [of[scheme] for scheme in (DALLY, MANUAL, CONSOLIDATED) if scheme in of]
+    if not patient:
+        return []
+    best = min(patient, key=lambda standing: standing.jct_h)
+    before, after = (
+        100 * standing.mean(lambda metrics: metrics.communication_share)
+        for standing in (of[NO_WAIT], best)
+    )
+    return [
+        "What locality is worth, the order being Dally's: waiting for near GPUs, at best "
+        f"({best.scheme}), makes the mean JCT {_more_or_less(best.jct_h, of[NO_WAIT].jct_h)} that "
+        f"of {NO_WAIT}, and communication {after:.0f} % of the time on GPUs instead of "
+        f"{before:.0f} %."
+    ]
+
+
+def _order(found: Sequence[Standing]) -> list[str]:
+    """Return what the order is worth among rules that take the nearest GPUs at once."""
+    of = {standing.scheme: standing for standing in found}
+    if not {NO_WAIT, BEST_FIT, SRTF} <= of.keys():
+        return []
+    return [
+        "What the order is worth, all taking the nearest GPUs at once: with first come "
+        f"({BEST_FIT}) the mean JCT is {_more_or_less(of[BEST_FIT].jct_h, of[NO_WAIT].jct_h)} with "
+        f"most hurt first ({NO_WAIT}), with shortest first ({SRTF}) it is "
+        f"{_more_or_less(of[SRTF].jct_h, of[NO_WAIT].jct_h)} with that."
+    ]
+
+
+def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[str]:
+    """Return what is left between schemes where locality is worth nothing."""
+    before = {standing.scheme: standing.jct_h for standing in congested}
+    both = [(before[each.scheme], each.jct_h) for each in free if each.scheme in before]
+    sentences = [
+        "Where communication costs nothing only the order is left, and schemes still lie between "
+        f"{free[0].jct_h:.1f} h ({free[0].scheme}) and {free[-1].jct_h:.1f} h "
+        f"({free[-1].scheme})."
+    ]
+    place = next((n for n, each in enumerate(free) if each.scheme == DALLY), None)
+    if place is not None and DALLY in before:
+        sentences[0] = (
+            f"{sentences[0][:-1]}; {DALLY} is number {place + 1} with {free[place].jct_h:.1f} h."
+        )
+    if len(both) > 2:
+        ranks = [np.argsort(np.argsort(values)) for values in zip(*both, strict=True)]
+        correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+        sentences.append(
+            f"The order of the schemes is nearly what it is there: Spearman's {correlation:.2f}."
+            if correlation > 0.8
+            else "The order of the schemes is another one than there: Spearman's "
+            f"{correlation:.2f}."
+        )
+    return sentences
+
+
+def _more_or_less(value: float, reference: float) -> str:
+    """Return how a value compares with another, in words."""
+    percent = 100 * (value / reference - 1)
+    if abs(percent) < 1:
+        return "as long as"
+    return f"{abs(percent):.0f} % {'longer' if percent > 0 else 'shorter'} than"

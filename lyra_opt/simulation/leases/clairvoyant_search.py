@@ -6,9 +6,9 @@ timers of its own, and chooses in Dally's order or by how little it has left,
 
     remaining time at the best tier * gang ** exponent * factor of the job,
 
-the least first. That is shortest remaining time for exponent 0, smallest remaining area for
-exponent 1. With Dally's order kept, the plan knows the future only in where and when to wait, which
-is what timers decide; so the search tells what is lost by timers from what is lost by the order.
+the least first: between shortest remaining time (exponent 0) and smallest remaining area (1). With
+Dally's order kept, the plan knows the future only in where and when to wait, which is what timers
+decide; so the search tells what is lost by timers from what is lost by the order.
 
 The search tries every exponent with every pair of timers for all jobs, and then changes the timers
 or factors of a few jobs at a time and keeps what is no worse. Each plan is judged by simulating it:
@@ -44,7 +44,7 @@ PAIRS = (
 )
 """Rack and network timers, in leases, from which those of a job are chosen."""
 
-EXPONENTS = (0.0, 0.5, 0.75, 1.0)
+EXPONENTS = (0.5, 0.75, 1.0)
 MOST_CHANGED_JOBS = 3
 FACTOR_SPREAD = 0.7
 """Standard deviation of the logarithm of what the factor of a job is changed by."""

@@ -229,6 +229,7 @@ class LeaseSimulation:
         times = math.ceil(left_s / done_s) - 2
         if times < 1:
             return
+        self._note_state()
         previous.mark.repeat(run, self.totals, times)
         self._remaining_s[run.order] -= times * done_s
         skipped_s = times * (self.now_s - previous.began_s)

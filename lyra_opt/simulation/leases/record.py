@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import numpy as np
 
     from lyra_opt.network.topology import Topology
     from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkJob, NetworkWorkload
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NEVER = -1.0
 
 MOST_SERIES_ROWS = 20_000
-"""Rows of a series beyond which every second one is left out."""
+"""Rows of a series beyond which it is averaged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -130,27 +130,41 @@ class Occupancy:
 
 
 class Series:
-    """Rows over time for plots, thinned out evenly where they are many.
+    """Rows over time for plots, averaged where they are many.
 
     Rows are the time, waiting gangs, running gangs, GPUs held by gangs, GPUs that compute, GPUs
     that are not free but held by no gang, and machines partly free; each holds until the next.
+
+    Where there are too many, all but the last become means over intervals of equal length. To
+    leave some out would not do: leases end and begin in turn, and all that is left may be ends.
     """
 
     def __init__(self) -> None:
         self.rows: list[tuple[float, ...]] = []
-        self._every = 1
-        self._skipped = 0
 
     def add(self, row: tuple[float, ...]) -> None:
-        """Take a row in, or leave it out."""
-        self._skipped += 1
-        if self._skipped < self._every:
-            return
-        self._skipped = 0
+        """Take a row in, no earlier than the one before it; O(1) over all rows."""
         self.rows.append(row)
         if len(self.rows) > MOST_SERIES_ROWS:
-            del self.rows[1::2]
-            self._every *= 2
+            self._average()
+
+    def _average(self) -> None:
+        table = np.array(self.rows)
+        time_s, values = table[:, 0], table[:-1, 1:]
+        edges_s = np.linspace(time_s[0], time_s[-1], MOST_SERIES_ROWS // 2 + 1)
+        length_s = edges_s[1] - edges_s[0]
+        if length_s > 0:
+            areas = np.cumsum(values * np.diff(time_s)[:, None], axis=0)
+            columns = [
+                np.diff(np.interp(edges_s, time_s, np.concatenate(([0.0], column)))) / length_s
+                for column in areas.T
+            ]
+            means = zip(
+                edges_s[:-1].tolist(), *(column.tolist() for column in columns), strict=True
+            )
+            self.rows = [*means, self.rows[-1]]
+        else:
+            self.rows = self.rows[-1:]
 
 
 @dataclass(slots=True)

@@ -99,7 +99,7 @@ class TestFigures:
         assert record["communication_share"] == 0
         assert record["allocations_by_tier"] == {"machine": 3, "rack": 0, "network": 0}
         assert any("Assigned by seed" in sentence for sentence in record["assumptions"])
-        assert "3 jobs over 0.0 hours ask for 0.1 GPU hours of computing of 1 GPUs" in err
+        assert "3 jobs over 0.0 hours ask for 0.1 GPU hours of computing of 1 GPU (" in err
 
     def test_slowdowns(self, run: Run, tmp_path: Path) -> None:
         """A gang of two on two machines, at half its speed; nothing is handed over but at ends."""
@@ -184,10 +184,10 @@ class TestFigures:
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
         given = ("simulate", "--jobs", path, "--topology", one_gpu, "--json")
-        assert_one_line_error(run(*given), "job c has a gang of 9", "1 GPUs", "(2 jobs are too")
+        assert_one_line_error(run(*given), "job c has a gang of 9", "1 GPU", "(2 jobs are too")
         kept = json.loads(run(*given, "--drop-oversized")[1])
         assert (kept["jobs"], kept["dropped"]) == (1, 2)
-        assert "2 jobs larger than 1 GPUs left out." in kept["assumptions"]
+        assert "2 jobs larger than 1 GPU left out." in kept["assumptions"]
         path.write_text(HEADER + "c,0,100,9\n")
         assert_one_line_error(run(*given, "--drop-oversized"), "no job fits the cluster")
 
@@ -299,7 +299,7 @@ class TestBadInput:
             ("--topology racks.toml --jobs-per-day 0", ["--jobs-per-day", "'0'"]),
             ("--topology racks.toml --days 3", ["--days is for --jobs alone"]),
             ("--topology racks.toml --job-count 0", ["--job-count", "'0'"]),
-            ("--topology one.toml", ["gang of 16", "1 GPUs", "--drop-oversized"]),
+            ("--topology one.toml", ["gang of 16", "1 GPU", "--drop-oversized"]),
             ("--topology racks.toml --out three.csv", ["--out three.csv", "is a file"]),
             ("--network shipped --scheme lyra", ["--network says nothing without --topology"]),
             ("--timers 1,2 --scheme lyra", ["--timers says nothing without --topology"]),

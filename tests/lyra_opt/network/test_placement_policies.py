@@ -169,9 +169,10 @@ def affine_state(affinity: list[int], free: list[int], *gangs: int) -> Placement
     ],
 )
 def test_gandiva_chooses_by_affinity(affinity: list[int], free: list[int], machine: int) -> None:
-    """Kept for the size, then for none, then any; of several the one with most free GPUs."""
+    """Kept for the size, then for none, then any, which stays kept; the one with most free GPUs."""
     state = affine_state(affinity, free, 2)
     assert decided(GandivaAffinity(), state) == {"j0": ("machine", {machine: 2})}
+    assert state.machines.affinity[machine] == (affinity[machine] or 2)
 
 
 def test_gandiva_keeps_a_machine_for_the_first_size_on_it() -> None:

@@ -56,6 +56,7 @@ def test_nothing_observed_leaves_the_floors() -> None:
         ([7.2], 8),
         ([0.99, 0.5], 6),  # less than a lease does not count, or the next would
         ([0.5, 15], 15),
+        ([1, 13], 19),  # a lease counts: mean 7, sigma 6
     ],
 )
 def test_rack_timer_by_hand(waits: list[float], leases: int) -> None:

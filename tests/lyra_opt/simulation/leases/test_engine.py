@@ -425,15 +425,39 @@ class TestMetrics:
         with pytest.raises(AssertionError, match="GPU-seconds of the cluster"):
             require_leases_conserved(simulation.record)
 
-    def test_long_series_are_thinned(self) -> None:
-        """A series keeps its first row, its order, and a size that can be drawn."""
+    def test_long_series_are_averaged(self) -> None:
+        """A series keeps its first and its last moment, and a size that can be drawn."""
         series = Series()
         for moment in range(5 * MOST_SERIES_ROWS):
-            series.add((float(moment),))
-        times_s = [row[0] for row in series.rows]
+            series.add((float(moment), 1.0))
+        times_s, values = np.array(series.rows).T
         assert MOST_SERIES_ROWS / 2 <= len(times_s) <= MOST_SERIES_ROWS
-        assert times_s[0] == 0
-        assert len(set(np.diff(times_s))) == 1
+        assert (times_s[0], times_s[-1]) == (0, 5 * MOST_SERIES_ROWS - 1)
+        assert np.diff(times_s).min() > 0
+        assert values == pytest.approx(1)
+
+    def test_averaged_series_show_what_lasts(self) -> None:
+        """States that take turns count for as long as they last, whatever their rhythm."""
+        series = Series()
+        for turn in range(2 * MOST_SERIES_ROWS):
+            series.add((100.0 * turn, 1.0))
+            series.add((100.0 * turn + 99, 0.0))
+        times_s, values = np.array(series.rows).T
+        mean = float(np.sum(np.diff(times_s) * values[:-1]) / times_s[-1])
+        assert mean == pytest.approx(0.99, abs=1e-4)
+        at_once = Series()
+        for _ in range(2 * MOST_SERIES_ROWS):
+            at_once.add((5.0, 1.0))
+        assert at_once.rows[-1] == (5.0, 1.0)
+
+    def test_series_of_leases_that_are_skipped(self) -> None:
+        """A gang that is alone runs all the time but for hand-overs, in the series too."""
+        simulation = simulate(
+            [job("x", 5000, gang=2)], policy=Repeating(), lease_s=10.0, hand_over_s_per_gpu=0.5
+        )
+        times_s, _, running, *_ = np.array(simulation.totals.series.rows).T
+        share = float(np.sum(np.diff(times_s) * running[:-1]) / times_s[-1])
+        assert share > 0.9
 
     def test_series(self) -> None:
         """Rows say who waits, runs and holds what, from their time on."""

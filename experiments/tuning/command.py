@@ -1,0 +1,260 @@
+"""``lyra-opt tune-timers``: Dally's best fixed timers for a cluster and its jobs."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.simulation.network_arguments import (
+    NETWORK_WORKLOADS,
+    add_cluster_arguments,
+    given_cluster,
+    given_leases,
+    given_workload,
+)
+from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+
+if TYPE_CHECKING:
+    from experiments.tuning.outcome import Tuning
+    from experiments.tuning.situation import Situation
+
+TIMERS_FILE, RESULT_FILE = "timers.toml", "tuning.json"
+DEFAULT_TRIALS, LEAST_TRIALS, MOST_TRIALS = 60, 4, 100_000
+DEFAULT_SEEDS, MOST_SEEDS = 4, 1000
+MOST_JOBS = 1_000_000
+DEFAULT_MOST_LEASES, MOST_LEASES = 24, 100_000
+
+DESCRIPTION = """\
+Find the fixed delay timers, by demand class, under which Dally's order gives the least mean JCT
+over several draws of jobs, by simulating candidates (simulation optimisation with Optuna, extra
+"tuning"). Every candidate sees the same draws. Baselines are tried first, so that what is found is
+no worse on these draws; what it is worth shows on fresh draws, beside the baselines and Dally's
+auto-tuner.
+
+Classes are gangs that fit a machine, and larger ones that fit a rack; nothing holds back larger
+ones still. Timers are whole leases or for ever.
+"""
+
+EXAMPLES = """\
+examples:
+  lyra-opt tune-timers --topology instances/network/four-racks.toml --job-count 100 --out tuned
+  lyra-opt simulate --topology instances/network/four-racks.toml --workload dally-batch \\
+    --scheme dally --scheme manual --timers tuned/timers.toml
+
+Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "tune-timers",
+        help="find Dally's best fixed timers by simulation",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=HelpFormatter,
+    )
+    add_cluster_arguments(parser, is_required=True)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--workload",
+        choices=NETWORK_WORKLOADS,
+        default=NETWORK_WORKLOADS[0],
+        metavar="NAME",
+        help=f"generated jobs: {', '.join(NETWORK_WORKLOADS)} (default: {NETWORK_WORKLOADS[0]})",
+    )
+    source.add_argument(
+        "--jobs",
+        type=plain_text,
+        metavar="FILE",
+        help="job trace; seeds draw what its jobs train",
+    )
+    parser.add_argument(
+        "--job-count",
+        type=integer_from(1, MOST_JOBS),
+        metavar="N",
+        help="generated jobs (default: as published)",
+    )
+    parser.add_argument(
+        "--vc", type=plain_text, metavar="NAME", help="jobs of this virtual cluster of a trace"
+    )
+    parser.add_argument(
+        "--days", type=integer_from(1), metavar="N", help="the first days of a trace"
+    )
+    parser.add_argument(
+        "--drop-oversized",
+        action="store_true",
+        help="leave out jobs that are larger than the cluster",
+    )
+    parser.add_argument(
+        "--trials",
+        type=integer_from(LEAST_TRIALS, MOST_TRIALS),
+        default=DEFAULT_TRIALS,
+        metavar="N",
+        help=f"timers that are tried, {LEAST_TRIALS} baselines among them "
+        f"(default: {DEFAULT_TRIALS})",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=integer_from(1, MOST_SEEDS),
+        default=DEFAULT_SEEDS,
+        metavar="K",
+        help="draws of jobs that timers are tuned on, and as many fresh ones "
+        f"(default: {DEFAULT_SEEDS})",
+    )
+    parser.add_argument(
+        "--seed",
+        type=integer_from(0),
+        default=0,
+        metavar="N",
+        help="seed of the first draw, and of the search (default: 0)",
+    )
+    parser.add_argument(
+        "--classes",
+        type=_classes,
+        default=(),
+        metavar="GPUS,...",
+        help="largest gangs of other demand classes, such as 2,4,8,64 (default: the largest "
+        "machine, and the largest rack)",
+    )
+    parser.add_argument(
+        "--most-leases",
+        type=integer_from(0, MOST_LEASES),
+        default=DEFAULT_MOST_LEASES,
+        metavar="N",
+        help=f"longest timer that is not for ever (default: {DEFAULT_MOST_LEASES})",
+    )
+    parser.add_argument(
+        "--processes",
+        type=integer_from(1),
+        metavar="N",
+        help="draws at the same time (default: one for each processor)",
+    )
+    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    parser.add_argument(
+        "--out",
+        type=plain_text,
+        metavar="DIR",
+        help=f"write {TIMERS_FILE}, for simulate --timers, and {RESULT_FILE} with all trials there",
+    )
+    parser.set_defaults(run=run)
+
+
+def _classes(text: str) -> tuple[int, ...]:
+    """Argument type: increasing numbers of GPUs."""
+    parts = text.split(",")
+    gangs = [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) <= 9]
+    is_increasing = all(first < second for first, second in pairwise(gangs))
+    if len(gangs) < len(parts) or not is_increasing or gangs[0] < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be increasing numbers of GPUs of at least 1, such as 2,4,8,64"
+        )
+    return tuple(gangs)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from experiments.simulation.carried_out import SimulationError
+    from experiments.simulation.page import make_folder, require_folder_path
+    from experiments.simulation.printing import say
+    from experiments.tuning.search import load_optuna
+    from experiments.tuning.situation import Situation
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.documents import format_document, write_text
+    from lyra_opt.network.class_timers import timers_text
+
+    # All that can be wrong is found out before the first simulation.
+    load_optuna()
+    if arguments.out is not None:
+        require_folder_path("--out", Path(arguments.out))
+    cluster, options = given_cluster(arguments), given_leases(arguments)
+    seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
+    drawn = [given_workload(arguments, cluster.topology.gpus, seed=seed) for seed in seeds]
+    draws = [workload for workload, _ in drawn]
+    cluster.require_runs(draws[0])
+    if arguments.out is not None:
+        make_folder(Path(arguments.out))
+    known, fresh = (
+        Situation(cluster=cluster, draws=tuple(part), options=options)
+        for part in (draws[: arguments.seeds], draws[arguments.seeds :])
+    )
+    try:
+        with stdout_kept_clean():
+            tuning = _tuned(arguments, known, fresh)
+    except SimulationError as error:
+        say(f"error: {error}")
+        return 1
+    record = {
+        "workload": draws[0].name.rpartition("-seed")[0] or draws[0].name,
+        "topology": cluster.topology.name,
+        "network": cluster.network,
+        "lease_s": options.lease_s,
+        "hand_over_s_per_gpu": options.hand_over_s_per_gpu,
+        "seeds": list(seeds[: arguments.seeds]),
+        "fresh_seeds": list(seeds[arguments.seeds :]),
+        "trials": arguments.trials,
+        "dropped": drawn[0][1],
+        **tuning.as_json_object(),
+        "assumptions": [*draws[0].assumptions, *cluster.assumptions],
+    }
+    if arguments.out is not None:
+        folder = Path(arguments.out)
+        remarks = (
+            f"Best of {arguments.trials} timers on {arguments.seeds} draws of "
+            f"{record['workload']}, cluster {cluster.topology.name}, network {cluster.network}.",
+            "Leases that gangs wait before they accept machines of one rack, and of several.",
+        )
+        write_text(folder / RESULT_FILE, format_document(record))
+        write_text(folder / TIMERS_FILE, timers_text(tuning.timers, remarks))
+    if arguments.json:
+        print_json(record)
+    else:
+        _print(arguments, tuning, record)
+    return 0
+
+
+def _tuned(arguments: argparse.Namespace, known: Situation, fresh: Situation) -> Tuning:
+    from experiments.command import available_processors
+    from experiments.progress import progress
+    from experiments.tuning.outcome import compare
+    from experiments.tuning.search import tune
+    from experiments.tuning.situation import evaluator
+    from experiments.tuning.timer_space import TimerSpace
+
+    processes = arguments.processes or available_processors()
+    space = TimerSpace.of(
+        known.cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
+    )
+    with (
+        progress("trials", arguments.trials) as advance,
+        evaluator(known, processes=processes) as evaluate,
+    ):
+        trials = tune(
+            evaluate, space, trials=arguments.trials, seed=arguments.seed, advance=advance
+        )
+        with evaluator(fresh, processes=processes) as evaluate_fresh:
+            return compare(trials, evaluate, evaluate_fresh)
+
+
+def _print(arguments: argparse.Namespace, tuning: Tuning, record: dict[str, Any]) -> None:
+    from experiments.tuning.outcome import HEADER
+    from lyra_opt.commands.output import print_table
+    from lyra_opt.errors import one_line
+
+    print(
+        one_line(
+            f"{record['workload']}, cluster {record['topology']}, network {record['network']}; "
+            f"{arguments.seeds} draws, and {arguments.seeds} fresh ones:"
+        )
+    )
+    print_table(HEADER, tuning.rows(), right=1)
+    print(f"Best of {arguments.trials}, leases before a rack / several racks:")
+    print(f"  {tuning.timers.in_words()}")
+    print("In brackets the least and the greatest over draws.")
+    if arguments.out is not None:
+        print(f"{Path(arguments.out) / TIMERS_FILE}: for simulate --scheme manual --timers")
+    print("What is assumed:")
+    for sentence in record["assumptions"]:
+        print(f"- {one_line(sentence)}")
