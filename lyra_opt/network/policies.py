@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.network.best_fit import BestFitPlacement
 from lyra_opt.network.dally import consolidated, dally, manual, no_wait
 from lyra_opt.network.gandiva_affinity import GandivaAffinity
+from lyra_opt.network.priced_placement import PricedPlacement
 from lyra_opt.network.srtf_network import ShortestRemainingTime
 from lyra_opt.network.tiresias_skew import tiresias_skew
 
@@ -22,6 +23,7 @@ PLACEMENT_POLICIES: Mapping[str, Callable[[], PlacementPolicy]] = {
     "gandiva-affinity": GandivaAffinity,
     "manual": manual,
     "no-wait": no_wait,
+    "priced-placement": PricedPlacement,
     "srtf-network": ShortestRemainingTime,
     "tiresias-skew": tiresias_skew,
 }
@@ -34,6 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "gandiva-affinity": "machines kept for gangs of a size; running gangs move closer (Gandiva)",
     "manual": "Dally with fixed timers of 6 and 12 leases",
     "no-wait": "Dally without timers: near GPUs or far ones, at once",
+    "priced-placement": "most work ended for the GPUs, by prices that say who had better wait (ours)",
     "srtf-network": "shortest remaining time first, at the speed of the best tier free now",
     "tiresias-skew": "least attained service first; skewed models wait for a machine (Tiresias)",
 }

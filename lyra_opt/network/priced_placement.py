@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-CRITICAL = 0.95
+CRITICAL = 0.9
 """Share of the time that the cluster takes for all, from which on a gang must not wait."""
 
 
