@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from formulations.exact_solver import Countdown
 from lyra_opt.heterogeneous.bounds import MAXIMISED, simple_bound
 from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
-from lyra_opt.heterogeneous.fluid_bounds import float_up
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     Objective,
@@ -17,6 +16,7 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
 )
 from lyra_opt.result import SolveResult, Status, StoppedBy
+from lyra_opt.rounding import float_up
 from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from formulations.heterogeneous.greedy_start import greedy_schedule, without_was
 from formulations.heterogeneous.model_data import round_model
 from lyra_opt.heterogeneous.bounds import MAXIMISED, simple_bound
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.fluid_bounds import float_up
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, Objective, RoundSchedule
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.rounding import float_up
 from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from lyra_opt.network.bounds import knapsack_bound, offers_of
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
+from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,12 +164,6 @@ class GangData:
 def name_of(kind: str, key: int | tuple[int, ...]) -> str:
     """Return the name of a variable, such as ``rack_3_0``."""
     return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))
-
-
-def float_up(value: Fraction) -> float:
-    """Return the least float that is not below `value`."""
-    nearest = float(value)
-    return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest
 
 
 def simple_bound(instance: NetworkInstance) -> int | float:

@@ -17,11 +17,12 @@ from formulations.exact_solver import (
     missing_module,
 )
 from formulations.network.greedy_start import greedy_solution
-from formulations.network.model_data import MOST_COLUMNS, float_up, simple_bound
+from formulations.network.model_data import MOST_COLUMNS, simple_bound
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.result import StoppedBy
+from lyra_opt.rounding import float_up
 from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:

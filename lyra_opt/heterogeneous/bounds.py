@@ -44,8 +44,9 @@ from lyra_opt.heterogeneous.checker import (
     worth,
 )
 from lyra_opt.heterogeneous.fastest import earliest_completion, most_steps_a_round
-from lyra_opt.heterogeneous.fluid_bounds import float_up, fluid_bound
+from lyra_opt.heterogeneous.fluid_bounds import fluid_bound
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance

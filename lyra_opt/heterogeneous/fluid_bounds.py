@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
 from lyra_opt.heterogeneous.fastest import earliest_completion, most_steps_a_round
 from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,12 +124,6 @@ def _steps_of_gpu(job: GangJob, name: str) -> Fraction:
     if job.spread_throughput is not None:
         rates.append(job.spread_throughput.get(name, 0.0))
     return Fraction(max(rates)) / job.gang
-
-
-def float_up(value: Fraction) -> float:
-    """Return the least float that is not below `value`."""
-    nearest = float(value)
-    return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest
 
 
 def _progress_bound(instance: HeterogeneousInstance) -> Fraction | None:

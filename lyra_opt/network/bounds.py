@@ -10,6 +10,7 @@ from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES
 from lyra_opt.network.links import Tier
 from lyra_opt.network.price_bound import Offer, price_bound
+from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,7 @@ def upper_bound(instance: NetworkInstance) -> int | float:
         least = min(least, priced.value)
     if instance.objective in COUNTING_OBJECTIVES:
         return math.floor(least)
-    nearest = float(least)
-    return math.nextafter(nearest, math.inf) if Fraction(nearest) < least else nearest
+    return float_up(least)
 
 
 def offers_of(instance: NetworkInstance) -> list[Offer]:

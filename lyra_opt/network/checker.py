@@ -40,10 +40,10 @@ class NetworkReport:
         not.
     objective
         The value of the instance's objective.
-    placed_jobs, placed_gpus
-        Gangs that start, and their GPUs.
-    gangs_by_tier
-        How many of them span each tier, by its name.
+    placed_gpus
+        Of the gangs that start.
+    machine_gangs, rack_gangs, network_gangs
+        How many of them span each tier.
     computing_gpus
         GPUs placed, each times its gang's efficiency.
     fragmented_machines
@@ -52,18 +52,20 @@ class NetworkReport:
 
     violations: tuple[str, ...]
     objective: Number | None = None
-    placed_jobs: int | None = None
     placed_gpus: int | None = None
-    gangs_by_tier: Mapping[str, int] | None = None
+    machine_gangs: int | None = None
+    rack_gangs: int | None = None
+    network_gangs: int | None = None
     computing_gpus: float | None = None
     fragmented_machines: int | None = None
 
     def measures(self) -> Mapping[str, Any]:
         """Return the measures beside the objective by key of ``solve --json``."""
         return {
-            "placed_jobs": self.placed_jobs,
             "placed_gpus": self.placed_gpus,
-            "gangs_by_tier": None if self.gangs_by_tier is None else dict(self.gangs_by_tier),
+            "machine_gangs": self.machine_gangs,
+            "rack_gangs": self.rack_gangs,
+            "network_gangs": self.network_gangs,
             "computing_gpus": self.computing_gpus,
             "fragmented_machines": self.fragmented_machines,
         }
@@ -164,9 +166,10 @@ def _report(
     return NetworkReport(
         violations=(),
         objective=objective,
-        placed_jobs=len(solution.placements),
         placed_gpus=gpus,
-        gangs_by_tier=by_tier,
+        machine_gangs=by_tier[Tier.MACHINE.label],
+        rack_gangs=by_tier[Tier.RACK.label],
+        network_gangs=by_tier[Tier.NETWORK.label],
         computing_gpus=float(computing),
         fragmented_machines=fragmented,
     )

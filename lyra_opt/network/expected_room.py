@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.links import Tier
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from lyra_opt.network.links import Tier
     from lyra_opt.network.policy import MachineState
 
 

@@ -205,8 +205,8 @@ class _Units:
     def split(self, gang: IntArray, value: FloatArray, unit_of: IntArray) -> list[Grant]:
         """Return GPUs for the gangs of a packing, each of which spans what it should.
 
-        Gangs across machines take as few machines as can be, the largest gang first; if they
-        cannot be split, they get a machine, or nothing.
+        Gangs across machines take as few machines as can be, the largest gang first. Those that
+        cannot be split as their tier says get what else there is, or nothing.
         """
         first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
         near = np.flatnonzero((unit_of >= 0) & (unit_of < first_rack))
@@ -229,8 +229,19 @@ class _Units:
                 tier, gpus = Tier.NETWORK, free.place(size, Tier.NETWORK)
             else:
                 tier, gpus = Tier.RACK, free.place_in_rack(size, unit - first_rack)
-            if gpus is None and value[job, Tier.MACHINE] > 0:
-                tier, gpus = Tier.MACHINE, free.place(size, Tier.MACHINE)
+            if gpus is None:
+                tier, gpus = _place_anywhere(free, size, value[job])
             if gpus is not None:
                 grants.append(Grant(job, tier, gpus))
         return grants
+
+
+def _place_anywhere(
+    free: BestFit, size: int, value: FloatArray
+) -> tuple[Tier, dict[int, int] | None]:
+    """Return GPUs for a gang at the best tier that has room, None for them if none has."""
+    for tier in sorted(Tier, key=lambda tier: -value[tier]):
+        gpus = free.place(size, tier) if value[tier] > 0 else None
+        if gpus is not None:
+            return tier, gpus
+    return Tier.MACHINE, None

@@ -36,7 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "gandiva-affinity": "machines kept for gangs of a size; running gangs move closer (Gandiva)",
     "manual": "Dally with fixed timers of 6 and 12 leases",
     "no-wait": "Dally without timers: near GPUs or far ones, at once",
-    "priced-placement": "most work ended for the GPUs, by prices that say who had better wait (ours)",
+    "priced-placement": "most progress for the GPUs, at prices that say who had better wait (ours)",
     "srtf-network": "shortest remaining time first, at the speed of the best tier free now",
     "tiresias-skew": "least attained service first; skewed models wait for a machine (Tiresias)",
 }

@@ -20,6 +20,12 @@ Gilmore and Gomory 1961), to which patterns are added that earn more than the pr
 does. Its optimum keeps that gangs on a machine, and in a rack, are whole: only between racks, and
 for the network, is anything split.
 
+*Whole gangs.* Nor do gangs together use more GPUs than are free. With that, a GPU of the network
+need not have a price: places cost what they do beyond it, :math:`\mu_s - s \pi` and
+:math:`\rho_s - s \pi` if that is above 0, and the gangs that gain most at these prices and fit are
+a knapsack, solved exactly (`fill_cluster`). At the best prices its relaxation is no more than the
+bound above.
+
 Where racks are too large for that, each machine counts as a rack, and gangs that span any pay
 :math:`\pi` for each GPU.
 """
@@ -35,7 +41,7 @@ import numpy as np
 
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
-from lyra_opt.network.rack_pattern_kernel import fill_racks
+from lyra_opt.network.rack_pattern_kernel import fill_cluster, fill_racks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
 
 MOST_WORK = 20_000_000
 """Elementary steps of the dynamic programmes, from which on racks are taken apart."""
+MOST_KNAPSACK_WORK = 50_000_000
+"""Steps of the knapsack of all gangs, from which on it is left out."""
 MOST_VARIABLES = 20_000
 MOST_ROUNDS = 80
 TIME_LIMIT_S = 10.0
@@ -149,6 +157,8 @@ class _Relaxation:
         if self.is_penalised:
             dearest = max(dearest, Fraction(1))
         # No sum of a pattern, nor any price times GPUs, outgrows 62 bits.
+        self.free_gpus = free
+        self.work_of_knapsack = int(self.copies.sum()) * free
         self.units = Fraction(2) ** (60 - math.ceil(math.log2(float(dearest) * 2 * (free + 1))))
         self.integer_values = np.array(
             [[math.ceil(value * self.units) for value in offer.values] for offer in self.offers],
@@ -217,7 +227,10 @@ class _Relaxation:
                 break
             prices, least = solved
             rounds += 1
-        return PriceBound(value=Fraction(best[0]) / self.units, prices=best[1], rounds=rounds)
+        least_units = best[0]
+        if self.work_of_knapsack <= MOST_KNAPSACK_WORK:
+            least_units = min(least_units, self._whole_gangs_bound(best[1]))
+        return PriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
 
     def _first_prices(self) -> Prices:
         """Return a price for each GPU alike: that at which as many are asked for as are free."""
@@ -232,6 +245,43 @@ class _Relaxation:
 
     def _bound_at(self, prices: Prices) -> tuple[int, list[tuple[int, ...]], Prices]:
         """Return the bound at prices, in units, with each rack's pattern and the prices used."""
+        own, network = self._whole_units(prices)
+        gains = self._gains(own, network)
+        patterns = self._patterns(own, network)
+        total = sum(
+            gain * copies for gain, copies in zip(gains.tolist(), self.copies.tolist(), strict=True)
+        )
+        by_size = [
+            {
+                int(size): float(Fraction(int(price)) / self.units)
+                for size, price in zip(self.sizes, row, strict=True)
+            }
+            for row in own
+        ]
+        rounded = Prices(
+            machine=by_size[0], rack=by_size[1], network=float(Fraction(network) / self.units)
+        )
+        keys = [(group, *pattern[:-1]) for group, pattern in enumerate(patterns)]
+        return total + self._earned(patterns), keys, rounded
+
+    def _whole_gangs_bound(self, prices: Prices) -> int:
+        """Return the bound of whole gangs in all that is free, in units."""
+        own, network = self._whole_units(prices)
+        own = np.maximum(own - self.sizes * network, 0)
+        gains = self._gains(own, 0)
+        knapsack = fill_cluster.run(
+            self.free_gpus,
+            self.gang,
+            gains,
+            self.copies,
+            np.zeros(self.free_gpus + 1, np.int64),
+            work=self.work_of_knapsack,
+            largest=2**61,
+        )
+        return int(knapsack) + self._earned(self._patterns(own, 0))
+
+    def _whole_units(self, prices: Prices) -> tuple[np.ndarray, int]:
+        """Return prices on machines and in racks by size, and of the network, in units."""
         dearest = np.zeros((2, len(self.sizes)), np.int64)
         for tier in (Tier.MACHINE, Tier.RACK):
             np.maximum.at(dearest[tier], self.size_of, self.integer_values[:, tier])
@@ -245,32 +295,20 @@ class _Relaxation:
         # Dearer than any gang pays proves no more.
         own = np.minimum(np.maximum(own, 0), dearest).astype(np.int64)
         most = int(np.max(-(-self.integer_values[:, Tier.NETWORK] // self.gang), initial=0))
-        network = round(Fraction(prices.network) * self.units)
         least = -math.ceil(self.units) if self.is_penalised else 0
-        network = min(max(network, least), most)
+        return own, min(max(round(Fraction(prices.network) * self.units), least), most)
+
+    def _gains(self, own: np.ndarray, network: int) -> np.ndarray:
+        """Return what each gang gains at its best tier, at least 0."""
         paid = np.stack((own[0][self.size_of], own[1][self.size_of], self.gang * network), axis=1)
         gains = np.where(self.integer_values > 0, self.integer_values - paid, 0).max(axis=1)
-        gains = np.maximum(gains, 0)
-        patterns = self._patterns(own, network)
-        total = sum(
-            gain * copies for gain, copies in zip(gains.tolist(), self.copies.tolist(), strict=True)
-        )
-        total += sum(
+        return np.asarray(np.maximum(gains, 0), np.int64)
+
+    def _earned(self, patterns: Sequence[tuple[int, ...]]) -> int:
+        return sum(
             pattern[-1] * racks
             for pattern, racks in zip(patterns, self.racks.tolist(), strict=True)
         )
-        by_size = [
-            {
-                int(size): float(Fraction(int(price)) / self.units)
-                for size, price in zip(self.sizes, row, strict=True)
-            }
-            for row in own
-        ]
-        rounded = Prices(
-            machine=by_size[0], rack=by_size[1], network=float(Fraction(network) / self.units)
-        )
-        keys = [(group, *pattern[:-1]) for group, pattern in enumerate(patterns)]
-        return total, keys, rounded
 
     def _patterns(self, own: np.ndarray, network: int) -> list[tuple[int, ...]]:
         kinds, groups = len(self.sizes), len(self.racks)

@@ -1,4 +1,4 @@
-"""`priced-placement` on standalone instances: the same packing by prices, of the objective's worth."""
+"""Standalone instances by `priced-placement`: the packing by prices of the objective's worth."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ class PricedPlacementSolver:
         packed = pack(state.machines, waiting.gang, value, orders=orders)
         dally = dally_with_given_timers()
         dally.prepare(state.machines, state.lease_s, rng)
-        answers = [
-            solution_of(instance, epoch, grants) for grants in (packed, dally.decide(state))
-        ]
+        answers = [solution_of(instance, epoch, grants) for grants in (packed, dally.decide(state))]
         scored = [(objective_of(instance, answer), answer) for answer in answers]
         if warm_start is not None:
             start = check(instance, warm_start).objective

@@ -50,9 +50,10 @@ class NetworkProblem:
     size_name = "jobs"
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = (
-        "placed_jobs",
         "placed_gpus",
-        "gangs_by_tier",
+        "machine_gangs",
+        "rack_gangs",
+        "network_gangs",
         "computing_gpus",
         "fragmented_machines",
     )

@@ -173,3 +173,20 @@ def fill_racks(
                 columns[column + size] += copies
                 used -= copies * sizes[size]
     return columns
+
+
+@kernel
+def fill_cluster(room: Any, gang: Any, gain: Any, copies: Any, best: Any) -> Any:
+    """Return the most that gangs gain together that use at most ``room`` GPUs; whole gangs."""
+    for used in range(room + 1):
+        best[used] = 0
+    for job in range(len(gang)):
+        size = gang[job]
+        most = room // size
+        if copies[job] < most:
+            most = copies[job]
+        for _ in range(most):
+            for used in range(room, size - 1, -1):
+                if best[used - size] + gain[job] > best[used]:
+                    best[used] = best[used - size] + gain[job]
+    return best[room]

@@ -98,10 +98,12 @@ def make_page(found: Sequence[Regret]) -> Page:
             "has the mean over what it said of waiting gangs that were offered GPUs, and the "
             "largest.",
             "Clairvoyant timers: each job has its own, chosen by a search that knows all jobs, but "
-            "jobs choose in Dally's order (most hurt first). Clairvoyant schedule: the order too "
+            "jobs choose in Dally's order (most hurt first). Best schedule found: the order too "
             "is by what jobs still need. Both are what a search of "
-            f"{CHANGES} changes beside plain plans found, or a rule if that was better; better "
-            "ones may exist, down to the bound, which is proved for any schedule.",
+            f"{CHANGES} changes beside plain plans found on a draw, or a rule if that was better; "
+            "better ones may exist, down to the bound, which is proved for any schedule.",
+            f"{_capital(' and '.join(NAMES[name] for name in OTHERS))} are told how long jobs "
+            "still run, as the clairvoyant search is; Dally's order does not ask.",
             "In brackets the least and the greatest over draws. The longest mean JCT dominates a "
             "mean over draws. Links congested-3 are left out: gangs across racks run at about a "
             "hundredth of their speed there, and simulations take twenty times as long.",
@@ -186,7 +188,7 @@ def _hindsight(found: Sequence[Regret]) -> Table:
             "",
             *rules.values(),
             "clairvoyant timers, found",
-            "clairvoyant, found",
+            "best schedule found",
             "bound for any schedule",
         ],
         rows=[
@@ -236,9 +238,9 @@ def _distances(found: Sequence[Regret]) -> Table:
         header=[
             "",
             "clairvoyant timers, found",
-            "clairvoyant, found",
+            "best schedule found",
             "bound for any schedule",
-            "clairvoyant found above the bound",
+            "best schedule found above the bound",
         ],
         rows=[
             [
@@ -296,7 +298,7 @@ def _series(found: Sequence[Regret]) -> dict[str, list[tuple[float, float]]]:
             (BEST_FIXED, each.best_fixed_s),
             *((NAMES[name], each.tuned.jct_s[name]) for name in OTHERS if name in each.tuned.jct_s),
             ("clairvoyant timers, found", each.timers_s),
-            ("clairvoyant, found", each.found_s),
+            ("best schedule found", each.found_s),
         ):
             above = 1 + regret(jct_s, each.bound_s)
             rules.setdefault(f"rule: {called}", []).append((place, above))

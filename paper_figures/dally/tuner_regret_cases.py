@@ -43,7 +43,7 @@ BUSY_JOBS_PER_DAY = 60.0
 DRAWS_FOR_EACH_SEED = 3
 FIRST_FRESH_SEED = 1000
 TRIALS = 24
-CHANGES = 20
+CHANGES = 15
 """Of the clairvoyant search beside its plain plans."""
 
 SPACE = TimerSpace.of(TOPOLOGY)

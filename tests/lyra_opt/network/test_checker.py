@@ -41,8 +41,8 @@ def test_objectives_by_hand(objective: str, value: float) -> None:
     assert isinstance(report.objective, int) == (
         objective in {"fewest_tiers", "least_fragmentation"}
     )
-    assert (report.placed_jobs, report.placed_gpus, report.fragmented_machines) == (2, 7, 2)
-    assert report.gangs_by_tier == {"machine": 1, "rack": 1, "network": 0}
+    assert (report.placed_gpus, report.fragmented_machines) == (7, 2)
+    assert (report.machine_gangs, report.rack_gangs, report.network_gangs) == (1, 1, 0)
     assert report.computing_gpus == 4 + 1.5
 
 

@@ -296,7 +296,7 @@ def test_command_line_solves_and_verifies(
     answer.write_text(printed)
     (found,) = json.loads(printed)
     assert found["status"] == "optimal"
-    assert (found["placed_gpus"], found["gangs_by_tier"]["machine"]) == (5, 2)
+    assert (found["placed_gpus"], found["machine_gangs"]) == (5, 2)
     assert main(["verify", str(path), str(answer)]) == 0
     read, claims = load_solution(answer, PROBLEM)
     assert claims["objective"] == found["objective"]
