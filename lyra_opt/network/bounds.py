@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.instance import COUNTING_OBJECTIVES
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
 from lyra_opt.network.price_bound import Offer, price_bound
 from lyra_opt.rounding import float_up
@@ -26,6 +26,9 @@ def upper_bound(instance: NetworkInstance) -> int | float:
     """
     offers = offers_of(instance)
     least = knapsack_bound(instance, offers)
+    if not offers and instance.objective is Objective.LEAST_FRAGMENTATION:
+        # Nobody can start, and machines stay as they are.
+        least -= sum(0 < machine.free_gpus < machine.gpus for machine in instance.machines)
     priced = price_bound(instance, offers)
     if priced is not None:
         least = min(least, priced.value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from itertools import islice
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,30 +19,31 @@ if TYPE_CHECKING:
     from lyra_opt.network.policy import MachineState
 
 
-class RunningGang:
-    """A gang that was granted GPUs.
+class Lease(NamedTuple):
+    """GPUs that a gang was granted; leases are sorted by their end.
 
     Parameters
     ----------
-    gang
-        Its GPUs.
-    gpus
-        By machine.
     end_s
         When it gives them back.
+    order
+        Which lease it was.
+    gang
+        GPUs of the gang.
     after_s
         How long it will still run then, at its best.
     worth
         What a GPU of it was worth.
+    gpus
+        By machine.
     """
 
-    __slots__ = ("after_s", "end_s", "gang", "gpus", "worth")
-
-    def __init__(
-        self, *, gang: int, gpus: Mapping[int, int], end_s: float, after_s: float, worth: float
-    ) -> None:
-        self.gang, self.gpus, self.worth = gang, gpus, worth
-        self.end_s, self.after_s = end_s, after_s
+    end_s: float
+    order: int
+    gang: int
+    after_s: float
+    worth: float
+    gpus: Mapping[int, int]
 
 
 class ExpectedRoom:
@@ -58,41 +60,57 @@ class ExpectedRoom:
         rack_of = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
         number = len(rack_of)
         self._unit_of_machine: list[list[int]] = [list(range(number)), rack_of, [0] * number]
-        self._granted = [0] * machines.free_gpus.size
-        self._leases: list[tuple[float, int, RunningGang]] = []
-        self._sequence = 0
+        self._granted = [0] * number
+        self._leases: list[Lease] = []
+        self._noted = 0
 
     def running(self, now_s: float) -> NDArray[np.float64]:
         """Return size, seconds left to run and worth of a GPU of gangs that run; shape (3, gangs).
 
         As far as is known.
         """
-        first = bisect_right(self._leases, (now_s, self._sequence))
         table = [
-            (gang.gang, end_s - now_s + gang.after_s, gang.worth)
-            for end_s, _, gang in islice(self._leases, first, None)
+            (lease.gang, lease.end_s - now_s + lease.after_s, lease.worth)
+            for lease in islice(self._leases, self._over(now_s), None)
         ]
         return np.array(table, float).reshape(-1, 3).T
 
-    def note(self, gang: RunningGang) -> None:
-        """Remember a gang that starts."""
-        self._sequence += 1
-        insort(self._leases, (gang.end_s, self._sequence, gang))
-        for machine, count in gang.gpus.items():
-            self._granted[machine] += count
+    def _over(self, now_s: float) -> int:
+        """Return how many leases have ended, as far as is known."""
+        return bisect_right(self._leases, now_s, key=attrgetter("end_s"))
+
+    def note(
+        self,
+        end_s: Sequence[float],
+        gang: Sequence[int],
+        after_s: Sequence[float],
+        worth: Sequence[float],
+        gpus: Sequence[Mapping[int, int]],
+    ) -> None:
+        """Remember gangs that start; see `Lease`."""
+        first = self._noted
+        self._noted += len(end_s)
+        orders = range(first, self._noted)
+        self._leases += map(Lease, end_s, orders, gang, after_s, worth, gpus)
+        self._leases.sort()
+        for placement in gpus:
+            for machine, count in placement.items():
+                self._granted[machine] += count
 
     def forget(self, machines: MachineState, now_s: float) -> None:
         """Forget leases that are over, once their GPUs are free: they are handed over first."""
+        over = self._over(now_s)
+        if not over:
+            return
         busy: list[int] = (machines.gpus - machines.free_gpus).tolist()
         granted = self._granted
         kept = []
-        over = bisect_right(self._leases, (now_s, self._sequence))
-        for entry in self._leases[:over]:
-            gpus = entry[2].gpus
-            if any(granted[machine] - count < busy[machine] for machine, count in gpus.items()):
-                kept.append(entry)
+        for lease in self._leases[:over]:
+            gpus = lease.gpus.items()
+            if any(granted[machine] - count < busy[machine] for machine, count in gpus):
+                kept.append(lease)
                 continue
-            for machine, count in gpus.items():
+            for machine, count in gpus:
                 granted[machine] -= count
         self._leases[:over] = kept
 
@@ -120,13 +138,13 @@ class ExpectedRoom:
         largest = max(free)
         waits_s = [0.0 if size <= largest else math.inf for size in sizes]
         place = waits_s.count(0.0)
-        for end_s, _, gang in self._leases:
+        for lease in self._leases:
             if place == len(sizes):
                 break
-            for machine, count in gang.gpus.items():
+            for machine, count in lease.gpus.items():
                 free[unit_of[machine]] += count
                 largest = max(largest, free[unit_of[machine]])
             while place < len(sizes) and sizes[place] <= largest:
-                waits_s[place] = max(0.0, end_s - now_s)
+                waits_s[place] = max(0.0, lease.end_s - now_s)
                 place += 1
         return waits_s

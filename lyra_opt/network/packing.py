@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     FloatArray = NDArray[np.float64]
 
-PRICE_STEPS = 60
-DEFAULT_BUDGET = 20_000
-"""Units that are looked at to improve packings; some 5 ms of machine code."""
+PRICE_STEPS = 40
+DEFAULT_BUDGET = 3_000
+"""Units that are looked at to improve packings; at most some 1 ms of machine code."""
 NEAR_ZERO = 1e-3
 """Part of the dearest price within which a gang gains nothing."""
 
@@ -62,7 +62,7 @@ def pack(
 
     Notes
     -----
-    O(jobs log jobs + 60 (jobs + sizes machine-GPUs) + orders jobs machines + budget gangs-a-unit).
+    O(jobs log jobs + 40 (jobs + sizes machine-GPUs) + orders jobs machines + budget gangs-a-unit).
     Deterministic; equals go by position. Guarantee: none beyond that of `orders`.
     """
     worth_placing = np.flatnonzero(
@@ -72,12 +72,16 @@ def pack(
         return []
     gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
     value[gang == 1, Tier.RACK :] = 0.0
-    given = [_among(order, worth_placing) for order in orders]
+    all_orders = [_among(order, worth_placing) for order in orders]
+    all_orders += _priced_orders(machines, gang, value)
     units = _Units(machines)
-    unit_of = units.pack(gang, value, [*given, *_priced_orders(machines, gang, value)], budget)
+    unit_of = units.pack(gang, value, all_orders, budget)
     return [
-        Grant(int(worth_placing[grant.job]), grant.tier, grant.gpus)
-        for grant in units.split(gang, value, unit_of)
+        Grant(job, tier, gpus)
+        for job, (tier, gpus) in zip(
+            worth_placing.tolist(), units.split(gang, value, unit_of), strict=True
+        )
+        if gpus
     ]
 
 
@@ -170,7 +174,11 @@ class _Units:
         self._parts = np.concatenate((np.ones_like(free), open_machines, [(of_rack > 0).sum()]))
 
     def pack(
-        self, gang: IntArray, value: FloatArray, orders: Sequence[IntArray], budget: int
+        self,
+        gang: IntArray,
+        value: FloatArray,
+        orders: Sequence[IntArray],
+        budget: int,
     ) -> IntArray:
         """Return the unit of each gang in the best packing, -1 for those that do not start."""
         jobs, units = len(gang), len(self._parent)
@@ -197,28 +205,31 @@ class _Units:
             scratch(jobs + 1),
             scratch(jobs),
             scratch(jobs),
+            scratch(len(Tier)),
+            scratch(jobs),
             work=jobs * units,
             largest=int(gang.sum()),
         )
         return np.asarray(unit_of, np.int64)
 
-    def split(self, gang: IntArray, value: FloatArray, unit_of: IntArray) -> list[Grant]:
-        """Return GPUs for the gangs of a packing, each of which spans what it should.
+    def split(
+        self, gang: IntArray, value: FloatArray, unit_of: IntArray
+    ) -> list[tuple[Tier, dict[int, int]]]:
+        """Return tier and GPUs of each gang of a packing, without GPUs if it does not start.
 
         Gangs across machines take as few machines as can be, the largest gang first. Those that
         cannot be split as their tier says get what else there is, or nothing.
         """
         first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
-        near = np.flatnonzero((unit_of >= 0) & (unit_of < first_rack))
-        grants = [
-            Grant(job, Tier.MACHINE, {unit: size})
-            for job, unit, size in zip(
-                near.tolist(), unit_of[near].tolist(), gang[near].tolist(), strict=True
-            )
+        unit_of = self._leave_two_racks(gang, unit_of)
+        given: list[tuple[Tier, dict[int, int]]] = [
+            (Tier.MACHINE, {unit: size} if 0 <= unit < first_rack else {})
+            for unit, size in zip(unit_of.tolist(), gang.tolist(), strict=True)
         ]
         across = np.flatnonzero(unit_of >= first_rack)
         if not len(across):
-            return grants
+            return given
+        near = np.flatnonzero((unit_of >= 0) & (unit_of < first_rack))
         left = self._machines.free_gpus.copy()
         np.subtract.at(left, unit_of[near], gang[near])
         free = BestFit(replace(self._machines, free_gpus=left))
@@ -231,17 +242,52 @@ class _Units:
                 tier, gpus = Tier.RACK, free.place_in_rack(size, unit - first_rack)
             if gpus is None:
                 tier, gpus = _place_anywhere(free, size, value[job])
-            if gpus is not None:
-                grants.append(Grant(job, tier, gpus))
-        return grants
+            given[job] = tier, gpus
+        return given
+
+    def _leave_two_racks(self, gang: IntArray, unit_of: IntArray) -> IntArray:
+        """Move gangs between racks, so that the network's gangs find GPUs in two of them each.
+
+        Nobody's tier changes. It is needed where all that is left is in one rack, or nearly so.
+        """
+        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        spanning = int((unit_of == network).sum())
+        if not spanning:
+            return unit_of
+        left = self._capacity.copy()
+        inside = np.flatnonzero((unit_of >= 0) & (unit_of < network))
+        np.subtract.at(left, unit_of[inside], gang[inside])
+        on_machine = inside[unit_of[inside] < first_rack]
+        np.subtract.at(left, self._parent[unit_of[on_machine]], gang[on_machine])
+        unit_of = unit_of.copy()
+        racks = left[first_rack:network]
+        smallest_first = inside[np.argsort(gang[inside], kind="stable")]
+        for job in smallest_first.tolist():
+            rack = first_rack + int(racks.argmax())
+            if racks.sum() - left[rack] >= spanning:
+                break
+            size, old = int(gang[job]), int(unit_of[job])
+            old_rack = old if old >= first_rack else int(self._parent[old])
+            if old_rack == rack or size >= left[rack]:
+                continue
+            new = rack
+            if old < first_rack:
+                fitting = np.flatnonzero((self._parent == rack) & (left >= size))
+                if not len(fitting):
+                    continue
+                new = int(fitting[left[fitting].argmin()])
+                left[old] += size
+                left[new] -= size
+            left[old_rack] += size
+            left[rack] -= size
+            unit_of[job] = new
+        return unit_of
 
 
-def _place_anywhere(
-    free: BestFit, size: int, value: FloatArray
-) -> tuple[Tier, dict[int, int] | None]:
-    """Return GPUs for a gang at the best tier that has room, None for them if none has."""
+def _place_anywhere(free: BestFit, size: int, value: FloatArray) -> tuple[Tier, dict[int, int]]:
+    """Take GPUs for a gang at the best tier that has room; none if none has."""
     for tier in sorted(Tier, key=lambda tier: -value[tier]):
         gpus = free.place(size, tier) if value[tier] > 0 else None
         if gpus is not None:
             return tier, gpus
-    return Tier.MACHINE, None
+    return Tier.MACHINE, {}

@@ -74,34 +74,32 @@ def tightest_unit(size: Any, tier: Any, first_unit: Any, parent: Any, left: Any,
     or racks, of a unit had GPUs free: a gang across machines needs two.
     """
     found = -1
+    found_left = 0
+    found_rack_left = 0
+    if left[first_unit[2]] < size:
+        return -1
     for unit in range(first_unit[tier], first_unit[tier + 1]):
-        if left[unit] < size or (tier > 0 and parts[unit] < 2):
+        own = left[unit]
+        if own < size or (found >= 0 and own > found_left):
             continue
-        fits = True
-        above = parent[unit]
-        while above >= 0:
-            if left[above] < size:
-                fits = False
-            above = parent[above]
-        if not fits:
-            continue
-        if found >= 0:
-            if left[unit] > left[found]:
-                continue
-            if left[unit] == left[found] and (
-                parent[unit] < 0 or left[parent[unit]] >= left[parent[found]]
+        if tier == 0:
+            rack_left = left[parent[unit]]
+            if rack_left < size or (
+                found >= 0 and own == found_left and rack_left >= found_rack_left
             ):
                 continue
+            found_rack_left = rack_left
+        elif parts[unit] < 2 or (found >= 0 and own == found_left):
+            continue
         found = unit
-        if left[unit] == size and (parent[unit] < 0 or left[parent[unit]] == size):
-            break
+        found_left = own
     return found
 
 
 @kernel
 def insert(
     job: Any,
-    above_value: Any,
+    too_large: Any,
     gang: Any,
     value: Any,
     first_unit: Any,
@@ -115,14 +113,14 @@ def insert(
 ) -> Any:
     """Let a gang start where it is worth most of where there is room; return what it is worth.
 
-    Only if that is more than ``above_value``; else return 0.
+    For gangs of ``too_large[tier]`` or more there is none; where none is found, that is noted.
     """
     tried = -1
     for _ in range(3):
         tier = -1
         for other in range(3):
             worth = value[3 * job + other]
-            if worth <= above_value:
+            if worth <= 0.0:
                 continue
             if tried >= 0 and (
                 worth > value[3 * job + tried]
@@ -133,18 +131,29 @@ def insert(
                 tier = other
         if tier < 0:
             return 0.0
-        unit = tightest_unit(gang[job], tier, first_unit, parent, left, parts)
-        if unit >= 0:
-            put(job, unit, gang, parent, left, head, following, previous, unit_of)
-            return value[3 * job + tier]
+        if gang[job] < too_large[tier]:
+            unit = tightest_unit(gang[job], tier, first_unit, parent, left, parts)
+            if unit >= 0:
+                put(job, unit, gang, parent, left, head, following, previous, unit_of)
+                return value[3 * job + tier]
+            too_large[tier] = gang[job]
         tried = tier
     return 0.0
+
+
+@kernel
+def forget_sizes(too_large: Any, first_unit: Any, left: Any) -> Any:
+    """Forget which gangs are too large, but for what is left in all."""
+    for tier in range(3):
+        too_large[tier] = left[first_unit[2]] + 1
+    return 0
 
 
 @kernel
 def pack_in_order(
     orders: Any,
     first: Any,
+    too_large: Any,
     gang: Any,
     value: Any,
     first_unit: Any,
@@ -158,13 +167,13 @@ def pack_in_order(
 ) -> Any:
     """Let gangs choose in an order, from ``first`` on; return what those that start are worth."""
     total = 0.0
-    root = first_unit[2]
+    forget_sizes(too_large, first_unit, left)
     for place in range(len(gang)):
         job = orders[first + place]
-        if unit_of[job] < 0 and gang[job] <= left[root]:
+        if unit_of[job] < 0 and gang[job] <= left[first_unit[2]]:
             total += insert(
                 job,
-                0.0,
+                too_large,
                 gang,
                 value,
                 first_unit,
@@ -180,11 +189,27 @@ def pack_in_order(
 
 
 @kernel
+def loss_of(job: Any, unit: Any, relocates: Any, value: Any, first_unit: Any) -> Any:
+    """Return what is lost if a gang leaves its unit, for another tier at best if it relocates."""
+    tier = 0
+    if unit >= first_unit[1]:
+        tier = 1 if unit < first_unit[2] else 2
+    worth = value[3 * job + tier]
+    loss = worth
+    if relocates == 1:
+        for other in range(3):
+            if other != tier and worth - value[3 * job + other] < loss:
+                loss = worth - value[3 * job + other]
+    return max(0.0, loss)
+
+
+@kernel
 def cheapest_exit(
     unit: Any,
     tier: Any,
     size: Any,
     limit: Any,
+    relocates: Any,
     gang: Any,
     value: Any,
     first_unit: Any,
@@ -196,75 +221,65 @@ def cheapest_exit(
     leaving: Any,
     marked: Any,
 ) -> Any:
-    """Find gangs to take off so that one of ``size`` fits a unit; return what they are worth.
+    """Find gangs to take off so that one of ``size`` fits a unit; return what is lost with them.
 
     From the unit up, at each level that lacks room: of the gangs at the unit or below it (above
     the first level: at the unit alone), the cheapest single one that is enough, or the cheapest for
     each GPU one by one. ``leaving`` gets their number and then them. Returns ``limit`` or more if
-    there are no such gangs of less worth.
+    there are no such gangs that cost less. ``relocates`` is 1 if they may hope for another tier.
     """
     leaving[0] = 0
     cost = 0.0
     freed = 0
     at = unit
-    level = tier
     while at >= 0:
         lacking = size - left[at] - freed
         if lacking > 0:
+            # The unit itself, and what is below it.
+            base = at
+            lists = 1
+            if at == unit and tier == 1:
+                base = first_machine[at - first_unit[1]]
+                lists = 1 + first_machine[at - first_unit[1] + 1] - base
+            elif at == unit and tier == 2:
+                base = 0
+                lists = first_unit[3]
             # One gang that is enough.
             single = -1
             single_cost = limit
-            total = 0.0
-            start = leaving[0]
-            lists = 1
-            base = at
-            if at == unit and level == 1:
-                base = first_machine[at - first_unit[1]]
-                lists = 1 + first_machine[at - first_unit[1] + 1] - base
-            elif at == unit and level == 2:
-                base = 0
-                lists = first_unit[3]
             for entry in range(lists):
-                where = at if entry == 0 else base + entry - 1
-                if at == unit and level == 2:
-                    where = entry
-                job = head[where]
+                job = head[at if entry == 0 else base + entry - 1]
                 while job >= 0:
-                    if gang[job] >= lacking:
-                        own = 0
-                        if where >= first_unit[1]:
-                            own = 1 if where < first_unit[2] else 2
-                        worth = value[3 * job + own]
-                        if worth < single_cost:
+                    if gang[job] >= lacking and marked[job] == 0:
+                        where = at if entry == 0 else base + entry - 1
+                        loss = loss_of(job, where, relocates, value, first_unit)
+                        if loss < single_cost:
                             single = job
-                            single_cost = worth
+                            single_cost = loss
                     job = following[job]
             # Several, the cheapest for each GPU first.
+            start = leaving[0]
             missing = lacking
+            total = 0.0
             while missing > 0 and total < single_cost:
                 best = -1
-                best_worth = 0.0
+                best_loss = 0.0
                 for entry in range(lists):
-                    where = at if entry == 0 else base + entry - 1
-                    if at == unit and level == 2:
-                        where = entry
-                    job = head[where]
+                    job = head[at if entry == 0 else base + entry - 1]
                     while job >= 0:
                         if marked[job] == 0:
-                            own = 0
-                            if where >= first_unit[1]:
-                                own = 1 if where < first_unit[2] else 2
-                            worth = value[3 * job + own]
-                            if best < 0 or worth * gang[best] < best_worth * gang[job]:
+                            where = at if entry == 0 else base + entry - 1
+                            loss = loss_of(job, where, relocates, value, first_unit)
+                            if best < 0 or loss * gang[best] < best_loss * gang[job]:
                                 best = job
-                                best_worth = worth
+                                best_loss = loss
                         job = following[job]
                 if best < 0:
                     break
                 marked[best] = 1
                 leaving[0] += 1
                 leaving[leaving[0]] = best
-                total += best_worth
+                total += best_loss
                 missing -= gang[best]
             if missing > 0 or total >= single_cost:
                 while leaving[0] > start:
@@ -289,6 +304,57 @@ def cheapest_exit(
 
 
 @kernel
+def exchange(
+    job: Any,
+    unit: Any,
+    gang: Any,
+    value: Any,
+    first_unit: Any,
+    parent: Any,
+    parts: Any,
+    left: Any,
+    head: Any,
+    following: Any,
+    previous: Any,
+    unit_of: Any,
+    leaving: Any,
+    came_from: Any,
+    too_large: Any,
+) -> Any:
+    """Put a gang at a unit, and those of ``leaving`` where else there is room, or nowhere.
+
+    Returns what all of them are worth more than before, the gang itself being nowhere;
+    ``came_from`` gets where the others were.
+    """
+    tier = 0
+    if unit >= first_unit[1]:
+        tier = 1 if unit < first_unit[2] else 2
+    gain = value[3 * job + tier]
+    for entry in range(leaving[0]):
+        other = leaving[entry + 1]
+        gain -= loss_of(other, unit_of[other], 0, value, first_unit)
+        came_from[entry] = take_off(other, gang, parent, left, head, following, previous, unit_of)
+    put(job, unit, gang, parent, left, head, following, previous, unit_of)
+    forget_sizes(too_large, first_unit, left)
+    for entry in range(leaving[0]):
+        gain += insert(
+            leaving[entry + 1],
+            too_large,
+            gang,
+            value,
+            first_unit,
+            parent,
+            parts,
+            left,
+            head,
+            following,
+            previous,
+            unit_of,
+        )
+    return gain
+
+
+@kernel
 def improve(
     orders: Any,
     first: Any,
@@ -307,15 +373,19 @@ def improve(
     unit_of: Any,
     leaving: Any,
     chosen: Any,
+    came_from: Any,
     marked: Any,
+    too_large: Any,
 ) -> Any:
     """Let gangs that could be worth more take the places of others; return how much that gives.
 
-    In turn each gang that does not start, or not where it is worth most, is put where it is worth
-    more than the gangs that have to go; these look for other places.
-    Until a pass changes nothing, or ``budget`` units were looked at.
+    In turn each gang that does not start, or not where it is worth most, is put where that costs
+    least, and the gangs that have to go look for other places; all is taken back unless it pays.
+    It is tried in the hope that they find some at their best other tier, then without. Until a pass
+    changes nothing, or ``budget`` units were looked at.
     """
     gained = 0.0
+    network = first_unit[2]
     changes = 1
     while changes > 0:
         changes = 0
@@ -327,65 +397,64 @@ def improve(
             home = unit_of[job]
             own = 0.0
             if home >= 0:
-                own_tier = 0
-                if home >= first_unit[1]:
-                    own_tier = 1 if home < first_unit[2] else 2
-                own = value[3 * job + own_tier]
+                own = loss_of(job, home, 0, value, first_unit)
             most = own
             for tier in range(3):
                 if value[3 * job + tier] > most:
                     most = value[3 * job + tier]
-            if most <= own:
+            # Rounding is no gain.
+            least = own + 1e-9 * most
+            if most <= least:
                 continue
             if home >= 0:
                 take_off(job, gang, parent, left, head, following, previous, unit_of)
-            best_gain = 0.0
-            best_unit = -1
-            for tier in range(3):
-                worth = value[3 * job + tier]
-                if worth <= own + best_gain:
+            is_placed = False
+            for attempt in range(2):
+                relocates = 1 - attempt
+                if is_placed or (relocates == 1 and left[network] < size):
                     continue
-                for unit in range(first_unit[tier], first_unit[tier + 1]):
-                    if capacity[unit] < size or (tier > 0 and parts[unit] < 2):
+                best_gain = 0.0
+                best_unit = -1
+                for tier in range(3):
+                    worth = value[3 * job + tier]
+                    if worth <= least + best_gain:
                         continue
-                    budget -= 1
-                    limit = worth - own - best_gain
-                    cost = cheapest_exit(
-                        unit,
-                        tier,
-                        size,
-                        limit,
-                        gang,
-                        value,
-                        first_unit,
-                        parent,
-                        left,
-                        head,
-                        following,
-                        first_machine,
-                        leaving,
-                        marked,
-                    )
-                    if cost < limit:
-                        best_gain = worth - own - cost
-                        best_unit = unit
-                        for entry in range(leaving[0] + 1):
-                            chosen[entry] = leaving[entry]
-                        if cost == 0.0:
-                            break
-            if best_unit < 0:
-                if home >= 0:
-                    put(job, home, gang, parent, left, head, following, previous, unit_of)
-                continue
-            for entry in range(chosen[0]):
-                take_off(chosen[entry + 1], gang, parent, left, head, following, previous, unit_of)
-            put(job, best_unit, gang, parent, left, head, following, previous, unit_of)
-            gained += best_gain
-            changes += 1
-            for entry in range(chosen[0]):
-                gained += insert(
-                    chosen[entry + 1],
-                    0.0,
+                    for unit in range(first_unit[tier], first_unit[tier + 1]):
+                        if capacity[unit] < size or (tier > 0 and parts[unit] < 2):
+                            continue
+                        budget -= 1
+                        if tier > 0:
+                            budget -= capacity[unit] // size
+                        limit = worth - least - best_gain
+                        cost = cheapest_exit(
+                            unit,
+                            tier,
+                            size,
+                            limit,
+                            relocates,
+                            gang,
+                            value,
+                            first_unit,
+                            parent,
+                            left,
+                            head,
+                            following,
+                            first_machine,
+                            leaving,
+                            marked,
+                        )
+                        if cost < limit:
+                            best_gain = worth - least - cost
+                            best_unit = unit
+                            for entry in range(leaving[0] + 1):
+                                chosen[entry] = leaving[entry]
+                            if cost == 0.0:
+                                break
+                if best_unit < 0:
+                    continue
+                gain = exchange(
+                    job,
+                    best_unit,
                     gang,
                     value,
                     first_unit,
@@ -396,7 +465,34 @@ def improve(
                     following,
                     previous,
                     unit_of,
+                    chosen,
+                    came_from,
+                    too_large,
                 )
+                if gain > least:
+                    gained += gain - own
+                    changes += 1
+                    is_placed = True
+                    continue
+                for entry in range(chosen[0]):
+                    other = chosen[entry + 1]
+                    if unit_of[other] >= 0:
+                        take_off(other, gang, parent, left, head, following, previous, unit_of)
+                take_off(job, gang, parent, left, head, following, previous, unit_of)
+                for entry in range(chosen[0]):
+                    put(
+                        chosen[entry + 1],
+                        came_from[entry],
+                        gang,
+                        parent,
+                        left,
+                        head,
+                        following,
+                        previous,
+                        unit_of,
+                    )
+            if home >= 0 and not is_placed:
+                put(job, home, gang, parent, left, head, following, previous, unit_of)
     return gained
 
 
@@ -516,7 +612,9 @@ def best_packing(
     unit_of: Any,
     leaving: Any,
     chosen: Any,
+    came_from: Any,
     marked: Any,
+    too_large: Any,
     best_unit_of: Any,
 ) -> Any:
     """Let gangs choose in several orders, improve each packing; return the units of the best.
@@ -537,6 +635,7 @@ def best_packing(
         worth = pack_in_order(
             orders,
             first,
+            too_large,
             gang,
             value,
             first_unit,
@@ -566,7 +665,9 @@ def best_packing(
             unit_of,
             leaving,
             chosen,
+            came_from,
             marked,
+            too_large,
         )
         if worth > best:
             best = worth

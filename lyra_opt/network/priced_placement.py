@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.expected_room import ExpectedRoom, RunningGang
+from lyra_opt.network.expected_room import ExpectedRoom
 from lyra_opt.network.links import Tier
 from lyra_opt.network.packing import pack
 from lyra_opt.network.policy import PlacementPolicy
@@ -88,8 +88,7 @@ class PricedPlacement(PlacementPolicy):
         price = _price_of_gpu(state, worth, running)
         accepted = worth * self._accepts(state, worth, price, room)
         grants = pack(state.machines, waiting.gang, accepted)
-        for grant in grants:
-            self._note(state, grant, float(worth[grant.job].max()), room)
+        self._note(state, grants, worth, room)
         return grants
 
     def _worth(self, state: PlacementState, running: FloatArray) -> FloatArray:
@@ -133,21 +132,25 @@ class PricedPlacement(PlacementPolicy):
             accepts[gangs] &= beyond[gangs] >= (beyond[gangs, tier] * left)[:, None]
         return accepts
 
-    def _note(self, state: PlacementState, grant: Grant, best: float, room: ExpectedRoom) -> None:
+    def _note(
+        self, state: PlacementState, grants: list[Grant], worth: FloatArray, room: ExpectedRoom
+    ) -> None:
+        """Remember the leases of those who start."""
         waiting = state.waiting
-        size, remaining_s = int(waiting.gang[grant.job]), float(waiting.remaining_s[grant.job])
-        efficiency = waiting.efficiency[grant.job]
-        speed = float(efficiency[grant.tier])
-        held_s = min(state.lease_s, remaining_s / speed)
-        left_s = max(0.0, remaining_s - held_s * speed) / float(efficiency.max())
+        jobs = np.array([grant.job for grant in grants], np.int64)
+        tiers = np.array([grant.tier for grant in grants], np.int64)
+        gang, remaining_s = waiting.gang[jobs], waiting.remaining_s[jobs]
+        speed = waiting.efficiency[jobs, tiers]
+        held_s = np.minimum(state.lease_s, remaining_s / speed)
+        best_speed = waiting.efficiency[jobs].max(axis=1, initial=0.0)
+        after_s = np.maximum(0.0, remaining_s - held_s * speed) / best_speed
+        of_gpu = worth[jobs].max(axis=1, initial=0.0) / gang
         room.note(
-            RunningGang(
-                gang=size,
-                gpus=grant.gpus,
-                end_s=state.now_s + held_s,
-                after_s=left_s,
-                worth=best / size,
-            )
+            end_s=(state.now_s + held_s).tolist(),
+            gang=gang.tolist(),
+            after_s=after_s.tolist(),
+            worth=of_gpu.tolist(),
+            gpus=[grant.gpus for grant in grants],
         )
 
 

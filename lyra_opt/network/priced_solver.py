@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lyra_opt.solver import Unsupported
 
 
+BUDGET = 100_000
+"""Units that are looked at to improve packings, more than in the simulated cluster."""
+
+
 class PricedPlacementSolver:
     """Packs the gangs that are worth most to the objective, within their timers.
 
@@ -67,7 +71,7 @@ class PricedPlacementSolver:
         waiting = state.waiting
         value = values_of(state, instance)
         orders = [most_hurt_first(waiting), np.argsort(-waiting.gang, kind="stable")]
-        packed = pack(state.machines, waiting.gang, value, orders=orders)
+        packed = pack(state.machines, waiting.gang, value, orders=orders, budget=BUDGET)
         dally = dally_with_given_timers()
         dally.prepare(state.machines, state.lease_s, rng)
         answers = [solution_of(instance, epoch, grants) for grants in (packed, dally.decide(state))]

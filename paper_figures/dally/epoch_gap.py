@@ -47,6 +47,8 @@ DRAWN_FOR_EACH_SEED = 5
 EVERY = 200
 """Of the decisions of a simulation, so manieth is kept."""
 
+CALLED = {**NAMES, OURS: "packing by prices (ours)"}
+
 DRAWN, CAPTURED = "drawn", "simulated"
 KINDS = {
     DRAWN: f"drawn decisions ({WAITING} gangs wait beside {RACKS * MACHINES_PER_RACK} machines)",
@@ -244,6 +246,9 @@ def make_page(found: dict[tuple[str, bool], list[Found]]) -> Page:
             f"simulated ones are every {EVERY}th of the batch on the same links, with the timers "
             "that Dally's tuner had just then. Rules that know no timers answer only where none "
             "holds.",
+            "Packing by prices is what priced-placement makes of a standalone decision: it packs "
+            "for the same aim as the optimum here, and never does worse than Dally. In simulations "
+            "it has another aim, and decides who had better wait.",
             "The best decision of a moment is not the best for a run: what is refused now may be "
             "placed nearer soon. Rules with another aim, such as the shortest first, are measured "
             "by an aim that is not theirs.",
@@ -274,11 +279,13 @@ def _sentences(found: dict[tuple[str, bool], list[Found]]) -> list[str]:
         )
         ours = _gaps(of, OURS)
         if ours:
-            sentence += f", those of {NAMES[OURS]} {_percent(ours)}"
+            sentence += f", those of {CALLED[OURS]} {_percent(ours)}"
         if not keeps:
             best = _best(of)
             if best is not None:
-                sentence += f"; the nearest rule is {NAMES[best]}, {_percent(_gaps(of, best))}"
+                sentence += (
+                    f"; the nearest of the others is {CALLED[best]}, {_percent(_gaps(of, best))}"
+                )
         sentences.append(f"{sentence}.")
     sentences += _price_of_timers(found)
     unproved = sum(each.optimum is None for of in found.values() for each in of)
@@ -300,13 +307,18 @@ def _price_of_timers(found: dict[tuple[str, bool], list[Found]]) -> list[str]:
             lost = [1 - held / free for held, free in pairs]
             sentences.append(
                 f"What the timers forbid costs the best decision of the moment {_percent(lost)} "
-                f"({kind}): they are patience, not loss."
+                f"({kind}): that is patience, and only a run can say whether it pays."
             )
     return sentences
 
 
 def _best(found: Sequence[Found]) -> str | None:
-    means = {rule: statistics.fmean(gaps) for rule in SCHEMES if (gaps := _gaps(found, rule))}
+    """Return the rule nearest to the optimum, Dally and ours left out."""
+    means = {
+        rule: statistics.fmean(gaps)
+        for rule in SCHEMES
+        if rule not in (DALLY, OURS) and (gaps := _gaps(found, rule))
+    }
     return min(means, key=lambda rule: means[rule]) if means else None
 
 
@@ -319,12 +331,12 @@ def _table(kind: str, keeps_timers: bool, found: Sequence[Found]) -> Table:
     for rule in SCHEMES:
         gaps = _gaps(found, rule)
         if not gaps:
-            rows.append([NAMES[rule], "0", *[MISSING] * 4])
+            rows.append([CALLED[rule], "0", *[MISSING] * 4])
             continue
         shown = (statistics.fmean(gaps), statistics.median(gaps), max(gaps))
         rows.append(
             [
-                NAMES[rule],
+                CALLED[rule],
                 str(len(gaps)),
                 *(f"{100 * gap:.1f}" for gap in shown),
                 str(sum(gap < 1e-9 for gap in gaps)),

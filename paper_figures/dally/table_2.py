@@ -33,10 +33,9 @@ JCT = Claim(measure="jct_mean_s", called="mean JCT", unit="h", unit_size=3600.0,
 
 RATES = (100.0, 200.0, 400.0)
 """Jobs a day; the author's simulator has files with 10 to 100."""
-STREAMS = tuple(
-    Situation(network=network, jobs_per_day=rate)
-    for network in ("shipped", "congested-2")
-    for rate in RATES
+STREAMS = (
+    *(Situation(network="congested-2", jobs_per_day=rate) for rate in RATES),
+    Situation(network="shipped", jobs_per_day=RATES[1]),
 )
 DISTRIBUTED = tuple(
     Situation(network="congested-2", is_distributed=True, has_small_machines=small)

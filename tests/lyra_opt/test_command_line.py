@@ -360,6 +360,7 @@ class TestWhole:
             "generate reclaim",
             "solvers",
             "simulate",
+            "tune-timers",
             "study",
             "report",
             "paper",

@@ -44,7 +44,7 @@ PAIRS = (
 )
 """Rack and network timers, in leases, from which those of a job are chosen."""
 
-EXPONENTS = (0.5, 0.75, 1.0)
+EXPONENTS = (0.75, 1.0)
 MOST_CHANGED_JOBS = 3
 FACTOR_SPREAD = 0.7
 """Standard deviation of the logarithm of what the factor of a job is changed by."""

@@ -17,6 +17,7 @@ import formulations.network
 from formulations.network import pulp_model, pulp_patterns
 from instances.schemas import load_schema
 from lyra_opt.errors import FieldError
+from lyra_opt.network.class_timers import read_timers
 from lyra_opt.network.communication import read_slowdowns
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM
@@ -60,13 +61,15 @@ def test_the_example_is_solved() -> None:
 
 
 def test_the_other_files_are_read(tmp_path: Path) -> None:
-    """The topology and the slowdowns."""
-    (toml,) = blocks("toml")
+    """The topology, the timers and the slowdowns."""
+    toml, timers = blocks("toml")
     (table,) = blocks("csv")
     (tmp_path / "topology.toml").write_text(toml)
     (tmp_path / "slowdowns.csv").write_text(table)
     topology, links = read_topology(tmp_path / "topology.toml")
     assert (len(topology.racks), topology.gpus) == (4, 3 * 64 + 16)
+    (tmp_path / "timers.toml").write_text(timers)
+    assert [each.rack_leases for each in read_timers(tmp_path / "timers.toml").classes] == [6, 0]
     assert links.rack == LINK_SETS["congested-2"].rack
     assert links.network.bandwidth_gb_per_s == 25.0
     assert list(read_slowdowns(tmp_path / "slowdowns.csv").models()) == ["mine"]

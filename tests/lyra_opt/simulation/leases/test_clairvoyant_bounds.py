@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.network.communication import ClosedForm, SlowdownTable
@@ -71,6 +71,7 @@ def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, flo
     return total / len(jobs), end - min(submit for submit, _, _ in jobs)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4
