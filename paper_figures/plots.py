@@ -25,7 +25,7 @@ PANEL_INCHES = (4.4, 3.6)
 
 def draw_all(
     report: Report,
-    plots: Mapping[str, Callable[[Comparison], Plot]],
+    plots: Mapping[str, Callable[[Comparison], Plot | None]],
     pages: Mapping[str, Callable[[Any], Plot]],
 ) -> list[Plot]:
     """Return a plot for each part of a report that has one.
@@ -33,12 +33,13 @@ def draw_all(
     Parameters
     ----------
     plots, pages
-        What draws a table or figure, and a page on a question of our own, by its name.
+        What draws a table or figure, and a page on a question of our own, by its name; None
+        where there is nothing to draw.
     """
     with house_style():
         drawn = [plots[each.name](each) for each in report.comparisons if each.name in plots]
         drawn += [pages[each.name](each) for each in report.pages if each.name in pages]
-    return drawn
+    return [plot for plot in drawn if plot is not None]
 
 
 def new_figure(

@@ -6,9 +6,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from experiments.simulation.rounds_command import require_none_of
-from lyra_opt.commands.arguments import number, plain_text, seconds, seconds_or_none, share
+from lyra_opt.commands.arguments import number, plain_text, share
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lyra_opt.simulation.leases.setup import LeaseOptions, NetworkCluster, NetworkWorkload
 
 NETWORK_WORKLOADS = ("dally-batch", "dally-poisson", "dally-distributed")
@@ -57,31 +59,37 @@ def add_cluster_arguments(group: argparse._ActionsContainer, *, is_required: boo
     )
     group.add_argument(
         "--lease-s",
-        type=seconds,
+        type=_number_from(1, 1e9),
         metavar="S",
-        help="for how long a gang holds its GPUs before it gives all of them back (default: 3600)",
+        help="for how long a gang holds its GPUs before it gives all of them back, from 1 to 1e9 "
+        "(default: 3600)",
     )
     group.add_argument(
         "--hand-over-s",
-        type=seconds_or_none,
+        type=_number_from(0, 1e9),
         metavar="S",
-        help="for how long released GPUs stay idle, for each GPU of their gang (default: 1)",
+        help="for how long released GPUs stay idle, for each GPU of their gang, up to 1e9 "
+        "(default: 1)",
     )
     group.add_argument(
         "--jobs-per-day",
-        type=_rate,
+        type=_number_from(1e-6, 1e6),
         metavar="RATE",
         help="jobs of dally-poisson and dally-distributed submitted a day on average (default: "
         "100, and 59.6; published are 10, 14.3, 25, 50, 75 and 100)",
     )
 
 
-def _rate(text: str) -> float:
-    """Argument type: a rate that is not so small that time overflows."""
-    value = number(text)
-    if not 1e-6 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be from 1e-6 to 1e6")
-    return value
+def _number_from(least: float, most: float) -> Callable[[str], float]:
+    """Return an argument type: a number from `least` to `most`, so that no time overflows."""
+
+    def parse(text: str) -> float:
+        value = number(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: must be from {least:g} to {most:g}")
+        return value
+
+    return parse
 
 
 def given_cluster(arguments: argparse.Namespace) -> NetworkCluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.simulation.measures import (
@@ -33,7 +34,14 @@ NETWORK_MEASURES = (
     _COMMON["makespan_s"],
     *(_COMMON[f"jct_{statistic}_s"] for statistic in ("mean", "p50", "p95", "p99")),
     Measure("jct_max_s", "JCT, longest (s)", _COMMON["jct_mean_s"].show),
-    *(_COMMON[f"queue_{statistic}_s"] for statistic in ("mean", "p50", "p95", "p99")),
+    replace(
+        _COMMON["queue_mean_s"],
+        meaning="The sum of all waits of a job, over all jobs; percentiles interpolate linearly. With "
+        "leases that includes the hand-over of a job's own GPUs after each lease. In rounds a job "
+        "that starts or restarts holds its GPUs meanwhile, and does not queue; the elastic schemes "
+        "hand nothing over.",
+    ),
+    *(_COMMON[f"queue_{statistic}_s"] for statistic in ("p50", "p95", "p99")),
     Measure("queue_max_s", "Queuing time, longest (s)", _COMMON["queue_mean_s"].show),
     Measure(
         "communication_share",
@@ -52,7 +60,8 @@ NETWORK_MEASURES = (
         "gpu_usage",
         "GPU usage (%)",
         show_percent,
-        "GPU-seconds that gangs hold, as a share of what there are over the makespan.",
+        "GPU-seconds that gangs hold, as a share of what there are over the makespan; pauses after "
+        "a migration, or after a start in rounds, are held.",
     ),
     Measure(
         "computing_usage",
@@ -64,7 +73,9 @@ NETWORK_MEASURES = (
         "hand_over_share",
         "GPUs handed over (%)",
         show_percent,
-        "GPU-seconds in which GPUs were idle between two gangs, as such a share.",
+        "GPU-seconds in which GPUs were neither held nor free, as such a share: with leases, those "
+        "handed over after each of them; in rounds, those of a job that completes before its round "
+        "ends; none in the elastic schemes.",
     ),
     Measure(
         "allocations_by_tier",
@@ -95,17 +106,30 @@ NETWORK_MEASURES = (
         "lease_losses",
         "Leases lost",
         show_count,
-        "How often a gang had to give its GPUs back before it was complete.",
+        "How often a gang had to give its GPUs back before it was complete; in rounds, how often "
+        "it was left out of the next one.",
     ),
     Measure(
         "preemptions",
         "Preemptions",
         show_count,
-        "Losses after which a gang was not running again as soon as its GPUs were free.",
+        "Losses after which a gang was not running again as soon as its GPUs were free; in rounds "
+        "all are.",
     ),
     _COMMON["preemptions_per_submission"],
-    Measure("migrations", "Migrations", show_count, "How often a gang went to other GPUs."),
-    Measure("decisions", "Decisions", show_count),
+    Measure(
+        "migrations",
+        "Migrations",
+        show_count,
+        "How often a gang got other machines, or other numbers of their GPUs, than the last time: "
+        "it moved, or had lost what it had.",
+    ),
+    Measure(
+        "decisions",
+        "Decisions",
+        show_count,
+        "How often the scheme was asked; not known of the elastic ones.",
+    ),
     Measure(
         "decision_mean_s",
         "Decision time, mean (ms)",

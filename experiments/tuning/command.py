@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,11 @@ from experiments.simulation.network_arguments import (
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from experiments.tuning.outcome import Tuning
     from experiments.tuning.situation import Situation
+    from experiments.tuning.timer_space import TimerSpace
 
 TIMERS_FILE, RESULT_FILE = "timers.toml", "tuning.json"
 DEFAULT_TRIALS, LEAST_TRIALS, MOST_TRIALS = 60, 4, 100_000
@@ -34,7 +37,8 @@ no worse on these draws; what it is worth shows on fresh draws, beside the basel
 auto-tuner.
 
 Classes are gangs that fit a machine, and larger ones that fit a rack; nothing holds back larger
-ones still. Timers are whole leases or for ever.
+ones still. Timers are whole leases or for ever. The name of a baseline with longer timers than
+--most-leases says to what they are cut.
 """
 
 EXAMPLES = """\
@@ -116,8 +120,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=_classes,
         default=(),
         metavar="GPUS,...",
-        help="largest gangs of other demand classes, such as 2,4,8,64 (default: the largest "
-        "machine, and the largest rack)",
+        help="largest gangs of other demand classes, such as 2,4,8,64; a last class is added for "
+        "larger ones that timers can hold back (default: the largest machine, and the largest "
+        "rack)",
     )
     parser.add_argument(
         "--most-leases",
@@ -161,6 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.simulation.printing import say
     from experiments.tuning.search import load_optuna
     from experiments.tuning.situation import Situation
+    from experiments.tuning.timer_space import TimerSpace
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.documents import format_document, write_text
     from lyra_opt.network.class_timers import timers_text
@@ -170,10 +176,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
     cluster, options = given_cluster(arguments), given_leases(arguments)
+    space = TimerSpace.of(
+        cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
+    )
     seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
     drawn = [given_workload(arguments, cluster.topology.gpus, seed=seed) for seed in seeds]
     draws = [workload for workload, _ in drawn]
-    cluster.require_runs(draws[0])
+    dropped = [count for _, count in drawn]
+    for draw in draws:
+        cluster.require_runs(draw)
     if arguments.out is not None:
         make_folder(Path(arguments.out))
     known, fresh = (
@@ -182,7 +193,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     try:
         with stdout_kept_clean():
-            tuning = _tuned(arguments, known, fresh)
+            tuning = _tuned(arguments, space, known, fresh)
     except SimulationError as error:
         say(f"error: {error}")
         return 1
@@ -195,9 +206,15 @@ def run(arguments: argparse.Namespace) -> int:
         "seeds": list(seeds[: arguments.seeds]),
         "fresh_seeds": list(seeds[arguments.seeds :]),
         "trials": arguments.trials,
-        "dropped": drawn[0][1],
+        "dropped": dropped[: arguments.seeds],
+        "fresh_dropped": dropped[arguments.seeds :],
         **tuning.as_json_object(),
-        "assumptions": [*draws[0].assumptions, *cluster.assumptions],
+        "assumptions": [
+            *_assumptions(
+                {seed: draw.assumptions for seed, draw in zip(seeds, draws, strict=True)}
+            ),
+            *cluster.assumptions,
+        ],
     }
     if arguments.out is not None:
         folder = Path(arguments.out)
@@ -215,18 +232,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tuned(arguments: argparse.Namespace, known: Situation, fresh: Situation) -> Tuning:
+def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """Yield the sentences of all draws, each once, with the seeds where it is not of all."""
+    for sentence in dict.fromkeys(chain.from_iterable(by_seed.values())):
+        seeds = [seed for seed, sentences in by_seed.items() if sentence in sentences]
+        if len(seeds) == len(by_seed):
+            yield sentence
+        else:
+            yield f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {sentence}"
+
+
+def _tuned(
+    arguments: argparse.Namespace, space: TimerSpace, known: Situation, fresh: Situation
+) -> Tuning:
     from experiments.command import available_processors
     from experiments.progress import progress
     from experiments.tuning.outcome import compare
     from experiments.tuning.search import tune
     from experiments.tuning.situation import evaluator
-    from experiments.tuning.timer_space import TimerSpace
 
     processes = arguments.processes or available_processors()
-    space = TimerSpace.of(
-        known.cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
-    )
     with (
         progress("trials", arguments.trials) as advance,
         evaluator(known, processes=processes) as evaluate,

@@ -83,7 +83,7 @@ def tune(
     Raises
     ------
     UserError
-        If Optuna is not installed, there are too few trials, or there is nothing to choose.
+        If Optuna is not installed, or there are too few trials.
 
     Notes
     -----
@@ -92,17 +92,16 @@ def tune(
     gives the same trials however many processes simulate. No guarantee beyond the baselines.
     """
     require_integer("trials", trials, minimum=LEAST_TRIALS)
-    if not space.choices:
-        raise UserError(f"on topology {space.topology.name} timers hold nobody back")
     optuna = load_optuna()
     sampler = optuna.samplers.TPESampler(
         seed=seed % 2**32, n_startup_trials=LEAST_TRIALS + START_UP_TRIALS, multivariate=True
     )
     study = optuna.create_study(sampler=sampler)
-    for pair in BASELINES.values():
-        study.enqueue_trial(space.steps_of(*pair))
+    baselines = space.baselines
+    for steps in baselines.values():
+        study.enqueue_trial(steps)
     found = []
-    for baseline in [*BASELINES, *[""] * (trials - LEAST_TRIALS)]:
+    for baseline in [*baselines, *[""] * (trials - LEAST_TRIALS)]:
         asked = study.ask()
         timers = space.drawn(asked.suggest_int)
         trial = Trial(timers=timers, jct_s=tuple(evaluate(timers)), baseline=baseline)

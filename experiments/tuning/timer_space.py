@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.errors import FieldError, UserError
 from lyra_opt.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.validation import require_integer
 
@@ -58,11 +58,17 @@ class TimerSpace:
     Parameters
     ----------
     largest_gangs
-        Of the classes, increasing, at least 1.
+        Of the classes, increasing, at least 1; the last holds all gangs that timers can hold back,
+        so that the same timers for all gangs are in the space.
     topology
         The cluster.
     most_leases
         Largest timer that ends, at least 0.
+
+    Raises
+    ------
+    UserError
+        If a parameter breaks a rule, or on this cluster timers hold nobody back.
     """
 
     largest_gangs: tuple[int, ...]
@@ -79,6 +85,12 @@ class TimerSpace:
             if gang <= before:
                 raise FieldError(f"classes[{position}]", gang, f"must be above {before}")
             before = gang
+        held = largest_held_gang(self.topology)
+        if before < held:
+            rule = f"must be at least {held}, the largest gang that timers hold back"
+            raise FieldError(f"classes[{len(self.largest_gangs) - 1}]", before, rule)
+        if not self.choices:
+            raise UserError(f"on topology {self.topology.name} timers hold nobody back")
 
     @classmethod
     def of(
@@ -89,12 +101,15 @@ class TimerSpace:
         Parameters
         ----------
         classes
-            Largest gangs of other classes; empty for these two.
+            Largest gangs of other classes; empty for these two. If timers can hold back larger
+            gangs, a last class has those.
         """
         usual = sorted({topology.largest_machine_gpus, topology.largest_rack_gpus})
-        return cls(
-            largest_gangs=tuple(classes) or tuple(usual), topology=topology, most_leases=most_leases
-        )
+        gangs = tuple(classes) or tuple(usual)
+        held = largest_held_gang(topology)
+        if gangs[-1] < held:
+            gangs += (held,)
+        return cls(largest_gangs=gangs, topology=topology, most_leases=most_leases)
 
     @property
     def choices(self) -> list[Choice]:
@@ -109,6 +124,15 @@ class TimerSpace:
             if gang > 1 and len(topology.racks) > 1 and smallest <= topology.largest_rack_gpus:
                 found.append(Choice(name=f"network-{gang}", largest_gang=gang, is_rack=False))
             smallest = gang + 1
+        return found
+
+    @property
+    def baselines(self) -> dict[str, dict[str, int]]:
+        """Steps of `BASELINES` by name; where they are cut to the largest, the name says so."""
+        found = {}
+        for name, pair in BASELINES.items():
+            cut = tuple(self._cut(leases) for leases in pair)
+            found[name if cut == pair else f"{name}, cut to {cut}"] = self.steps_of(*cut)
         return found
 
     @property
@@ -138,12 +162,15 @@ class TimerSpace:
         """Return the steps of timers that are the same for all gangs, cut to the largest."""
 
         def step(leases: float) -> int:
-            return self.largest_step if leases == math.inf else min(int(leases), self.most_leases)
+            return self.largest_step if leases == math.inf else int(self._cut(leases))
 
         return {
             choice.name: step(rack_leases if choice.is_rack else network_leases)
             for choice in self.choices
         }
+
+    def _cut(self, leases: float) -> float:
+        return leases if leases == math.inf else min(leases, self.most_leases)
 
     def drawn(self, draw: Callable[[str, int, int], int]) -> ClassTimers:
         """Return timers whose steps are drawn.
@@ -156,3 +183,12 @@ class TimerSpace:
         return self.timers(
             {choice.name: draw(choice.name, 0, self.largest_step) for choice in self.choices}
         )
+
+
+def largest_held_gang(topology: Topology) -> int:
+    """Return the largest gang that timers can hold back on a cluster.
+
+    One that fits a rack waits for it rather than run across racks, if there are several; else one
+    that fits a machine.
+    """
+    return topology.largest_rack_gpus if len(topology.racks) > 1 else topology.largest_machine_gpus

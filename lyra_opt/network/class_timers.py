@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.documents import Record, located, parse_toml, read_text, require_format
 from lyra_opt.errors import FieldError, InputError
 from lyra_opt.network.delay_scheduling import DelayScheduling
-from lyra_opt.network.timers import FixedTimers
-from lyra_opt.validation import require_integer, require_number
+from lyra_opt.network.timers import FixedTimers, require_leases
+from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ class TimerClass:
     def __post_init__(self) -> None:
         require_integer("largest_gang", self.largest_gang, minimum=1)
         for name in ("rack_leases", "network_leases"):
-            object.__setattr__(self, name, _leases(name, getattr(self, name)))
+            object.__setattr__(self, name, require_leases(name, getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,6 @@ def _parse_class(value: object, path: str) -> TimerClass:
     record = Record(value, path, keys)
     given: dict[str, Any] = {key: record.required(key) for key in keys}
     return TimerClass(**given)
-
-
-def _leases(name: str, value: object) -> float:
-    if value == math.inf:
-        return math.inf
-    return require_number(name, value, minimum=0)
 
 
 def _toml(leases: float) -> str:

@@ -134,19 +134,14 @@ class CommunicationModel(ABC):
     def tier_efficiency(self, model: str, gang: int, topology: Topology) -> tuple[float, ...]:
         """Return the efficiency at each tier with the fewest units possible; 0 where it cannot be.
 
-        A gang cannot be in a machine, or a rack, that is too small for it, nor span what there is
-        one of; a single GPU spans nothing.
+        That is, where the empty cluster has no room for the gang across that tier.
         """
-        found = [0.0, 0.0, 0.0]
-        lowest = topology.lowest_tier(gang)
-        most_machines = max(rack.machines for rack in topology.racks)
-        is_there = (True, most_machines > 1, len(topology.racks) > 1)
-        for tier in Tier:
-            if tier < lowest or not is_there[tier] or (gang == 1 and tier is not Tier.MACHINE):
-                continue
-            units = topology.fewest_units(tier, gang)
-            found[tier] = self.efficiency(model, gang, tier, units)
-        return tuple(found)
+        return tuple(
+            self.efficiency(model, gang, tier, topology.fewest_units(tier, gang))
+            if topology.can_span(tier, gang)
+            else 0.0
+            for tier in Tier
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

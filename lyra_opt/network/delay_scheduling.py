@@ -35,8 +35,8 @@ class DelayScheduling(PlacementPolicy):
     when a timer runs out beside room (the simulator looks only when GPUs come free), and tiers at
     which a gang cannot run, which are passed over.
 
-    Complexity of a decision: O(jobs log jobs + machines + distinct gangs (machines + racks) +
-    machines given). Guarantee: none; two gangs of which the first takes the machine that only the
+    Complexity of a decision: O(jobs log jobs + distinct gangs (machines + racks) + (machines +
+    machines given) log machines). Guarantee: none; two gangs of which the first takes the machine that only the
     second needs lose as much as the tiers differ.
 
     Parameters
@@ -64,10 +64,9 @@ class DelayScheduling(PlacementPolicy):
     def decide(self, state: PlacementState) -> list[Grant]:
         """Return who starts where; see the class."""
         machines, waiting = state.machines, state.waiting
-        free_gpus = int(machines.free_gpus.sum())
-        if not (waiting.gang <= free_gpus).any():
-            return []
         free = FirstFit(machines)
+        if not len(waiting) or waiting.gang.min() > free.gpus:
+            return []
         sizes = (0, machines.largest_machine_gpus, machines.largest_rack_gpus)
         gangs, can_run = waiting.gang.tolist(), (waiting.efficiency > 0).tolist()
         grants = []

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from lyra_opt.network.policy import PlacementState, RunningGangs
 
+_TIERS = np.arange(len(Tier))
+
 
 class GandivaAffinity(PlacementPolicy):
     """Gangs of a size share machines; who had to spread out moves closer when there is room.
@@ -71,17 +73,17 @@ class GandivaAffinity(PlacementPolicy):
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
         """Return who moves to a nearer tier; see the class."""
-        spread = (running.tier > Tier.MACHINE) & (running.gang <= state.machines.free_gpus.sum())
-        movable = spread.nonzero()[0].tolist()
+        tier, efficiency = running.tier[:, None], running.efficiency
+        is_better = efficiency > np.take_along_axis(efficiency, tier, axis=1)
+        is_better &= _TIERS < tier
+        fits = running.gang <= state.machines.free_gpus.sum()
+        movable = (is_better.any(axis=1) & fits).nonzero()[0].tolist()
         if not movable:
             return []
         free = _MostFree(state)
         grants = []
         for job in reversed(movable):
-            gang, now = int(running.gang[job]), Tier(int(running.tier[job]))
-            is_faster = (running.efficiency[job] > running.efficiency[job, now]).tolist()
-            is_better = [is_faster[tier] and tier < now for tier in Tier]
-            found = free.nearest(gang, is_better)
+            found = free.nearest(int(running.gang[job]), is_better[job].tolist())
             if found is not None:
                 free.take(found[1])
                 grants.append(Grant(job, *found))

@@ -80,7 +80,7 @@ class FixedTimers(TimerRule):
         self._largest = sorted(classes)
         pairs = [classes[gang] for gang in self._largest] + [(rack_leases, network_leases)]
         self._leases = [
-            (_leases("rack_leases", rack), _leases("network_leases", network))
+            (require_leases("rack_leases", rack), require_leases("network_leases", network))
             for rack, network in pairs
         ]
 
@@ -190,5 +190,6 @@ class WaitHistory:
         return self._statistic
 
 
-def _leases(name: str, value: float) -> float:
-    return value if value == math.inf else require_number(name, value, minimum=0)
+def require_leases(field: str, value: object) -> float:
+    """Return a timer as a float if it is a number of at least 0, or inf, which is for ever."""
+    return math.inf if value == math.inf else require_number(field, value, minimum=0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.documents import Record, parse_toml, read_text, require_format
 from lyra_opt.errors import FieldError, InputError
+from lyra_opt.network.instance import MOST_GPUS
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
 from lyra_opt.validation import require_choice, require_integer, require_text
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
 TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
-MOST_GPUS = 1_000_000
 LARGEST_FILE_BYTES = 2**20
 DEFAULT_LINKS = "shipped"
 
@@ -40,6 +42,11 @@ class Rack:
     def __post_init__(self) -> None:
         require_integer("machines", self.machines, minimum=1)
         require_integer("gpus_per_machine", self.gpus_per_machine, minimum=1)
+
+    @property
+    def gpus(self) -> int:
+        """All of them."""
+        return self.machines * self.gpus_per_machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +72,7 @@ class Topology:
             raise FieldError("racks", [], "must have at least one entry")
         gpus = 0
         for position, rack in enumerate(self.racks):
-            gpus += rack.machines * rack.gpus_per_machine
+            gpus += rack.gpus
             if gpus > MOST_GPUS:
                 rule = f"all racks up to this one must have at most {MOST_GPUS} GPUs"
                 raise FieldError(f"racks[{position}].machines", rack.machines, rule)
@@ -118,7 +125,7 @@ class Topology:
     @cached_property
     def largest_rack_gpus(self) -> int:
         """GPUs of the largest rack; Dally's g_r."""
-        return max(rack.machines * rack.gpus_per_machine for rack in self.racks)
+        return self.gpus_of_largest_racks[0]
 
     def tier_of(self, machines: Iterable[int]) -> Tier:
         """Return what a gang on these machines, at least one, spans."""
@@ -141,18 +148,51 @@ class Topology:
             return len(places)
         return len({int(self.rack_of_machine[machine]) for machine in places})
 
-    def fewest_units(self, tier: Tier, gang: int) -> int:
-        """Return the fewest units that a gang of at least 2 can span at a tier.
+    @cached_property
+    def racks_of_several(self) -> tuple[Rack, ...]:
+        """Racks with at least two machines, one of each kind: those that a gang can span."""
+        return tuple(dict.fromkeys(rack for rack in self.racks if rack.machines > 1))
 
-        Two machines or racks at least, and as many as hold the gang if they are the largest.
+    @cached_property
+    def gpus_of_largest_racks(self) -> list[int]:
+        """GPUs of the largest rack, of the two largest, and so on."""
+        return list(accumulate(sorted((rack.gpus for rack in self.racks), reverse=True)))
+
+    def can_span(self, tier: Tier, gang: int) -> bool:
+        """Return whether the empty cluster has room for a gang of at least 1 across a tier.
+
+        In a machine, in several machines of a rack, or in several racks; a single GPU spans
+        nothing. O(kinds of racks).
+        """
+        if tier is Tier.MACHINE:
+            return gang <= self.largest_machine_gpus
+        if tier is Tier.RACK:
+            return 1 < gang <= max((rack.gpus for rack in self.racks_of_several), default=0)
+        return 1 < gang <= self.gpus and len(self.racks) > 1
+
+    def fewest_units(self, tier: Tier, gang: int) -> int:
+        """Return the fewest units that a gang can span at a tier that it `can_span`.
+
+        GPUs; machines of the best rack, two at least; or as many of the largest racks as hold the
+        gang, two at least. O(kinds of racks + log racks).
         """
         if tier is Tier.MACHINE:
             return gang
-        size = self.largest_machine_gpus if tier is Tier.RACK else self.largest_rack_gpus
-        return max(2, -(-gang // size))
+        if tier is Tier.RACK:
+            machines = (
+                -(-gang // rack.gpus_per_machine)
+                for rack in self.racks_of_several
+                if gang <= rack.gpus
+            )
+            return max(2, min(machines))
+        return max(2, bisect_left(self.gpus_of_largest_racks, gang) + 1)
 
     def lowest_tier(self, gang: int) -> Tier:
-        """Return the nearest tier at which a gang fits the empty cluster."""
+        """Return the nearest tier at which a gang that the empty cluster can hold fits it.
+
+        A gang that is larger than any machine and no larger than some rack can span that rack,
+        which has several machines then.
+        """
         if gang <= self.largest_machine_gpus:
             return Tier.MACHINE
         return Tier.RACK if gang <= self.largest_rack_gpus else Tier.NETWORK

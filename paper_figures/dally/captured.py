@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.network.delay_scheduling import DelayScheduling
-from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
+from lyra_opt.network.instance import (
+    GangPlacement,
+    Machine,
+    NetworkInstance,
+    NetworkSolution,
+    Objective,
+    WaitingJob,
+)
 from lyra_opt.network.links import Tier
 from lyra_opt.network.timers import AutoTuner
 from lyra_opt.simulation.leases.engine import LeaseSimulation
@@ -22,9 +30,25 @@ FEWEST_GANGS = 2
 """That wait; with one, there is no choice of who goes first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """A decision that was taken.
+
+    Parameters
+    ----------
+    instance
+        What it was on.
+    solution
+        What Dally decided.
+    """
+
+    instance: NetworkInstance
+    solution: NetworkSolution
+
+
 def captured_decisions(
     workload: NetworkWorkload, cluster: NetworkCluster, options: LeaseOptions, *, every: int
-) -> list[NetworkInstance]:
+) -> list[Captured]:
     """Return every so-manieth decision of Dally, its gangs in the order of submission.
 
     Parameters
@@ -42,18 +66,34 @@ class _WatchedDally(DelayScheduling):
 
     def __init__(self, timers: TimerRule, every: int) -> None:
         super().__init__("dally", timers)
-        self.found: list[NetworkInstance] = []
+        self.found: list[Captured] = []
         self._every = every
         self._seen = 0
 
     def decide(self, state: PlacementState) -> list[Grant]:
         """Decide as Dally does."""
-        if len(state.waiting) >= FEWEST_GANGS:
-            if self._seen % self._every == 0:
-                timers_s = [self._timers.timers_s(state, job) for job in range(len(state.waiting))]
-                self.found.append(instance_of(state, timers_s, f"decision-{self._seen}"))
-            self._seen += 1
-        return super().decide(state)
+        is_kept = len(state.waiting) >= FEWEST_GANGS and self._seen % self._every == 0
+        self._seen += len(state.waiting) >= FEWEST_GANGS
+        if not is_kept:
+            return super().decide(state)
+        timers_s = [self._timers.timers_s(state, job) for job in range(len(state.waiting))]
+        instance = instance_of(state, timers_s, f"decision-{self._seen}")
+        grants = super().decide(state)
+        self.found.append(Captured(instance=instance, solution=_solution(instance, grants)))
+        return grants
+
+
+def _solution(instance: NetworkInstance, grants: list[Grant]) -> NetworkSolution:
+    return NetworkSolution(
+        tuple(
+            GangPlacement(
+                job=instance.jobs[grant.job].id,
+                tier=grant.tier.label,
+                gpus={instance.machines[place].id: count for place, count in grant.gpus.items()},
+            )
+            for grant in grants
+        )
+    )
 
 
 def instance_of(

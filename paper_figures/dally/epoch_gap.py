@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from experiments.simulation.carried_out import SimulationError
 from instances.network.epoch import epoch_instance
 from lyra_opt.errors import UserError
+from lyra_opt.network.checker import check
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.topology import Topology
 from lyra_opt.problem import find_problem
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lyra_opt.network.instance import NetworkInstance
+    from paper_figures.dally.captured import Captured
     from paper_figures.dally.cases import Results, Setting
 
 NAME = "dally-epoch-gap"
@@ -112,14 +114,35 @@ class EpochCase:
         """How long it takes, relative to others."""
         return 10.0 if self.kind == CAPTURED else 1.0
 
-    def instances(self, setting: Setting) -> list[NetworkInstance]:
-        """Return the decisions, with their timers."""
+    def run(self, setting: Setting) -> list[Found]:
+        """Let all rules decide, and prove what is best.
+
+        Raises
+        ------
+        SimulationError
+            If a solver is wrong, the two that prove do not agree, a rule is above the optimum, or
+            Dally decides otherwise on a decision by itself than it did in the simulation.
+        """
         if self.kind == DRAWN:
-            topology = Topology.uniform(racks=RACKS, machines_per_rack=MACHINES_PER_RACK)
-            communication = ClosedForm(links=LINKS[self.network])
-            return [
-                epoch_instance(topology, jobs=WAITING, seed=self.seed, communication=communication)
-            ]
+            return _with_timers_and_without(self._drawn())
+        found = []
+        for captured in self._captured(setting):
+            both = _with_timers_and_without(captured.instance)
+            value = check(captured.instance, captured.solution).objective
+            if value is None or not same_value(value, both[0].values[DALLY]):
+                raise SimulationError(
+                    f"{self}, {captured.instance.name}: Dally's decision was worth {value}, and is "
+                    f"{both[0].values[DALLY]} by itself"
+                )
+            found += both
+        return found
+
+    def _drawn(self) -> NetworkInstance:
+        topology = Topology.uniform(racks=RACKS, machines_per_rack=MACHINES_PER_RACK)
+        communication = ClosedForm(links=LINKS[self.network])
+        return epoch_instance(topology, jobs=WAITING, seed=self.seed, communication=communication)
+
+    def _captured(self, setting: Setting) -> list[Captured]:
         situation = Situation(network=self.network)
         return captured_decisions(
             situation.workload(setting, self.seed),
@@ -128,19 +151,12 @@ class EpochCase:
             every=EVERY,
         )
 
-    def run(self, setting: Setting) -> list[Found]:
-        """Let all rules decide, and prove what is best.
 
-        Raises
-        ------
-        SimulationError
-            If a solver is wrong, the two that prove do not agree, or a rule is above the optimum.
-        """
-        return [
-            decided(variant, keeps_timers=variant is instance)
-            for instance in self.instances(setting)
-            for variant in (instance, without_timers(instance))
-        ]
+def _with_timers_and_without(instance: NetworkInstance) -> list[Found]:
+    return [
+        decided(instance, keeps_timers=True),
+        decided(without_timers(instance), keeps_timers=False),
+    ]
 
 
 def without_timers(instance: NetworkInstance) -> NetworkInstance:

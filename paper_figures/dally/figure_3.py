@@ -27,10 +27,10 @@ TRACES = {
 }
 """Files, and what they are called."""
 
+NETWORK = "congested-2"
 CLAIMS = (JCT, COMMUNICATION)
 SITUATIONS = tuple(
-    TraceSituation(trace=trace, called=called, network="congested-2")
-    for trace, called in TRACES.items()
+    TraceSituation(trace=trace, called=called, network=NETWORK) for trace, called in TRACES.items()
 )
 
 

@@ -11,7 +11,7 @@ from lyra_opt.pictures import COLOURS, as_written
 from lyra_opt.simulation.leases.network_schemes import NETWORK_SCHEMES
 from paper_figures.dally import epoch_gap, figure_1, figure_2, figure_3, table_1, tuner_regret
 from paper_figures.dally.reductions import series_name
-from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, SCHEMES
+from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, OURS, SCHEMES
 from paper_figures.dally.table_1 import MAKESPAN
 from paper_figures.dally.table_2 import JCT
 from paper_figures.dally.table_3 import COMMUNICATION
@@ -76,7 +76,7 @@ def _dots(comparison: Comparison, claim: Claim) -> Plot:
     axes.set_ylim(len(OTHERS) - 0.5, -0.5)
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"Dally's {claim.called} less than that of the scheme by (%)")
+    axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right")
     table = name.rpartition("_")[2]
     return Plot(
@@ -123,7 +123,7 @@ def _lines(
         axes.set_ylim(max(low, LOWEST_PERCENT), high)
         axes.set_title(f"{claim.called[0].upper()}{claim.called[1:]}")
         label_axis(axes)
-    panels[0].set_ylabel("Dally's less than that of the scheme by (%)")
+    panels[0].set_ylabel("Less under Dally by (%)")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
 
@@ -161,19 +161,34 @@ def _figure_2(comparison: Comparison) -> Plot:
     )
 
 
-def _figure_3(comparison: Comparison) -> Plot:
+def _figure_3(comparison: Comparison) -> Plot | None:
     there = [situation for situation in figure_3.SITUATIONS if situation.is_there]
-
-    def label_axis(axes: Axes) -> None:
-        names = [situation.in_words for situation in there]
-        axes.set_xticks(range(len(names)), names, rotation=25, ha="right")
-
-    return _lines(
-        comparison,
-        figure_3.CLAIMS,
-        label_axis,
+    if not there:
+        return None
+    figure, panels = new_figure(len(figure_3.CLAIMS), 2.9, 4.4)
+    for axes, claim in zip(panels, figure_3.CLAIMS, strict=True):
+        for place, scheme in enumerate(OTHERS):
+            for number, percent in comparison.series[series_name(claim, scheme)]:
+                trace = there[int(number)].called
+                style: dict[str, Any] = line_style(trace, list(figure_3.TRACES.values()))
+                axes.plot(
+                    max(percent, LOWEST_PERCENT),
+                    place,
+                    label=None if place else as_written(trace),
+                    **style | {"linestyle": ""},
+                )
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(OTHERS)), [as_written(NAMES[scheme]) for scheme in OTHERS])
+        axes.set_ylim(len(OTHERS) - 0.5, -0.5)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
+    panels[1].set_yticklabels([])
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+    return Plot(
+        "figure_3",
         "Figure 3: jobs of public traces with assigned models",
-        "Above zero Dally is better.",
+        f"On {figure_3.NETWORK}; right of zero Dally is better than the scheme.",
+        svg_text(figure, "figure-3"),
     )
 
 
@@ -208,6 +223,7 @@ def _table_4(comparison: Comparison) -> Plot:
             )
         axes.set_yticks(range(len(of_panel)), [as_written(scheme) for scheme, _ in of_panel])
         for name, (scheme, _) in zip(axes.get_yticklabels(), of_panel, strict=True):
+            name.set_fontweight("bold" if scheme in (DALLY, OURS) else "normal")
             name.set_color(WHOSE_COLOUR.get(NETWORK_SCHEMES[scheme].paper, "#555555"))
         axes.set_ylim(len(of_panel) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
@@ -259,7 +275,7 @@ def _epoch_gap(page: Page) -> Plot:
     )
 
 
-PLOTS: dict[str, Callable[[Comparison], Plot]] = {
+PLOTS: dict[str, Callable[[Comparison], Plot | None]] = {
     "dally-table-1": _table_1,
     "dally-table-2": _table_2,
     "dally-table-3": _table_3,

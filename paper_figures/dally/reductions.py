@@ -122,12 +122,12 @@ def findings(results: Results, claim: Claim, situations: Sequence[AnySituation])
     worst = min(against, key=lambda each: each.percent)
     worse = sum(each.percent < -1 for each in against)
     sentences = [
-        f"Up to {best.percent:.0f} % less {claim.called} than consolidation-based methods "
+        f"Up to {whole(best.percent)} % less {claim.called} than consolidation-based methods "
         f"({best.in_words}); the abstract says up to {claim.percent} %. The median over "
         f"{len(against)} pairs of a situation and a method is "
-        f"{statistics.median(each.percent for each in against):.0f} %, the least "
-        f"{worst.percent:.0f} % ({worst.in_words}). In {worse} of them Dally needs more (by over "
-        "1 %)."
+        f"{whole(statistics.median(each.percent for each in against))} %, the least "
+        f"{whole(worst.percent)} % ({worst.in_words}; below 0 Dally needs more). In {worse} of "
+        "them Dally needs more by over 1 %."
     ]
     elsewhere = reductions(
         results, claim, situations, [each for each in SCHEMES if each not in (DALLY, OURS)]
@@ -136,9 +136,9 @@ def findings(results: Results, claim: Claim, situations: Sequence[AnySituation])
     if rivals:
         strongest = min(rivals, key=lambda each: each.percent)
         sentences.append(
-            f"Against the other schemes the median is "
-            f"{statistics.median(each.percent for each in rivals):.0f} %, the least "
-            f"{strongest.percent:.0f} % ({strongest.in_words})."
+            "Against the other schemes, ours left out, the median is "
+            f"{whole(statistics.median(each.percent for each in rivals))} %, the least "
+            f"{whole(strongest.percent)} % ({strongest.in_words})."
         )
     ours = [
         each
@@ -149,8 +149,8 @@ def findings(results: Results, claim: Claim, situations: Sequence[AnySituation])
         percents = [each.percent for each in ours]
         sentences.append(
             f"{NAMES[OURS][0].upper()}{NAMES[OURS][1:]} needs "
-            f"{statistics.median(percents):.0f} % less than Dally (median over {len(ours)} "
-            f"situations; from {min(percents):.0f} % to {max(percents):.0f} %)."
+            f"{whole(statistics.median(percents))} % less than Dally (median over {len(ours)} "
+            f"situations; from {whole(min(percents))} % to {whole(max(percents))} %)."
         )
     return sentences
 
@@ -225,9 +225,9 @@ def series_name(claim: Claim, scheme: str) -> str:
 
 def _percent(found: Reduction) -> str:
     if found.spread is None:
-        return f"{found.percent:.0f}"
+        return whole(found.percent)
     low, high = found.spread
-    return f"{found.percent:.0f} ({low:.0f} to {high:.0f})"
+    return f"{whole(found.percent)} ({whole(low)} to {whole(high)})"
 
 
 def _ratio(before: float, after: float) -> float:
@@ -239,6 +239,11 @@ def _ratio(before: float, after: float) -> float:
 
 def _geometric_mean(ratios: Sequence[float]) -> float:
     return 0.0 if min(ratios) == 0 else statistics.geometric_mean(ratios)
+
+
+def whole(value: float) -> str:
+    """Return a number without digits after the point; 0 has no sign."""
+    return f"{round(value) + 0:d}"
 
 
 def short(value: float) -> str:

@@ -74,6 +74,27 @@ def test_bad_input_on_hadar(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of dally"),
+        (["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
+        (["--scale", "0"], "'0': must be a number above 0 and at most 1"),
+    ],
+)
+def test_bad_input_on_dally(
+    run: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    part: str,
+) -> None:
+    """Its own numbers; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(run("paper", "dally", *arguments), part)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_help_lists_papers_and_what_there_is_of_each(
     run: Callable[..., tuple[int, str, str]],
 ) -> None:
@@ -83,13 +104,17 @@ def test_help_lists_papers_and_what_there_is_of_each(
     assert "Tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; figures 1, 2, 5" in out
     assert "Tables 1, 2, 3; figures 1, 2." in out
     flat = " ".join(out.split())
-    assert "(default: 0.1 of lyra, 0.4 of hadar)" in flat
-    assert "(default: results/figures of lyra, results/figures-hadar of hadar)" in flat
+    assert "Tables 1, 2, 3, 4; figures 1, 2, 3." in out
+    assert "(default: 0.1 of lyra, 0.4 of hadar, 0.5 of dally)" in flat
+    assert (
+        "(default: results/figures of lyra, results/figures-hadar of hadar, results/figures-dally "
+        "of dally)" in flat
+    )
 
 
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
     """One line that names those that there are."""
-    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar")
+    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])
@@ -196,6 +221,45 @@ def test_page_on_hadar_needs_no_other_file(hadar_folder: Path) -> None:
     """Plots are inside, nothing is loaded, no id stands twice."""
     links = _Links()
     links.feed((hadar_folder / "index.html").read_text())
+    assert all(link.startswith("#") for link in links.loaded)
+    assert not {"script", "link", "img", "iframe", "object"} & links.tags
+    assert len(links.ids) == len(set(links.ids))
+
+
+@pytest.fixture(scope="module")
+def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything on Dally but the questions of our own, with five jobs and no traces."""
+    path = tmp_path_factory.mktemp("dally")
+    parts = [f"--table={number}" for number in (1, 2, 3, 4)]
+    parts += [f"--figure={number}" for number in (1, 2, 3)]
+    options = ["--scale", "0.01", "--seeds", "1", "--processes", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("LYRA_OPT_TRACES", raising=False)
+        assert main(["paper", "dally", *parts, *options, "--out", str(path)]) == 0
+    return path
+
+
+def test_dally_from_end_to_end(dally_folder: Path) -> None:
+    """Claims have numbers of ours; all schemes of all papers stand on one page."""
+    for name, entries in (("table-1", 1), ("table-2", 1), ("table-3", 1)):
+        page = (dally_folder / f"dally-{name}.md").read_text()
+        assert f"{entries} entries: " in page
+        assert "not run" not in page
+    page = (dally_folder / "dally-table-4.md").read_text()
+    for scheme in ("dally", "priced-placement", "lyra", "hadar", "gavel-las", "tiresias-skew"):
+        assert len(re.findall(rf"^\| \d+\. {scheme} \|", page, re.MULTILINE)) == 2
+    assert "Not run: ITP 2021 and Philly" in (dally_folder / "dally-figure-3.md").read_text()
+    drawn = {path.stem for path in (dally_folder / "plots").iterdir()}
+    assert drawn == {
+        *(f"table_{number}" for number in (1, 2, 3, 4)),
+        *(f"figure_{number}" for number in (1, 2)),
+    }
+
+
+def test_page_on_dally_needs_no_other_file(dally_folder: Path) -> None:
+    """Plots are inside, nothing is loaded, no id stands twice."""
+    links = _Links()
+    links.feed((dally_folder / "index.html").read_text())
     assert all(link.startswith("#") for link in links.loaded)
     assert not {"script", "link", "img", "iframe", "object"} & links.tags
     assert len(links.ids) == len(set(links.ids))

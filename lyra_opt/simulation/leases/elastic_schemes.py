@@ -39,6 +39,11 @@ def run_elastic_scheme(
     ------
     UserError
         If machines are of unequal size, or a job can never run.
+
+    Notes
+    -----
+    Complexity: that of `lyra_opt.simulation.engine.Simulation`, and O(jobs log jobs + machines
+    given) for what is counted.
     """
     topology = cluster.topology
     cluster.require_runs(workload)
@@ -79,12 +84,7 @@ def run_elastic_scheme(
     simulation.run()
     for run in simulation.runs:
         stays[run.order].ended_s = stays[run.order].free_s = run.completion_s
-    return record_of(
-        workload,
-        cluster,
-        [stays[run.order] for run in simulation.runs],
-        decisions=simulation.totals.events,
-    )
+    return record_of(workload, cluster, [stays[run.order] for run in simulation.runs])
 
 
 def equal_machine_gpus(name: str, topology: Topology) -> int:

@@ -51,20 +51,20 @@ PROGRESS_EVERY = 64
 
 
 class PolicyError(Exception):
-    """A policy gave GPUs that it may not give, or none for ever."""
+    """A policy gave GPUs that it may not give, none for ever, or some on which nothing is done."""
 
 
 class _Lease:
     """GPUs that a gang holds."""
 
-    __slots__ = ("completes", "computes_from_s", "efficiency", "gpus", "run", "tier", "updated_s")
+    __slots__ = ("began_s", "completes", "computes_from_s", "efficiency", "gpus", "run", "tier")
 
     def __init__(self, run: NetworkRun, grant: Grant, efficiency: float, now_s: float) -> None:
         self.run = run
         self.gpus = grant.gpus
         self.tier = grant.tier
         self.efficiency = efficiency
-        self.updated_s = self.computes_from_s = now_s
+        self.began_s = self.computes_from_s = now_s
         self.completes = False
 
 
@@ -217,7 +217,7 @@ class LeaseSimulation:
         if len(self._events) != 1:
             return
         end_s, number, lease = self._events[0]
-        if isinstance(lease, dict) or lease.updated_s < self.now_s:
+        if isinstance(lease, dict) or lease.began_s < self.now_s:
             return
         run = lease.run
         left_s = self._remaining_s[run.order]
@@ -226,7 +226,8 @@ class LeaseSimulation:
         if previous is None or previous.gpus != lease.gpus:
             return
         done_s = previous.left_s - left_s
-        times = math.ceil(left_s / done_s) - 2
+        # Nothing is done where the same gang was asked about twice at one moment.
+        times = math.ceil(left_s / done_s) - 2 if done_s > 0 else 0
         if times < 1:
             return
         self._note_state()
@@ -234,7 +235,7 @@ class LeaseSimulation:
         self._remaining_s[run.order] -= times * done_s
         skipped_s = times * (self.now_s - previous.began_s)
         self.now_s += skipped_s
-        lease.updated_s += skipped_s
+        lease.began_s += skipped_s
         lease.computes_from_s += skipped_s
         self._events[0] = (end_s + skipped_s, number, lease)
         self._alone = None
@@ -260,8 +261,7 @@ class LeaseSimulation:
         self._leases[run.order] = lease
         self._gangs.run(run, tier)
         self._push(lease.computes_from_s + (left_s if lease.completes else lease_s), lease)
-        run.leases += 1
-        run.leases_by_tier[tier] += 1
+        run.get(tier, lease.gpus)
 
     def _start(self, run: NetworkRun, grant: Grant) -> None:
         now_s = self.now_s
@@ -279,8 +279,8 @@ class LeaseSimulation:
     def _release(self, lease: _Lease) -> float:
         """Take a gang off its GPUs; return when these are free."""
         run, now_s = lease.run, self.now_s
-        running_s = max(0.0, now_s - max(lease.updated_s, lease.computes_from_s))
-        run.hold(lease.tier, now_s - lease.updated_s, running_s, lease.efficiency)
+        running_s = max(0.0, now_s - lease.computes_from_s)
+        run.hold(lease.tier, now_s - lease.began_s, running_s, lease.efficiency)
         self._remaining_s[run.order] -= running_s * lease.efficiency
         del self._leases[run.order]
         self._held_gpus -= run.job.gang
@@ -292,12 +292,18 @@ class LeaseSimulation:
     def _end(self, lease: _Lease) -> None:
         """End a lease; the gang is complete, or waits again."""
         run = lease.run
+        before_s = self._remaining_s[run.order]
         free_s = self._release(lease)
         if lease.completes:
             self._remaining_s[run.order] = 0.0
             run.completion_s = self.now_s
-            self._gangs.leave(run)
         else:
+            if self._remaining_s[run.order] >= before_s:
+                raise PolicyError(
+                    f"{self._where()}: job {run.job.id} does nothing in a lease of "
+                    f"{self.options.lease_s:g} s at efficiency {lease.efficiency:g}, as numbers "
+                    "are rounded: it would never complete"
+                )
             run.lease_losses += 1
             self._resumes_by_s[run.order] = free_s
             self._wait(run, self.now_s)
@@ -330,13 +336,15 @@ class LeaseSimulation:
             granted += len(grants)
             rows = self._able_to_start(rows[gangs.is_waiting[rows]])
         if self._migrates and self._leases and self._occupancy.free_gpus:
-            state, running, moving = self._state(rows), *self._running()
-            stopwatch = Stopwatch()
-            grants = self.policy.migrate(state, running)
-            asked_s.append(stopwatch.elapsed_s)
-            self._move(moving, grants)
-            granted += len(grants)
-            rows = self._able_to_start(rows)
+            running, moving = self._movable()
+            if moving:
+                state = self._state(rows)
+                stopwatch = Stopwatch()
+                grants = self.policy.migrate(state, running)
+                asked_s.append(stopwatch.elapsed_s)
+                self._move(moving, grants)
+                granted += len(grants)
+                rows = self._able_to_start(rows)
         if self._asks_again and len(rows):
             state = self._state(rows)
             stopwatch = Stopwatch()
@@ -365,11 +373,17 @@ class LeaseSimulation:
             waiting=self._gangs.waiting(rows, self.now_s),
         )
 
-    def _running(self) -> tuple[RunningGangs, list[NetworkRun]]:
-        """Return what a policy sees of the gangs that run, and who they are."""
-        rows = np.flatnonzero(self._gangs.is_running)
-        gpus = [self._leases[row].gpus for row in rows.tolist()]
-        return self._gangs.running(rows, gpus), [self.runs[row] for row in rows.tolist()]
+    def _movable(self) -> tuple[RunningGangs, list[NetworkRun]]:
+        """Return what a policy sees of the gangs that may move, and who they are.
+
+        Those that run, but for those that have just got their GPUs: to move at once would be to
+        hold them for no time, and to hand them over.
+        """
+        leases, now_s = self._leases, self.now_s
+        rows = sorted(row for row, lease in leases.items() if lease.began_s < now_s)
+        gpus = [leases[row].gpus for row in rows]
+        gangs = self._gangs.running(np.array(rows, np.int64), gpus)
+        return gangs, [self.runs[row] for row in rows]
 
     def _move(self, running: list[NetworkRun], grants: list[Grant]) -> None:
         """Let gangs go on elsewhere; what they held is handed over, and not free for it."""
@@ -382,7 +396,6 @@ class LeaseSimulation:
             self._require_free(run, grant)
             self._release(self._leases[run.order])
             self._hold(run, grant, self._hand_over_s(run))
-            run.migrations += 1
 
     def _chosen(self, gangs: Sequence[NetworkRun], grant: Grant) -> NetworkRun:
         """Return the job that a grant is for; `PolicyError` if it is none of these."""

@@ -57,7 +57,6 @@ class GangTable:
         self.gang = np.array([job.gang for job in jobs], np.int64)
         self.efficiency = _tier_efficiencies(workload, cluster)
         self.is_waiting = np.zeros(len(jobs), np.bool_)
-        self.is_running = np.zeros(len(jobs), np.bool_)
         self.tier = np.zeros(len(jobs), np.int64)
         self._ideal_s = [job.ideal_s for job in jobs]
         # Score, since when each waits, what remains and what it has had: taken at once.
@@ -70,7 +69,6 @@ class GangTable:
         row = run.order
         ideal_s = self._ideal_s[row]
         self.is_waiting[row] = True
-        self.is_running[row] = False
         score = network_sensitivity(
             done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
         )
@@ -79,26 +77,25 @@ class GangTable:
     def run(self, run: NetworkRun, tier: Tier) -> None:
         """Let a job run at a tier."""
         self.is_waiting[run.order] = False
-        self.is_running[run.order] = True
         self.tier[run.order] = tier
 
-    def leave(self, run: NetworkRun) -> None:
-        """Let a job go that is complete."""
-        self.is_running[run.order] = False
-
     def waiting(self, rows: np.ndarray, now_s: float) -> WaitingGangs:
-        """Return what a policy sees of jobs that wait."""
-        score, since_s, remaining_s, attained_gpu_s = self._known[:, rows]
+        """Return what a policy sees of jobs that wait, in order."""
+        # Of neighbours, and so of one alone, what never changes need not be copied.
+        part: np.ndarray | slice = rows
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+        score, since_s, remaining_s, attained_gpu_s = self._known[:, part].copy()
         return WaitingGangs(
             ids=Names(self._jobs, rows),
-            gang=self.gang[rows],
-            efficiency=self.efficiency[rows],
+            gang=self.gang[part],
+            efficiency=self.efficiency[part],
             score=score,
             waiting_s=now_s - since_s,
             weight=self._ones[: len(rows)],
             remaining_s=remaining_s,
             attained_gpu_s=attained_gpu_s,
-            needs_consolidation=self._needs_consolidation[rows],
+            needs_consolidation=self._needs_consolidation[part],
             rack_timer_s=self._zeros[: len(rows)],
             network_timer_s=self._zeros[: len(rows)],
         )

@@ -31,7 +31,8 @@ class NetworkMetrics:
     jobs, finished
         Jobs submitted, and how many completed.
     queue_mean_s, queue_p50_s, queue_p95_s, queue_p99_s, queue_max_s
-        Of the queuing times: the sum of all waits of a job, those between its leases included.
+        Of the queuing times: the sum of all waits of a job, those between its leases included, and
+        so the hand-over of its own GPUs after each of them.
     jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s, jct_max_s
         Of the job completion times, from submission to completion.
     makespan_s
@@ -63,9 +64,9 @@ class NetworkMetrics:
         Losses after which a gang was not running again as soon as its GPUs were free, in all and
         for each job.
     migrations
-        How often a gang moved from GPUs to others.
+        How often a gang got other GPUs than the last time (`NetworkRun.migrations`).
     decisions
-        How often the rule was asked.
+        How often the rule was asked, None where it is not known.
     decision_mean_s, decision_p99_s, decision_max_s
         Wall time of a decision, None where it is not known; not part of equality.
     """
@@ -99,14 +100,14 @@ class NetworkMetrics:
     preemptions: int
     preemptions_per_submission: float
     migrations: int
-    decisions: int
+    decisions: int | None
     decision_mean_s: float | None = field(compare=False)
     decision_p99_s: float | None = field(compare=False)
     decision_max_s: float | None = field(compare=False)
 
 
 def measure_network(record: NetworkRecord) -> NetworkMetrics:
-    """Return the figures of a finished simulation."""
+    """Return the figures of a finished simulation; O(jobs log jobs + decisions log decisions)."""
     runs, totals, topology = record.runs, record.totals, record.cluster.topology
     queue_s = np.array([run.queued_s for run in runs])
     jct_s = np.array([run.jct_s for run in runs])
@@ -148,7 +149,7 @@ def measure_network(record: NetworkRecord) -> NetworkMetrics:
         preemptions=preemptions,
         preemptions_per_submission=preemptions / len(runs),
         migrations=sum(run.migrations for run in runs),
-        decisions=totals.decisions,
+        decisions=totals.decisions or None,
         decision_mean_s=math.fsum(decision_s) / len(decision_s) if decision_s else None,
         decision_p99_s=float(np.percentile(decision_s, 99)) if decision_s else None,
         decision_max_s=max(decision_s, default=None),

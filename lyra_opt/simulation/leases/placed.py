@@ -26,12 +26,6 @@ class PlacedEfficiency:
         self._rack_of: list[int] = cluster.topology.rack_of_machine.tolist()
         self._known: dict[tuple[str, int, Tier, int], float] = {}
 
-    def tier_of(self, machines: Collection[int]) -> Tier:
-        """Return what a gang on these machines, at least one, spans."""
-        if len(machines) == 1:
-            return Tier.MACHINE
-        return Tier.RACK if self._racks(machines) == 1 else Tier.NETWORK
-
     def of(self, model: str, gang: int, machines: Collection[int]) -> tuple[Tier, float]:
         """Return what a gang on these machines spans, and its efficiency there.
 
@@ -40,13 +34,10 @@ class PlacedEfficiency:
         units = gang
         tier = Tier.MACHINE
         if len(machines) > 1:
-            racks = self._racks(machines)
+            racks = len({self._rack_of[machine] for machine in machines})
             tier, units = (Tier.RACK, len(machines)) if racks == 1 else (Tier.NETWORK, racks)
         key = model, gang, tier, units
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._communication.efficiency(*key)
         return tier, found
-
-    def _racks(self, machines: Collection[int]) -> int:
-        return len({self._rack_of[machine] for machine in machines})

@@ -49,9 +49,12 @@ class NetworkRun:
         How often it lost GPUs before it was complete, and how often it was not running again as
         soon as they were free.
     migrations
-        How often it went from GPUs to others.
+        How often it got GPUs on other machines, or other numbers of them, than the last time;
+        whether it moved, was restarted or had lost its GPUs.
     leases_by_tier, gpu_s_by_tier
         `leases` and `held_gpu_s` by `Tier`.
+    gpus
+        What it got last, by machine; None before.
     """
 
     job: NetworkJob
@@ -68,11 +71,20 @@ class NetworkRun:
     migrations: int = 0
     leases_by_tier: list[int] = field(default_factory=lambda: [0] * len(Tier))
     gpu_s_by_tier: list[float] = field(default_factory=lambda: [0.0] * len(Tier))
+    gpus: dict[int, int] | None = None
 
     @property
     def jct_s(self) -> float:
         """From submission to completion."""
         return self.completion_s - self.job.submit_s
+
+    def get(self, tier: Tier, gpus: dict[int, int]) -> None:
+        """Account for GPUs, by machine, that it gets at a tier."""
+        self.leases += 1
+        self.leases_by_tier[tier] += 1
+        if self.gpus is not None and self.gpus != gpus:
+            self.migrations += 1
+        self.gpus = gpus
 
     def hold(self, tier: Tier, elapsed_s: float, running_s: float, efficiency: float) -> None:
         """Account for GPUs held at a tier, of which it ran for a part of the time."""
@@ -184,7 +196,7 @@ class NetworkTotals:
     partly_free_machine_s
         Machine-seconds in which machines were partly free.
     decisions
-        How often the rule was asked.
+        How often the rule was asked; 0 where that is not known, since no job is done without.
     decision_s
         Wall time of each of them.
     series

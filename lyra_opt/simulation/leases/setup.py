@@ -22,6 +22,12 @@ HAND_OVER_S_PER_GPU = 1.0
 Dally's public simulator."""
 
 
+LEAST_LEASE_S, MOST_LEASE_S = 1.0, 1e9
+MOST_HAND_OVER_S_PER_GPU = 1e9
+MOST_ELAPSED_S = 1e12
+"""Of submissions and work; beyond, a second more is lost in rounding soon."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkJob:
     """A training job with a gang of fixed size.
@@ -31,11 +37,11 @@ class NetworkJob:
     id
         Unique in the workload.
     submit_s
-        When it is submitted, at least 0.
+        When it is submitted, from 0 to 1e12.
     gang
         Its GPUs, all or none, at least 1.
     work_gpu_s
-        GPU-seconds of computing, above 0: how long it takes on a single GPU.
+        GPU-seconds of computing, above 0 and at most 1e12: how long it takes on a single GPU.
     model
         What it trains, as the communication model knows it.
     """
@@ -54,6 +60,8 @@ class NetworkJob:
             number = require_number(
                 name, getattr(self, name), minimum=0, above=name == "work_gpu_s"
             )
+            if number > MOST_ELAPSED_S:
+                raise FieldError(name, getattr(self, name), f"must be at most {MOST_ELAPSED_S:g}")
             object.__setattr__(self, name, number)
 
     @property
@@ -142,10 +150,10 @@ class LeaseOptions:
     Parameters
     ----------
     lease_s
-        For how long a gang holds its GPUs before it gives all of them back, above 0.
+        For how long a gang holds its GPUs before it gives all of them back, from 1 to 1e9.
     hand_over_s_per_gpu
-        For how long released GPUs stay idle, for each GPU of the gang that released them, at
-        least 0.
+        For how long released GPUs stay idle, for each GPU of the gang that released them, from 0
+        to 1e9.
     seed
         For rules that draw.
     """
@@ -155,6 +163,11 @@ class LeaseOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "hand_over_s_per_gpu"):
-            number = require_number(name, getattr(self, name), minimum=0, above=name == "lease_s")
+        for name, least, most in (
+            ("lease_s", LEAST_LEASE_S, MOST_LEASE_S),
+            ("hand_over_s_per_gpu", 0.0, MOST_HAND_OVER_S_PER_GPU),
+        ):
+            number = require_number(name, getattr(self, name), minimum=least)
+            if number > most:
+                raise FieldError(name, getattr(self, name), f"must be at most {most:g}")
             object.__setattr__(self, name, number)

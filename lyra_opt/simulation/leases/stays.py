@@ -60,12 +60,11 @@ def record_of(
     stays: Sequence[Stay],
     *,
     decision_s: Sequence[float] = (),
-    decisions: int | None = None,
 ) -> NetworkRecord:
     """Return what is counted of stays, those of a job in order of time, no two at once.
 
-    A stay that begins as the one before it ends is a migration; one that begins later follows a
-    preemption.
+    A stay that begins later than the one before it ends follows a preemption; one on other GPUs is
+    a migration, be it at once or later.
 
     Parameters
     ----------
@@ -73,8 +72,8 @@ def record_of(
         All jobs of which are complete with the end of their last stay.
     stays
         On GPUs that are free.
-    decision_s, decisions
-        Wall times of decisions, where they are known, and how many there were.
+    decision_s
+        Wall times of all decisions, where they are known.
     """
     runs = [NetworkRun(job, order) for order, job in enumerate(workload.jobs)]
     for stay in stays:
@@ -86,17 +85,14 @@ def record_of(
         elif stay.began_s > since_s:
             run.lease_losses += 1
             run.preemptions += 1
-        else:
-            run.migrations += 1
         run.queued_s += stay.began_s - since_s
         running_s = max(0.0, stay.ended_s - stay.computes_from_s)
         run.hold(stay.tier, stay.ended_s - stay.began_s, running_s, stay.efficiency)
-        run.leases += 1
-        run.leases_by_tier[stay.tier] += 1
+        run.get(stay.tier, stay.gpus)
         run.completion_s = stay.ended_s
     totals = _totals(workload, cluster, stays)
     totals.decision_s = list(decision_s)
-    totals.decisions = len(decision_s) if decisions is None else decisions
+    totals.decisions = len(decision_s)
     return NetworkRecord(workload=workload, cluster=cluster, runs=runs, totals=totals)
 
 

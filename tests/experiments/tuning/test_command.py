@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.simulation.network_arguments import given_workload
+from experiments.tuning import command
+from instances.network.generated_jobs import dally_batch
 from lyra_opt.network.class_timers import read_timers
+from lyra_opt.network.communication import MODELS
+from lyra_opt.network.links import Tier
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from lyra_opt.simulation.leases.setup import NetworkWorkload
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -103,6 +111,64 @@ def test_bad_input_is_a_line_and_writes_nothing(
     result = run("tune-timers", *small(topology), "--out", folder, *options)
     assert_one_line_error(result, *parts)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_slowdowns_that_one_draw_lacks_are_found_out_first(
+    run: Run, topology: Path, tmp_path: Path, missing: int
+) -> None:
+    """Of fresh draws too: hours of simulation must not end with a line that is missing."""
+    needed, others = (
+        {(job.model, job.gang) for job in dally_batch(seed=seed, jobs=10).jobs if job.gang > 1}
+        for seed in (missing, 1 - missing)
+    )
+    assert needed - others
+    table = tmp_path / "slowdowns.csv"
+    lines = [f"{model},1,machine,1" for model in MODELS]
+    for model, gpus in sorted(others):
+        lines += [f"{model},{gpus},{tier.label},2" for tier in Tier]
+    table.write_text("\n".join(["model,gpus,tier,slowdown", *lines]))
+    folder = tmp_path / "out"
+    result = run("tune-timers", *small(topology), "--slowdowns", table, "--out", folder)
+    assert_one_line_error(result, "have no line for model")
+    assert not folder.exists()
+
+
+def test_a_cluster_without_a_choice_is_found_out_first(run: Run, tmp_path: Path) -> None:
+    """A folder with nothing in it looks like a run that was killed."""
+    path = tmp_path / "one.toml"
+    path.write_text(TOPOLOGY.replace("racks = 2", "racks = 1").replace("rack = 2", "rack = 1"))
+    folder = tmp_path / "out"
+    result = run("tune-timers", *small(path), "--drop-oversized", "--out", folder)
+    assert_one_line_error(result, "timers hold nobody back")
+    assert not folder.exists()
+
+
+def test_what_differs_is_told_of_every_draw(
+    run: Run, topology: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of the first draw alone is false of the others."""
+
+    def unlike_draws(*given: Any, seed: int) -> tuple[NetworkWorkload, int]:
+        draw, _ = given_workload(*given, seed=seed)
+        sentences = ("All.", "Odd.") if seed % 2 else ("All.",)
+        return replace(draw, assumptions=sentences), 10 * seed
+
+    monkeypatch.setattr(command, "given_workload", unlike_draws)
+    options = ("--seeds", 2, "--seed", 3, "--trials", 4, "--json")
+    code, out, err = run("tune-timers", *small(topology), *options)
+    assert code == 0, err
+    record = json.loads(out)
+    assert (record["dropped"], record["fresh_dropped"]) == ([30, 40], [50, 60])
+    assert record["assumptions"][:2] == ["All.", "Seeds 3, 5: Odd."]
+
+
+def test_classes_and_cut_baselines_are_told(run: Run, topology: Path) -> None:
+    """Rows are called what they are, and no gang is in no class without a word."""
+    code, out, err = run("tune-timers", *small(topology), "--classes", "2,4", "--most-leases", 5)
+    assert code == 0, err
+    for part in ("floors (6, 12), cut to (5, 5)", "defaults (1, 2) ", "gangs of 5 to 16:"):
+        assert part in out
 
 
 def test_without_optuna_the_extra_is_named(

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from experiments.tuning.outcome import compare, regret_in_words
@@ -18,8 +18,9 @@ from instances.network.generated_jobs import dally_batch
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.topology import Topology
+from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.leases.setup import NetworkCluster
+from tests.lyra_opt.network.policy_cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.network.class_timers import ClassTimers
@@ -70,9 +71,8 @@ def test_too_few_trials_and_nothing_to_choose_are_refused() -> None:
     """Neither would leave a recommendation that says anything."""
     with pytest.raises(FieldError, match="trials"):
         tune(distance, SPACE, trials=LEAST_TRIALS - 1, seed=0)
-    one = TimerSpace.of(Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=8))
     with pytest.raises(UserError, match="hold nobody back"):
-        tune(distance, one, trials=10, seed=0)
+        TimerSpace.of(Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=8))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,8 @@ def test_too_few_trials_and_nothing_to_choose_are_refused() -> None:
         (2, 1, (), ["network-8"]),
         (2, 2, (1, 4, 99), ["rack-4", "network-4", "rack-99", "network-99"]),
         (2, 2, (8, 16, 32), ["rack-8", "network-8", "network-16"]),
+        (2, 2, (2, 8), ["rack-2", "network-2", "rack-8", "network-8", "network-16"]),
+        (1, 2, (2,), ["rack-2", "rack-8"]),
     ],
 )
 def test_only_timers_that_hold_somebody_back_are_chosen(
@@ -92,6 +94,49 @@ def test_only_timers_that_hold_somebody_back_are_chosen(
     topology = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=8)
     space = TimerSpace.of(topology, classes=classes)
     assert [choice.name for choice in space.choices] == names
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> TimerSpace:
+    """Return spaces of small clusters on which timers hold somebody back, with any classes."""
+    sizes = st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(2, 4))
+    racks = tuple(draw(st.lists(sizes, min_size=1, max_size=3)))
+    assume(len(racks) > 1 or racks[0].machines > 1)
+    return TimerSpace.of(
+        Topology(name="drawn", racks=racks),
+        most_leases=draw(st.integers(0, 24)),
+        classes=sorted(draw(st.sets(st.integers(1, 40), max_size=3))),
+    )
+
+
+@given(space=spaces())
+def test_baselines_hold_all_gangs_back_for_as_long_as_they_are_called(space: TimerSpace) -> None:
+    """Whatever the classes; where the largest timer cuts them, they are called so."""
+    topology = space.topology
+    waiting = state_for([[8]], *(gang(size, f"{size}") for size in range(2, topology.gpus + 1)))
+    fits_machine = waiting.waiting.gang <= topology.largest_machine_gpus
+    fits_rack = waiting.waiting.gang <= topology.largest_rack_gpus
+    has_rack_tier = any(rack.machines > 1 for rack in topology.racks)
+    for (name, pair), (called, steps) in zip(
+        BASELINES.items(), space.baselines.items(), strict=True
+    ):
+        rack, network = (
+            each if each == math.inf else min(each, space.most_leases) for each in pair
+        )
+        assert called == (name if (rack, network) == pair else f"{name}, cut to {rack, network}")
+        rule = space.timers(steps).rule()
+        for job in range(len(waiting.waiting.gang)):
+            rack_s, network_s = rule.timers_s(waiting, job)
+            assert rack_s == rack * LEASE_S or not (has_rack_tier and fits_machine[job])
+            assert network_s == network * LEASE_S or not (
+                len(topology.racks) > 1 and fits_rack[job]
+            )
+
+
+def test_classes_that_leave_out_gangs_are_refused() -> None:
+    """Gangs in no class do not wait, so no baseline would be what it is called."""
+    with pytest.raises(FieldError, match=r"classes\[1\] is 8: must be at least 16"):
+        TimerSpace(largest_gangs=(4, 8), topology=TOPOLOGY)
 
 
 @given(rack=st.integers(0, 24), network=st.integers(0, 24) | st.just(math.inf))
@@ -104,12 +149,17 @@ def test_steps_stand_for_timers(rack: int, network: float) -> None:
 
 
 def test_candidates_are_compared_on_the_same_draws() -> None:
-    """Common random numbers: timers 0 are the policy without waits, draw by draw."""
+    """Common random numbers: baselines are the policies that they stand for, draw by draw."""
     with evaluator(SITUATION) as evaluate:
         zero = evaluate(SPACE.timers({}))
-        assert zero == evaluate("no-wait")
-        forever = evaluate(SPACE.timers(SPACE.steps_of(math.inf, math.inf)))
-        assert forever == evaluate("consolidated")
+        for space in (SPACE, TimerSpace.of(TOPOLOGY, classes=(2, 4))):
+            for baseline, policy in (
+                ("no wait", "no-wait"),
+                ("floors (6, 12)", "manual"),
+                ("consolidated", "consolidated"),
+            ):
+                timers = space.timers(space.baselines[baseline])
+                assert evaluate(timers) == evaluate(policy)
     alone = mean_jct_s(SITUATION.draws[1], "no-wait", SITUATION.cluster, SITUATION.options)
     assert zero[1] == alone
 

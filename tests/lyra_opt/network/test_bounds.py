@@ -29,20 +29,22 @@ def _optimum(instance: NetworkInstance) -> float:
 
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_no_optimum_is_beyond_the_bound(instance: NetworkInstance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     optimum = _optimum(instance)
     assert upper_bound(instance) >= optimum
     offers = offers_of(instance)
     if offers:
-        assert knapsack_bound(instance, offers) >= optimum
+        # The optimum is rounded from an exact value, and rounding keeps order.
+        assert float(knapsack_bound(instance, offers)) >= optimum
         for whole in (True, False):
             relaxation = module._Relaxation(instance, offers, racks_are_whole=whole)
             assert float(relaxation.solve().value) >= optimum
 
 
 @given(st.data())
+@settings(max_examples=50)
 def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
     """On instances too large for brute force, whatever the checker calls valid."""
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
@@ -72,6 +74,7 @@ def test_any_prices_prove_a_bound(instance: NetworkInstance, data: st.DataObject
 
 
 @given(network_instances(max_jobs=6))
+@settings(max_examples=50)
 def test_prices_are_not_negative(instance: NetworkInstance) -> None:
     """A negative price would charge racks for room that nobody has to use."""
     proof = price_bound(instance, offers_of(instance))
@@ -83,6 +86,7 @@ def test_prices_are_not_negative(instance: NetworkInstance) -> None:
 
 
 @given(network_instances(max_jobs=6), st.data())
+@settings(max_examples=40)
 def test_order_and_names_do_not_matter(instance: NetworkInstance, data: st.DataObject) -> None:
     """Claims must not depend on how the file is written."""
     machines = data.draw(st.permutations(instance.machines))

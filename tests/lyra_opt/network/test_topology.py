@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.errors import FieldError, InputError, UserError
@@ -50,17 +51,51 @@ def test_what_a_gang_spans(machines: list[int], tier: Tier, units: int) -> None:
 @pytest.mark.parametrize(
     ("gang", "lowest", "fewest"),
     [
+        (1, Tier.MACHINE, (1, None, None)),
         (8, Tier.MACHINE, (8, 2, 2)),
-        (9, Tier.RACK, (9, 2, 2)),
-        (16, Tier.RACK, (16, 2, 2)),
-        (17, Tier.NETWORK, (17, 3, 2)),
-        (33, Tier.NETWORK, (33, 5, 3)),
+        (9, Tier.RACK, (None, 2, 2)),
+        (16, Tier.RACK, (None, 2, 2)),
+        (17, Tier.NETWORK, (None, None, 2)),
     ],
 )
-def test_fewest_units(gang: int, lowest: Tier, fewest: tuple[int, int, int]) -> None:
-    """At least two of what is spanned, and as many as hold the gang."""
+def test_fewest_units(gang: int, lowest: Tier, fewest: tuple[int | None, ...]) -> None:
+    """At least two of what is spanned, and as many as hold the gang, where it fits at all."""
     assert MIXED.lowest_tier(gang) is lowest
-    assert tuple(MIXED.fewest_units(tier, gang) for tier in Tier) == fewest
+    assert fewest_of(MIXED, gang) == fewest
+
+
+def fewest_of(topology: Topology, gang: int) -> tuple[int | None, ...]:
+    """Return the fewest units at each tier, None where there is no room."""
+    return tuple(
+        topology.fewest_units(tier, gang) if topology.can_span(tier, gang) else None
+        for tier in Tier
+    )
+
+
+@given(
+    st.lists(
+        st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(1, 4)),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 20),
+)
+def test_room_is_there_exactly_where_some_machines_span_the_tier(
+    racks: list[Rack], gang: int
+) -> None:
+    """Of unlike racks the largest may be one machine: every set of machines is asked."""
+    topology = Topology(name="drawn", racks=tuple(racks))
+    assume(gang <= topology.gpus)
+    sizes = topology.gpus_of_machine
+    found: list[int | None] = [None, None, None]
+    for count in range(1, min(gang, topology.machines) + 1):
+        for places in combinations(range(topology.machines), count):
+            if sizes[list(places)].sum() >= gang:
+                tier, units = topology.tier_of(places), topology.units_of(places, gang)
+                fewest = found[tier]
+                found[tier] = units if fewest is None else min(fewest, units)
+    assert fewest_of(topology, gang) == tuple(found)
+    assert topology.lowest_tier(gang) == next(tier for tier in Tier if found[tier] is not None)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
