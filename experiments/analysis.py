@@ -372,12 +372,20 @@ def family_label(run: RunRecord) -> str:
     """
     if run.family == FILE:
         return f"{run.family_group} {FILE}s".strip()
-    parameters = (
-        f"{name}={value}"
-        for name, value in sorted(run.family_parameters.items())
-        if name not in run.axes
-    )
+    parameters = (f"{name}={value}" for name, value in fixed_parameters(run).items())
     return ", ".join([run.family, *parameters])
+
+
+def fixed_parameters(run: RunRecord) -> dict[str, AxisValue]:
+    """Return the parameters of a run's family that are no axes, by name and in its order.
+
+    Instances that are read from files have none: the file is the instance.
+    """
+    if run.family == FILE:
+        return {}
+    return {
+        name: value for name, value in sorted(run.family_parameters.items()) if name not in run.axes
+    }
 
 
 def group_label(run: RunRecord) -> str:

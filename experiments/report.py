@@ -9,15 +9,16 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeVar
 
-from experiments.analysis import Analysis
+from experiments.analysis import Analysis, Group, group_label
 from experiments.contradictions import find_contradictions
+from experiments.gap_words import gap_words
 from experiments.plots.figures import draw_plots
 from experiments.store import ResultStore
 from experiments.tables import (
-    OVERALL_COLUMNS,
     csv_table,
     gap_columns,
     markdown_table,
+    overall_columns,
     percent,
     shown_rows,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.analysis import Summary
+    from experiments.gap_words import GapWords
     from experiments.plots.figures import Plot
     from experiments.store import RunRecord, StudyRecord
     from experiments.tables import Column
@@ -97,8 +99,21 @@ class Report:
 
     def headlines(self) -> list[str]:
         """Return what these solvers come to, in a sentence for each group of families."""
-        rows = self.analysis.sums_table()
-        return [_headline(row) for row in rows if row.configuration in self.headline_solvers]
+        words = {
+            (group, configuration): gap_words(runs)
+            for group, configuration, runs in self.analysis.grouped(
+                lambda run: Group(family=group_label(run))
+            )
+        }
+        return [
+            _headline(row, words[row.group, row.configuration])
+            for row in self.analysis.sums_table()
+            if row.configuration in self.headline_solvers
+        ]
+
+    def words(self) -> GapWords:
+        """Return what tables over all runs call the distance from the optimum."""
+        return gap_words(self.analysis.runs)
 
     def with_status(self, status: Status) -> list[RunRecord]:
         """Return the runs that ended so."""
@@ -135,15 +150,16 @@ def write_files(report: Report, folder: Path) -> None:
     """Write tables, plots and page; `UserError` if a file cannot be written."""
     gaps = report.analysis.gap_table()
     overall = report.analysis.overall_table()
+    words = report.words()
     plots_folder = folder / PLOTS_FOLDER
     try:
         plots_folder.mkdir(exist_ok=True)
     except OSError as error:
         raise UserError(f"{plots_folder}: cannot be made: {error.strerror or error}") from None
     write_text(folder / "gap_table.csv", csv_table(gaps))
-    write_text(folder / "gap_table.md", markdown_table(gap_columns(gaps), gaps))
+    write_text(folder / "gap_table.md", markdown_table(gap_columns(gaps, words), gaps))
     write_text(folder / "overall_table.csv", csv_table(overall))
-    write_text(folder / "overall_table.md", markdown_table(OVERALL_COLUMNS, overall))
+    write_text(folder / "overall_table.md", markdown_table(overall_columns(words), overall))
     for plot in report.plots:
         write_text(plots_folder / f"{plot.name}.svg", plot.svg)
     write_text(folder / PAGE, page_text(report))
@@ -191,13 +207,16 @@ def page_text(report: Report) -> str:
     )
     environment.filters["one_line"] = lambda text: one_line(text or "")
     gaps = report.analysis.gap_table()
+    words = report.words()
+    of_all, of_groups = overall_columns(words), gap_columns(gaps, words)
     return environment.get_template("report.html.jinja").render(
         report=report,
-        overall_columns=OVERALL_COLUMNS,
-        sums_rows=shown_rows(OVERALL_COLUMNS, report.analysis.sums_table()),
-        family_rows=shown_rows(OVERALL_COLUMNS, report.analysis.family_table()),
-        gap_columns=gap_columns(gaps),
-        gap_rows=shown_rows(gap_columns(gaps), gaps),
+        words=words,
+        overall_columns=of_all,
+        sums_rows=shown_rows(of_all, report.analysis.sums_table()),
+        family_rows=shown_rows(of_all, report.analysis.family_table()),
+        gap_columns=of_groups,
+        gap_rows=shown_rows(of_groups, gaps),
         failed=report.with_status(Status.ERROR),
         unsupported=sorted(
             Counter(
@@ -208,12 +227,12 @@ def page_text(report: Report) -> str:
     )
 
 
-def _headline(row: Summary) -> str:
+def _headline(row: Summary, words: GapWords) -> str:
     if not row.compared:
         return (
             f"{row.configuration}, {row.group.family}: at most "
-            f"{percent(row.mean_excess_at_most_percent)} % above the optimum on average, over "
-            f"{row.unproved} of {row.instances} instances, none of whose optima is proved."
+            f"{percent(row.mean_excess_at_most_percent)} % {words.where} the optimum on average, "
+            f"over {row.unproved} of {row.instances} instances, none of whose optima is proved."
         )
     compared = row.compared - row.infinite
     mean, maximum, optimal = (
@@ -221,8 +240,8 @@ def _headline(row: Summary) -> str:
         for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
     )
     sentence = (
-        f"{row.configuration}, {row.group.family}: {mean} % above the proved optimum on average "
-        f"and {maximum} % at most, over {compared} of {row.instances} instances; "
+        f"{row.configuration}, {row.group.family}: {mean} % {words.where} the proved optimum on "
+        f"average and {maximum} % at most, over {compared} of {row.instances} instances; "
         f"optimal on {optimal} %"
     )
     if row.unproved:
@@ -241,12 +260,13 @@ def _environment_in_words(run: RunRecord) -> str:
 def _print_report(report: Report) -> None:
     """Print both tables, the detailed one for the headline's solvers only."""
     gaps = report.analysis.gap_table()
+    words = report.words()
     detailed = [row for row in gaps if row.configuration in report.headline_solvers]
     if detailed:
         print(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
-        print_rows(gap_columns(detailed), detailed)
+        print_rows(gap_columns(detailed, words), detailed)
     print("All solvers, by family:")
-    print_rows(OVERALL_COLUMNS, report.analysis.overall_table())
+    print_rows(overall_columns(words), report.analysis.overall_table())
     print(report.runs_in_words())
     print(report.witnesses_in_words())
     for contradiction in report.contradictions:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from experiments.analysis import Group, Summary
+    from experiments.gap_words import GapWords
     from experiments.speed import Speed
 
 RowT_contra = TypeVar("RowT_contra", contravariant=True)
@@ -62,7 +63,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _left_out(row: Summary) -> str:
-    """Return in words which instances the excess is not over, and why."""
+    """Return in words which instances the mean gap is not over, and why."""
     reasons = (
         (row.unproved, "optimum not proved"),
         (row.infinite, "optimum 0 missed"),
@@ -75,26 +76,32 @@ def _left_out(row: Summary) -> str:
 
 FAMILY: Column[GroupRow] = Column("Family", lambda row: row.group.family, is_number=False)
 SOLVER: Column[GroupRow] = Column("Solver", lambda row: row.configuration, is_number=False)
-RESULT_COLUMNS: tuple[Column[Summary], ...] = (
-    Column("Mean excess (%)", lambda row: percent(row.mean_excess_percent)),
-    Column("Maximum excess (%)", lambda row: percent(row.max_excess_percent)),
-    Column("Total excess (%)", lambda row: percent(row.total_excess_percent)),
-    Column("Instances", lambda row: f"{row.compared - row.infinite} of {row.instances}"),
-    Column("Mean at most (%)", lambda row: percent(row.mean_excess_at_most_percent)),
-    Column("Optimal (%)", lambda row: percent(row.optimal_percent)),
-    Column("Proved (%)", lambda row: percent(row.proved_percent)),
-    Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
-    Column("Maximum time (ms)", lambda row: _milliseconds(row.max_time_ms)),
-    Column("Median bound time (ms)", lambda row: _milliseconds(row.median_certify_time_ms)),
-    Column("Left out of the excess", _left_out, is_number=False),
-)
-
-OVERALL_COLUMNS: tuple[Column[Summary], ...] = (FAMILY, SOLVER, *RESULT_COLUMNS)
 
 
-def gap_columns(rows: Sequence[Summary]) -> tuple[Column[Summary], ...]:
-    """Return the columns of a table with all axes that the rows have."""
-    return (FAMILY, SOLVER, *_axis_columns(rows), *RESULT_COLUMNS)
+def overall_columns(words: GapWords) -> tuple[Column[Summary], ...]:
+    """Return the columns of a table without axes, which calls the gap as `words` do."""
+    return (FAMILY, SOLVER, *_result_columns(words))
+
+
+def gap_columns(rows: Sequence[Summary], words: GapWords) -> tuple[Column[Summary], ...]:
+    """Return the columns of a table with all axes that the rows have; `words` as above."""
+    return (FAMILY, SOLVER, *_axis_columns(rows), *_result_columns(words))
+
+
+def _result_columns(words: GapWords) -> tuple[Column[Summary], ...]:
+    return (
+        Column(f"Mean {words.noun} (%)", lambda row: percent(row.mean_excess_percent)),
+        Column(f"Maximum {words.noun} (%)", lambda row: percent(row.max_excess_percent)),
+        Column(f"Total {words.noun} (%)", lambda row: percent(row.total_excess_percent)),
+        Column("Instances", lambda row: f"{row.compared - row.infinite} of {row.instances}"),
+        Column("Mean at most (%)", lambda row: percent(row.mean_excess_at_most_percent)),
+        Column("Optimal (%)", lambda row: percent(row.optimal_percent)),
+        Column("Proved (%)", lambda row: percent(row.proved_percent)),
+        Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
+        Column("Maximum time (ms)", lambda row: _milliseconds(row.max_time_ms)),
+        Column("Median bound time (ms)", lambda row: _milliseconds(row.median_certify_time_ms)),
+        Column(f"Left out of the {words.noun}", _left_out, is_number=False),
+    )
 
 
 def _axis_columns(rows: Sequence[GroupRow]) -> tuple[Column[GroupRow], ...]:
@@ -116,9 +123,23 @@ def axis_in_words(name: str) -> str:
     >>> axis_in_words("release_percent"), axis_in_words("gpus_per_worker")
     ('Release (%)', 'GPUs per worker')
     """
-    words = name.removesuffix("_percent").replace("_", " ").replace("gpus", "GPUs")
+    words = _axis_name(name)
     unit = " (%)" if name.endswith("_percent") else ""
     return words[0].upper() + words[1:] + unit
+
+
+def parameter_in_words(name: str, value: object) -> str:
+    """Return a parameter of a family with its value, as part of a sentence.
+
+    >>> parameter_in_words("busy_percent", 80), parameter_in_words("gpus_per_worker", 2)
+    ('busy 80 %', 'GPUs per worker 2')
+    """
+    unit = " %" if name.endswith("_percent") else ""
+    return f"{_axis_name(name)} {value}{unit}"
+
+
+def _axis_name(name: str) -> str:
+    return name.removesuffix("_percent").replace("_", " ").replace("gpus", "GPUs")
 
 
 def speed_columns(yardstick: str, rows: Sequence[Speed]) -> tuple[Column[Speed], ...]:

@@ -1,7 +1,8 @@
 """Read job traces: what was submitted when, for how long and on how many GPUs.
 
 A trace is a CSV file, plain or gzip (told apart by content), with a header row and the columns
-``job_id, submit_time_s, duration_s, gpus`` in any order; further columns are passed over.
+``job_id, submit_time_s, duration_s, gpus`` in any order, and ``model`` if the file says what jobs
+train; further columns are passed over.
 Times are decimal seconds on any clock that starts at 0 or later.
 """
 
@@ -11,7 +12,7 @@ import csv
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
+MODEL_COLUMN = "model"
 LARGEST_TRACE_BYTES = 512 * 2**20
 LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
 LARGEST_GPUS = 10**9
@@ -46,12 +48,15 @@ class TraceJob:
         Rounded to the nearest millisecond, ties to even.
     gpus
         At least 1.
+    model
+        What it trains; None where the file does not say.
     """
 
     job_id: str
     submit_time_ms: int
     duration_ms: int
     gpus: int
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # equal only to itself, which is quick to tell
@@ -180,7 +185,10 @@ def _column_positions(source: str, header: list[str]) -> tuple[int, ...]:
             found = "is missing" if column not in names else "occurs more than once"
             expected = ", ".join(COLUMNS)
             raise InputError(source, f"row 1: column {column} {found}; a trace has {expected}")
-    return tuple(names.index(column) for column in COLUMNS)
+    if names.count(MODEL_COLUMN) > 1:
+        raise InputError(source, f"row 1: column {MODEL_COLUMN} occurs more than once")
+    columns = (*COLUMNS, MODEL_COLUMN) if MODEL_COLUMN in names else COLUMNS
+    return tuple(names.index(column) for column in columns)
 
 
 def _parse_row(
@@ -189,7 +197,7 @@ def _parse_row(
     if len(row) != width:
         fields = f"{len(row)} field" + "s" * (len(row) != 1)
         raise InputError(source, f"row {number} has {fields}, but the header has {width}")
-    job_id, submit_time, duration, gpus = (row[position].strip() for position in positions)
+    job_id, submit_time, duration, gpus, *model = (row[position].strip() for position in positions)
     if not job_id:
         raise bad_value(source, number, "job_id", job_id, "must not be empty")
     return TraceJob(
@@ -197,6 +205,7 @@ def _parse_row(
         parse_milliseconds(source, number, "submit_time_s", submit_time),
         parse_milliseconds(source, number, "duration_s", duration),
         parse_gpus(source, number, gpus),
+        (model[0] or None) if model else None,
     )
 
 
@@ -238,4 +247,4 @@ def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
         unique = f"{job.job_id}#{number}"
         while unique in count:  # another job of the file is called so
             unique += "#"
-        yield TraceJob(unique, job.submit_time_ms, job.duration_ms, job.gpus)
+        yield replace(job, job_id=unique)

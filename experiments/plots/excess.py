@@ -1,4 +1,4 @@
-"""Excess over the proved optimum, by family, heuristics side by side."""
+"""Gap to the proved optimum, by family, heuristics side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import line_style, mark_points, round_numbers
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 LINEAR_UP_TO_PERCENT = 10.0
 """The axis is linear up to here, so that 0 has a place on it, and logarithmic beyond."""
+
+LEAST_TOP_PERCENT = 0.1
+"""The axis reaches at least so far, also where all solutions are optimal."""
 
 GROUP_WIDTH = 0.8
 
@@ -67,16 +70,14 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
             linestyle="none",
             marker=marker,
             color=colour,
-            markersize=6,
+            markersize=mark_points(marker, 6),
             markeredgecolor="white",
+            markeredgewidth=0.6,
             label=as_written(configuration),
             clip_on=False,
             zorder=3,
         )
     axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
-    axes.set_ylim(bottom=-0.5)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylabel("Excess over the proved optimum (%)")
     axes.set_xticks(
         range(len(data.families)),
         [as_written(family) for family in data.families],
@@ -88,3 +89,34 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
     for group in range(1, len(data.families)):
         axes.axvline(group - 0.5, color="#d0d0d0", linewidth=0.6, zorder=1)
     axes.set_xlim(-0.5, len(data.families) - 0.5)
+
+
+def set_excess_limits(all_axes: Sequence[Axes]) -> None:
+    """Set the lower end and the ticks of the axis that drawn panels share.
+
+    To be called after the last panel is drawn: limits that are set end the automatic scaling.
+    """
+    top = max(LEAST_TOP_PERCENT, *(axes.get_ylim()[1] for axes in all_axes))
+    ticks = excess_ticks(top)
+    for axes in all_axes:
+        axes.set_ylim(-0.05 * min(top, LINEAR_UP_TO_PERCENT), top)
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_yticks([], minor=True)
+
+
+def excess_ticks(top: float) -> list[float]:
+    """Return round percentages from 0 to `top`, as many as there is room for."""
+    from matplotlib.ticker import MaxNLocator
+
+    if top <= LINEAR_UP_TO_PERCENT:
+        steps = MaxNLocator(nbins=5).tick_values(0.0, top)
+        return [float(tick) for tick in steps if 0.0 <= tick <= top]
+    leading: tuple[float, ...]
+    decades = math.log10(top / LINEAR_UP_TO_PERCENT)
+    if decades <= 1:
+        linear, leading = [0.0, 2.0, 4.0, 6.0, 8.0], (1, 1.5, 2, 3, 5)
+    elif decades <= 3:
+        linear, leading = [0.0, 5.0], (1, 2, 5)
+    else:
+        linear, leading = [0.0], (1,)
+    return [*linear, *round_numbers(LINEAR_UP_TO_PERCENT, top, leading)]

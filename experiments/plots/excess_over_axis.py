@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from experiments.plots.style import line_style
+from experiments.plots.style import line_style, mark_points
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from experiments.analysis import AxisValue
 
 WHITE = "#ffffff"
+
+LETTERS_IN_A_ROW = 20
+"""Labels of more letters in all are slanted, so that they do not run into one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ def plot_excess_over_axis(data: ExcessOverAxisData, axes: Axes) -> None:
             continue
         style = line_style(configuration, data.configurations)
         marker = style.pop("marker")
+        size = mark_points(marker, 4.5)
         xs, ys = [x for x, _, _ in means], [y for _, y, _ in means]
         axes.plot(xs, ys, linewidth=1.2, **style)
         for x, y, is_hollow in means:
@@ -65,16 +69,22 @@ def plot_excess_over_axis(data: ExcessOverAxisData, axes: Axes) -> None:
                 y,
                 marker=marker,
                 linestyle="none",
-                markersize=4.5,
+                markersize=size,
                 color=style["color"],
                 markerfacecolor=WHITE if is_hollow else style["color"],
                 clip_on=False,
                 zorder=3,
             )
         axes.plot(
-            [], [], marker=marker, markersize=4.5, label=as_written(configuration), **style
+            [], [], marker=marker, markersize=size, label=as_written(configuration), **style
         )  # for the legend
-    axes.set_xticks(range(len(data.values)), [as_written(str(value)) for value in data.values])
+    labels = [str(value) for value in data.values]
+    slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(
+        range(len(labels)),
+        [as_written(label) for label in labels],
+        **(slanted if sum(map(len, labels)) > LETTERS_IN_A_ROW else {}),
+    )
     axes.set_xlim(-0.3, len(data.values) - 0.7)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(data.axis)

@@ -7,25 +7,34 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.analysis import axes_of, family_label, size_name, time_to_proof_ms
+from experiments.analysis import (
+    axes_of,
+    family_label,
+    fixed_parameters,
+    size_name,
+    time_to_proof_ms,
+)
+from experiments.gap_words import EXCESS, gap_words
 from experiments.plots.cactus import CactusData, plot_cactus
-from experiments.plots.excess import ExcessData, plot_excess
+from experiments.plots.excess import ExcessData, plot_excess, set_excess_limits
 from experiments.plots.excess_over_axis import ExcessOverAxisData, plot_excess_over_axis
 from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
 from experiments.plots.solutions import draw_solutions
 from experiments.plots.solve_time import SolveTimeData, plot_solve_time
 from experiments.plots.style import add_legend, svg_text
-from experiments.tables import axis_in_words
+from experiments.study import FILE
+from experiments.tables import axis_in_words, parameter_in_words
 from lyra_opt.pictures import as_written, house_style
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from experiments.analysis import Analysis, AxisValue
+    from experiments.gap_words import GapWords
     from experiments.store import RunRecord
 
 FAMILIES_A_ROW = 7
@@ -90,17 +99,24 @@ def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
             if len((data := over_axis(analysis, group, axis)).values) > 1
         }
         if panels:
-            yield _excess_over_axis(axis, panels)
+            yield _excess_over_axis(axis, panels, gap_words(analysis.runs))
 
 
 def over_axis(analysis: Analysis, group: str, axis: str) -> ExcessOverAxisData:
-    """Return the excess of every heuristic on a group of families by value of the axis."""
+    """Return the excess of every heuristic on a group of families by value of the axis.
+
+    Numbers in order, then words as the study lists them.
+    """
     excess: dict[tuple[AxisValue, str], list[float]] = defaultdict(list)
     unproved: set[AxisValue] = set()
+    places: dict[AxisValue, int] = {}
     for run in analysis.runs:
         value = axes_of(run).get(axis)
+        if value is None or run.family_group != group:
+            continue
+        places.setdefault(value, len(places))
         percent = analysis.largest_excess_percent(run)
-        if value is None or percent is None or run.family_group != group or run.reference:
+        if percent is None or run.reference:
             continue
         if run.cell in analysis.optima:
             percent = analysis.excess_percent(run)
@@ -111,14 +127,16 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> ExcessOverAxisData:
     values = dict.fromkeys(value for value, _ in excess)
     return ExcessOverAxisData(
         axis_in_words(axis),
-        sorted(values, key=lambda value: (isinstance(value, str), value)),
+        sorted(
+            values, key=lambda value: (1, places[value]) if isinstance(value, str) else (0, value)
+        ),
         analysis.heuristics,
         excess,
         frozenset(unproved),
     )
 
 
-def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData]) -> Plot:
+def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData], words: GapWords) -> Plot:
     from matplotlib.figure import Figure
 
     columns = min(PANELS_A_ROW, len(panels))
@@ -133,47 +151,52 @@ def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData]) -> Pl
         plot_excess_over_axis(data, axes)
         axes.set_title(as_written(group))
     for axes in grid[:, 0]:
-        axes.set_ylabel("Mean excess (%)")
-    figure.legend(*_all_handles(grid.flat), loc="outside right upper")
+        axes.set_ylabel(f"Mean {words.noun} (%)")
+    _add_legend_of_all(figure, grid.flat, next(iter(panels.values())).configurations)
     return Plot(
         f"excess_over_{axis}",
-        f"Mean excess over {axis_in_words(axis)}",
+        f"Mean {words.noun} over {axis_in_words(axis)}",
         "Lines join means over families, sizes, seeds and all other axes. A filled mark is the "
-        "excess over proved optima alone; of a hollow one some optimum is not proved, and the "
-        "excess there is over the best bound, which it cannot exceed. Panels have scales of their "
-        "own.",
+        f"{words.noun} {words.preposition} proved optima alone; of a hollow one some optimum is "
+        f"not proved, and the {words.noun} there is {words.preposition} the best bound, which it "
+        "cannot exceed. Panels have scales of their own.",
         svg_text(figure, f"over-{axis}"),
     )
 
 
-def _all_handles(all_axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    """Return handles and labels of a legend for several axes, each label once."""
+def _add_legend_of_all(
+    figure: Figure, all_axes: Iterable[Axes], configurations: Sequence[str]
+) -> None:
+    """Put a legend for several axes to their right, each configuration in its place and once."""
     handles = {
         label: handle
         for axes in all_axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    return list(handles.values()), list(handles)
+    labels = [label for name in configurations if (label := as_written(name)) in handles]
+    figure.legend([handles[label] for label in labels], labels, loc="outside right upper")
 
 
 def _excess(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
-    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    values: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     infinite = 0
     for run in analysis.runs:
         excess = analysis.excess_percent(run)
         if excess is None or run.reference:
             continue
         if math.isfinite(excess):
-            values[family_label(run), run.configuration].append(excess)
+            values[run.family_group][family_label(run), run.configuration].append(excess)
         else:
             infinite += 1
-    drawn = {family for family, _ in values}
+    drawn = {(group, family) for group, found in values.items() for family, _ in found}
+    one_run = {family_label(run): run for run in analysis.runs}
+    words = gap_words(analysis.runs)
     rows = [
         (group, shown[start : start + FAMILIES_A_ROW])
         for group, families in analysis.families.items()
-        if (shown := [family for family in families if family in drawn])
+        if (shown := [family for family in families if (group, family) in drawn])
         for start in range(0, len(shown), FAMILIES_A_ROW)
     ]
     if not rows:
@@ -182,20 +205,25 @@ def _excess(analysis: Analysis) -> Plot | None:
     figure = Figure(figsize=(width, height * len(rows)), layout="constrained")
     all_axes = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
     for (group, families), axes in zip(rows, all_axes, strict=True):
-        plot_excess(ExcessData(families, analysis.heuristics, values), axes)
-        names, common = _without_common_parameters(families)
+        plot_excess(ExcessData(families, analysis.heuristics, values[group]), axes)
+        names, common = _without_common_parameters([one_run[family] for family in families])
         axes.set_xticklabels([as_written(name) for name in names])
-        axes.set_title(", ".join(filter(None, (_title(group), as_written(common)))))
-    figure.legend(*_all_handles(all_axes), loc="outside right upper")
+        axes.set_title(as_written(", ".join(filter(None, (group, *common)))))
+        axes.set_ylabel(f"{words.title} {words.preposition} the proved optimum (%)")
+    set_excess_limits(list(all_axes))
+    _add_legend_of_all(figure, all_axes, analysis.heuristics)
     caption = (
         "A faint dot is one instance whose optimum is proved, a mark with a white rim is the "
         "mean. The axis is linear up to 10 % and logarithmic beyond."
     )
     if infinite:
-        caption += f" Not drawn: {infinite} runs that pay something where the optimum is 0."
+        missed = (
+            "pay something where the optimum is 0" if words is EXCESS else "miss an optimum of 0"
+        )
+        caption += f" Not drawn: {infinite} runs that {missed}."
     return Plot(
         "excess_by_family",
-        "Excess over the proved optimum, by family",
+        f"{words.title} {words.preposition} the proved optimum, by family",
         caption,
         svg_text(figure, "excess"),
     )
@@ -233,8 +261,9 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for (group, data), axes in zip(panels.items(), all_axes, strict=True):
         plot_solve_time(data, axes)
-        axes.set_title(_title(group))
-    add_legend(all_axes[-1])
+        axes.set_title(as_written(group))
+    all_axes[0].set_ylabel("Solve time (ms)")
+    _add_legend_of_all(figure, all_axes, analysis.configurations)
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",
@@ -246,17 +275,29 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     )
 
 
-def _without_common_parameters(families: Sequence[str]) -> tuple[list[str], str]:
-    """Return the families' names without the parameters that all of them have, and those."""
-    split = [family.partition(", ") for family in families]
-    parameters = {found for _, _, found in split}
-    if len(parameters) > 1:
-        return list(families), ""
-    return [name for name, _, _ in split], parameters.pop()
+def _without_common_parameters(families: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
+    """Return the families' names without the parameters that all of them have, and those.
+
+    Parameters
+    ----------
+    families
+        A run of each family.
+    """
+    parameters = [
+        [parameter_in_words(name, value) for name, value in fixed_parameters(run).items()]
+        for run in families
+    ]
+    common = [words for words in parameters[0] if all(words in found for found in parameters)]
+    names = [
+        ", ".join([_family_name(run), *(words for words in found if words not in common)])
+        for run, found in zip(families, parameters, strict=True)
+    ]
+    return names, common
 
 
-def _title(group: str) -> str:
-    return f"{as_written(group)} families" if group else ""
+def _family_name(run: RunRecord) -> str:
+    """Return what stands below a panel, whose title says which group it is."""
+    return f"{FILE}s" if run.family == FILE else run.family
 
 
 def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]]]:

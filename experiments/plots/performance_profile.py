@@ -9,13 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import line_style, round_numbers
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
+
+
+PLAIN_UP_TO = 1000.0
+"""Multiples up to here are written out, larger ones as powers of ten."""
+
+EVEN_STEPS_UP_TO = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,16 @@ def profiles(data: PerformanceProfileData) -> dict[str, tuple[list[float], list[
     return found
 
 
+def factor_ticks(highest: float) -> list[float]:
+    """Return round multiples from 1 to `highest`: in even steps if all are near 1."""
+    from matplotlib.ticker import MaxNLocator
+
+    if highest > EVEN_STEPS_UP_TO:
+        return round_numbers(1.0, highest, (1, 2, 3, 5))
+    steps = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(1.0, highest)
+    return [float(tick) for tick in steps if 1.0 <= tick <= highest]
+
+
 def plot_performance_profile(data: PerformanceProfileData, axes: Axes) -> None:
     """Draw a step line for each configuration that proves anything."""
     found = profiles(data)
@@ -73,6 +89,10 @@ def plot_performance_profile(data: PerformanceProfileData, axes: Axes) -> None:
             )
     axes.set_xscale("log")
     axes.set_xlim(1.0, 1.1 * farthest)
+    if farthest <= PLAIN_UP_TO:
+        ticks = factor_ticks(1.1 * farthest)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_xticks([], minor=True)
     axes.set_ylim(0.0, 102.0)
     axes.set_xlabel("Time to proof, as a multiple of the fastest solver's on the same instance")
     axes.set_ylabel("Instances proved optimal (%)")

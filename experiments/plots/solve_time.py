@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
+from experiments.plots.style import line_style, mark_points
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
@@ -57,7 +57,12 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
         axes.vlines(xs, shortest, longest, color=style["color"], alpha=0.5, linewidth=1.0)
         medians = [median(times) for _, times in by_size]
         axes.plot(
-            xs, medians, label=as_written(configuration), markersize=4, linewidth=1.2, **style
+            xs,
+            medians,
+            label=as_written(configuration),
+            markersize=mark_points(style["marker"], 4),
+            linewidth=1.2,
+            **style,
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -68,4 +73,3 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
     axes.set_xticks(labelled, [str(size) for size in labelled])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(f"{data.size_name.capitalize()} of the instance")
-    axes.set_ylabel("Solve time (ms)")

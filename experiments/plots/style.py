@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
+_MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
+"""Marks that cover little of their box are drawn larger."""
+
 DASHES = ("-", "--", ":")
 
 
@@ -26,6 +30,24 @@ def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, A
         "marker": MARKERS[position % len(MARKERS)],
         "linestyle": DASHES[position // len(COLOURS) % len(DASHES)],
     }
+
+
+def mark_points(marker: str, points: float) -> float:
+    """Return the size at which a mark looks as large as a disc of so many points across."""
+    return _MARK_SCALE.get(marker, 1.0) * points
+
+
+def round_numbers(
+    lowest: float, highest: float, leading: Sequence[float] = (1, 2, 5)
+) -> list[float]:
+    """Return the multiples of powers of ten by `leading` between two positive numbers.
+
+    >>> round_numbers(1, 60), round_numbers(0.3, 2, (1,))
+    ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0], [1.0])
+    """
+    powers = range(math.floor(math.log10(lowest)), math.floor(math.log10(highest)) + 1)
+    found = (float(f"{digit}e{power}") for power in powers for digit in leading)
+    return [number for number in found if lowest <= number <= highest]
 
 
 def add_legend(axes: Axes) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.simulation.network_arguments import NETWORK_WORKLOADS
 from experiments.simulation.network_command import (
     DEFAULT_NETWORK_SCHEME,
+    DEFAULT_NETWORK_WORKLOAD,
     add_network_arguments,
     require_no_network,
     run_network,
@@ -59,7 +60,8 @@ gangs on a cluster of unlike GPUs instead, without loans and elastic jobs, on wo
 options of their own; traces do not say what their jobs train either, and --seed draws it.
 
 With --topology, jobs are gangs of GPUs whose speed depends on how close together they are: racks of
-machines of GPUs, after Dally. There schemes of all kinds run side by side on one cluster."""
+machines of GPUs, after Dally. There schemes of all kinds run side by side on one cluster, and a
+trace in this project's CSV may have a column model."""
 
 EXAMPLES = """\
 examples:
@@ -76,8 +78,8 @@ examples:
       schemes that decide in rounds, on 36 V100, 36 P100 and 36 K80
   lyra-opt simulate --jobs trace.csv --gpus v100=8,k80=16 --scheme hadar --json
       a trace of your own, whose jobs get models by seed, on GPUs of your own
-  lyra-opt simulate --topology four-racks.toml --network congested-2 --workload dally-batch \\
-      --scheme dally --scheme consolidated --out results/network
+  lyra-opt simulate --topology four-racks.toml --network congested-2 --scheme dally \\
+      --scheme consolidated --out results/network
       delay timers beside full consolidation, on racks of your own
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
@@ -93,7 +95,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         epilog=_epilog(),
         formatter_class=SchemeHelpFormatter,
     )
-    jobs = parser.add_mutually_exclusive_group(required=True)
+    jobs = parser.add_mutually_exclusive_group()
     jobs.add_argument(
         "--jobs",
         type=plain_text,
@@ -110,8 +112,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "by class of GPU time; philly_jobs.csv.gz must be here or in the folder that "
         f"LYRA_OPT_TRACES names) or mix-K (K jobs at once, as for HadarE; K is "
         f"{', '.join(map(str, MIX_SIZES))}); or, with --topology, Dally's: dally-batch (500 jobs "
-        "at once), dally-poisson (the same, one after the other) or dally-distributed (411 gangs "
-        "of several GPUs)",
+        "at once; the default), dally-poisson (the same, one after the other) or dally-distributed "
+        "(411 gangs of several GPUs)",
     )
     parser.add_argument(
         "--scheme",
@@ -195,7 +197,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--drop-oversized",
         action="store_true",
-        help="leave out jobs of a trace that are larger than the cluster, and count them",
+        help="leave out jobs of a trace that are larger than the cluster, and count them; with "
+        "--topology generated jobs too",
     )
     parser.add_argument(
         "--seed",
@@ -258,13 +261,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from experiments.simulation.capture import MOST_CAPTURED
     from experiments.simulation.measures import counted
-    from experiments.simulation.page import require_folder_path
+    from experiments.simulation.page import output_folder, require_folder_path, write_files
     from experiments.simulation.printing import report_runs, say
     from instances.workloads.transform import demand_in_words
     from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
+    if arguments.jobs is None and arguments.workload is None:
+        if arguments.topology is None:
+            raise UserError("one of --jobs and --workload is required, unless there is --topology")
+        arguments.workload = DEFAULT_NETWORK_WORKLOAD
     if arguments.topology is not None:
         names = arguments.schemes or [DEFAULT_NETWORK_SCHEME]
         return run_network(arguments, list(dict.fromkeys(names)))
@@ -274,26 +281,30 @@ def run(arguments: argparse.Namespace) -> int:
         return run_rounds(arguments, names)
     require_other_options(arguments, names)
     schemes = [find_scheme(name) for name in names]
-    for option in ("out", "capture"):
-        if getattr(arguments, option) is not None:
-            require_folder_path(f"--{option}", Path(getattr(arguments, option)))
+    given = {name: getattr(arguments, name) for name in ("out", "capture")}
+    folders = {name: None if path is None else Path(path) for name, path in given.items()}
+    for option, folder in folders.items():
+        if folder is not None:
+            require_folder_path(f"--{option}", folder)
     if arguments.capture_limit is not None and arguments.capture is None:
         raise UserError("--capture-limit says nothing without --capture")
     setup = _setup(arguments)
-    say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
-    if setup.dropped:
-        say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
-    with stdout_kept_clean():
+    with (
+        output_folder("--out", folders["out"]),
+        output_folder("--capture", folders["capture"]),
+        stdout_kept_clean(),
+    ):
+        say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
+        if setup.dropped:
+            say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
         most = arguments.capture_limit or MOST_CAPTURED
         replays, captures = _replays(
             setup, schemes, most_captured=None if arguments.capture is None else most
         )
-        if arguments.capture is not None:
-            _save(captures, Path(arguments.capture))
-        if replays and arguments.out is not None:
-            from experiments.simulation.page import write_files
-
-            write_files(replays, Path(arguments.out))
+        if folders["capture"] is not None:
+            _save(captures, folders["capture"])
+        if replays and folders["out"] is not None:
+            write_files(replays, folders["out"])
     return report_runs(
         arguments,
         [replay.as_json_object() for replay in replays],
@@ -441,11 +452,8 @@ def _replays(
 
 
 def _save(captures: Sequence[Capture], folder: Path) -> None:
-    from experiments.simulation.page import make_folder
     from experiments.simulation.printing import say
 
-    if any(capture.seen for capture in captures):
-        make_folder(folder)
     for capture in captures:
         capture.save(folder)
         say(capture.in_words())

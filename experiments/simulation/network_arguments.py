@@ -48,7 +48,10 @@ def add_cluster_arguments(group: argparse._ActionsContainer, *, is_required: boo
         "--slowdowns",
         type=plain_text,
         metavar="FILE",
-        help="measured slowdowns in place of links (CSV: model, gpus, tier, slowdown)",
+        help="measured slowdowns in place of links (CSV: model, gpus, tier, slowdown), for each "
+        "model and gang of several GPUs at each tier that it can span. Generated workloads train "
+        "resnet50, resnet18, vgg11, alexnet, mobilenetv3 and bert; a trace what its column model "
+        "says, or else models drawn from the file",
     )
     group.add_argument(
         "--overlap",
@@ -115,9 +118,9 @@ def given_leases(arguments: argparse.Namespace) -> LeaseOptions:
 
 
 def given_workload(
-    arguments: argparse.Namespace, gpus: int, *, seed: int
+    arguments: argparse.Namespace, cluster: NetworkCluster, *, seed: int
 ) -> tuple[NetworkWorkload, int]:
-    """Return the jobs that so many GPUs can hold, and how many were left out.
+    """Return the jobs that a cluster can hold, and how many were left out.
 
     Raises
     ------
@@ -149,6 +152,11 @@ def given_workload(
         )
     else:
         workload = making.trace_workload(
-            locate(arguments.jobs), seed=seed, vc=arguments.vc, days=arguments.days
+            locate(arguments.jobs),
+            models=cluster.communication.models(),
+            seed=seed,
+            vc=arguments.vc,
+            days=arguments.days,
         )
+    gpus = cluster.topology.gpus
     return making.without_oversized(workload, gpus, drop=arguments.drop_oversized)

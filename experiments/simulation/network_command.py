@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.leases.network_schemes import NetworkScheme
 
 DEFAULT_NETWORK_SCHEME = "dally"
+DEFAULT_NETWORK_WORKLOAD = NETWORK_WORKLOADS[0]
 MOST_WINDOW_LEASES = 1_000_000
 TIMERS_SUFFIX = ".toml"
 
@@ -50,7 +51,8 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         type=_timers,
         metavar="RACK,NETWORK",
         help="leases that gangs wait before they accept a rack, and several, for scheme manual; "
-        "inf for ever (default: 6,12); or a file such as tune-timers writes, with timers by gang",
+        "two numbers of at least 0, inf for ever (default: 6,12); or a file such as tune-timers "
+        "writes, with timers by gang",
     )
     group.add_argument(
         "--window-leases",
@@ -97,28 +99,29 @@ def run_network(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """Simulate schemes on a network of tiers; return the exit code."""
     from experiments.simulation.carried_out import replay_each
     from experiments.simulation.network_replay import replay_network
-    from experiments.simulation.page import require_folder_path
+    from experiments.simulation.page import output_folder, require_folder_path
     from experiments.simulation.printing import report_runs, say
     from lyra_opt.commands.output import stdout_kept_clean
 
     # All that can be wrong is found out before the first simulation.
     schemes = _schemes(arguments, names)
-    if arguments.out is not None:
-        require_folder_path("--out", Path(arguments.out))
+    out = None if arguments.out is None else Path(arguments.out)
+    if out is not None:
+        require_folder_path("--out", out)
     setup = _setup(arguments)
     for scheme in schemes:
         scheme.require_runs(setup.workload, setup.cluster)
-    say(setup.demand_in_words)
-    with stdout_kept_clean():
+    with output_folder("--out", out), stdout_kept_clean():
+        say(setup.demand_in_words)
         replays = replay_each(
             schemes,
             setup.expected_makespan_s,
             lambda scheme, show: replay_network(setup, scheme, progress=show),
         )
-        if replays and arguments.out is not None:
+        if replays and out is not None:
             from experiments.simulation.network_page import write_network_files
 
-            write_network_files(replays, Path(arguments.out))
+            write_network_files(replays, out)
     return report_runs(
         arguments,
         [replay.as_json_object() for replay in replays],
@@ -172,7 +175,7 @@ def _setup(arguments: argparse.Namespace) -> NetworkSetup:
         ),
     )
     cluster = given_cluster(arguments)
-    workload, dropped = given_workload(arguments, cluster.topology.gpus, seed=arguments.seed)
+    workload, dropped = given_workload(arguments, cluster, seed=arguments.seed)
     return NetworkSetup(workload=workload, cluster=cluster, options=options, dropped=dropped)
 
 

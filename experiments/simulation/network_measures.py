@@ -36,10 +36,10 @@ NETWORK_MEASURES = (
     Measure("jct_max_s", "JCT, longest (s)", _COMMON["jct_mean_s"].show),
     replace(
         _COMMON["queue_mean_s"],
-        meaning="The sum of all waits of a job, over all jobs; percentiles interpolate linearly. With "
-        "leases that includes the hand-over of a job's own GPUs after each lease. In rounds a job "
-        "that starts or restarts holds its GPUs meanwhile, and does not queue; the elastic schemes "
-        "hand nothing over.",
+        meaning="The sum of all waits of a job, over all jobs; percentiles interpolate linearly. "
+        "With leases that includes the hand-over of a job's own GPUs after each lease. In rounds a "
+        "job that starts or restarts holds its GPUs meanwhile, and does not queue; the elastic "
+        "schemes hand nothing over.",
     ),
     *(_COMMON[f"queue_{statistic}_s"] for statistic in ("p50", "p95", "p99")),
     Measure("queue_max_s", "Queuing time, longest (s)", _COMMON["queue_mean_s"].show),

@@ -12,6 +12,7 @@ from lyra_opt.network.links import Tier
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.leases.engine import PolicyError as LeasePolicyError
 from lyra_opt.simulation.leases.metrics import measure_network, require_leases_conserved
+from lyra_opt.simulation.leases.network_schemes import LEASES, ROUNDS
 from lyra_opt.simulation.rounds.engine import PolicyError as RoundPolicyError
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class NetworkReplay:
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``simulate --json``."""
         setup, topology = self.setup, self.setup.cluster.topology
+        leases = setup.options.leases if self.scheme.engine == LEASES else None
+        rounds = setup.options.rounds if self.scheme.engine == ROUNDS else None
         return {
             "workload": setup.workload.name,
             "topology": topology.name,
@@ -145,10 +148,10 @@ class NetworkReplay:
             "racks": len(topology.racks),
             "machines": topology.machines,
             "gpus": topology.gpus,
-            "lease_s": setup.options.leases.lease_s,
-            "hand_over_s_per_gpu": setup.options.leases.hand_over_s_per_gpu,
-            "round_s": setup.options.rounds.round_s,
-            "restart_s": setup.options.rounds.restart_s,
+            "lease_s": leases and leases.lease_s,
+            "hand_over_s_per_gpu": leases and leases.hand_over_s_per_gpu,
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
             "dropped": setup.dropped,
             **asdict(self.metrics),
             "wall_time_s": self.wall_time_s,

@@ -12,6 +12,7 @@ from lyra_opt.simulation.leases.network_schemes import ELASTIC, LEASES
 from lyra_opt.simulation.leases.setup import NetworkCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from lyra_opt.simulation.leases.network_schemes import NetworkOptions, NetworkScheme
@@ -201,21 +202,39 @@ def generated_workload(
 
 
 def trace_workload(
-    path: str | Path, *, seed: int, vc: str | None = None, days: int | None = None
+    path: str | Path,
+    *,
+    models: Collection[str],
+    seed: int,
+    vc: str | None = None,
+    days: int | None = None,
 ) -> NetworkWorkload:
-    """Read a job trace, and draw what its jobs train.
+    """Read a job trace, and draw what its jobs train where it does not say.
+
+    Parameters
+    ----------
+    path
+        Of the trace.
+    models
+        Those that can be drawn.
+    seed
+        Of the draws.
+    vc, days
+        The virtual cluster, and how many of the first days; None for all.
 
     Raises
     ------
     InputError
         If the file is no job trace.
     """
-    from instances.network.trace_jobs import assigned_models
+    from instances.network.trace_jobs import assigned_models, shares_of
     from instances.workloads.readers import read_workload
     from instances.workloads.transform import first_days
 
     trace = read_workload(path, vc=vc)
-    return assigned_models(trace if days is None else first_days(trace, days), seed=seed)
+    return assigned_models(
+        trace if days is None else first_days(trace, days), seed=seed, shares=shares_of(models)
+    )
 
 
 def without_oversized(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import PAGE, PLOTS_FOLDER, TEMPLATES
@@ -14,7 +16,7 @@ from lyra_opt.documents import format_document, write_text
 from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -101,6 +103,42 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder}: cannot be made: {error.strerror or error}") from None
+
+
+@contextmanager
+def output_folder(option: str, folder: Path | None) -> Iterator[None]:
+    """Have a folder that files can be written to, so that no time is lost on what cannot be kept.
+
+    What was made of it is removed again if nothing has been written in the end.
+
+    Parameters
+    ----------
+    option
+        Which names it.
+    folder
+        None does nothing.
+
+    Raises
+    ------
+    UserError
+        If it cannot be made or written to.
+    """
+    if folder is None:
+        yield
+        return
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        make_folder(folder)
+        try:
+            TemporaryFile(dir=folder).close()
+        except OSError as error:
+            reason = error.strerror or error
+            raise UserError(f"{option} {folder}: cannot be written to: {reason}") from None
+        yield
+    finally:
+        for path in made:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
 
 
 def metrics_text(records: Sequence[dict[str, Any]]) -> str:

@@ -172,27 +172,28 @@ def require_none_of(options: Sequence[str], arguments: argparse.Namespace, remar
 def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     """Simulate schemes that decide in rounds; return the exit code."""
     from experiments.simulation.carried_out import replay_each
-    from experiments.simulation.page import require_folder_path
+    from experiments.simulation.page import output_folder, require_folder_path
     from experiments.simulation.printing import report_runs, say
     from experiments.simulation.rounds_replay import find_round_scheme, replay_rounds
     from lyra_opt.commands.output import stdout_kept_clean
 
     # All that can be wrong is found out before the first simulation.
     schemes = [find_round_scheme(name) for name in names]
-    if arguments.out is not None:
-        require_folder_path("--out", Path(arguments.out))
+    out = None if arguments.out is None else Path(arguments.out)
+    if out is not None:
+        require_folder_path("--out", out)
     setup = _setup(arguments, schemes)
-    say(setup.demand_in_words)
-    with stdout_kept_clean():
+    with output_folder("--out", out), stdout_kept_clean():
+        say(setup.demand_in_words)
         replays = replay_each(
             schemes,
             setup.expected_makespan_s,
             lambda scheme, show: replay_rounds(setup, scheme, progress=show),
         )
-        if replays and arguments.out is not None:
+        if replays and out is not None:
             from experiments.simulation.rounds_page import write_round_files
 
-            write_round_files(replays, Path(arguments.out))
+            write_round_files(replays, out)
     return report_runs(
         arguments,
         [replay.as_json_object() for replay in replays],

@@ -73,7 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--jobs",
         type=plain_text,
         metavar="FILE",
-        help="job trace; seeds draw what its jobs train",
+        help="job trace; seeds draw what its jobs train, unless it has a column model",
     )
     parser.add_argument(
         "--job-count",
@@ -162,7 +162,8 @@ def _classes(text: str) -> tuple[int, ...]:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from experiments.simulation.carried_out import SimulationError
-    from experiments.simulation.page import make_folder, require_folder_path
+    from experiments.simulation.measures import counted
+    from experiments.simulation.page import output_folder, require_folder_path
     from experiments.simulation.printing import say
     from experiments.tuning.search import load_optuna
     from experiments.tuning.situation import Situation
@@ -180,51 +181,52 @@ def run(arguments: argparse.Namespace) -> int:
         cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
     )
     seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
-    drawn = [given_workload(arguments, cluster.topology.gpus, seed=seed) for seed in seeds]
+    drawn = [given_workload(arguments, cluster, seed=seed) for seed in seeds]
     draws = [workload for workload, _ in drawn]
     dropped = [count for _, count in drawn]
     for draw in draws:
         cluster.require_runs(draw)
-    if arguments.out is not None:
-        make_folder(Path(arguments.out))
     known, fresh = (
         Situation(cluster=cluster, draws=tuple(part), options=options)
         for part in (draws[: arguments.seeds], draws[arguments.seeds :])
     )
+    out = None if arguments.out is None else Path(arguments.out)
     try:
-        with stdout_kept_clean():
-            tuning = _tuned(arguments, space, known, fresh)
+        with output_folder("--out", out):
+            with stdout_kept_clean():
+                tuning = _tuned(arguments, space, known, fresh)
+            record = {
+                "workload": draws[0].name.removesuffix(f"-seed{seeds[0]}"),
+                "topology": cluster.topology.name,
+                "network": cluster.network,
+                "lease_s": options.lease_s,
+                "hand_over_s_per_gpu": options.hand_over_s_per_gpu,
+                "seeds": list(seeds[: arguments.seeds]),
+                "fresh_seeds": list(seeds[arguments.seeds :]),
+                "trials": arguments.trials,
+                "dropped": dropped[: arguments.seeds],
+                "fresh_dropped": dropped[arguments.seeds :],
+                **tuning.as_json_object(),
+                "assumptions": [
+                    *_assumptions(
+                        {seed: draw.assumptions for seed, draw in zip(seeds, draws, strict=True)}
+                    ),
+                    *cluster.assumptions,
+                ],
+            }
+            if out is not None:
+                remarks = (
+                    f"Best of {arguments.trials} timers on {counted(arguments.seeds, 'draw')} of "
+                    f"{record['workload']}, cluster {cluster.topology.name}, network "
+                    f"{cluster.network}.",
+                    "Leases that gangs wait before they accept machines of one rack, and of "
+                    "several.",
+                )
+                write_text(out / RESULT_FILE, format_document(record))
+                write_text(out / TIMERS_FILE, timers_text(tuning.timers, remarks))
     except SimulationError as error:
         say(f"error: {error}")
         return 1
-    record = {
-        "workload": draws[0].name.rpartition("-seed")[0] or draws[0].name,
-        "topology": cluster.topology.name,
-        "network": cluster.network,
-        "lease_s": options.lease_s,
-        "hand_over_s_per_gpu": options.hand_over_s_per_gpu,
-        "seeds": list(seeds[: arguments.seeds]),
-        "fresh_seeds": list(seeds[arguments.seeds :]),
-        "trials": arguments.trials,
-        "dropped": dropped[: arguments.seeds],
-        "fresh_dropped": dropped[arguments.seeds :],
-        **tuning.as_json_object(),
-        "assumptions": [
-            *_assumptions(
-                {seed: draw.assumptions for seed, draw in zip(seeds, draws, strict=True)}
-            ),
-            *cluster.assumptions,
-        ],
-    }
-    if arguments.out is not None:
-        folder = Path(arguments.out)
-        remarks = (
-            f"Best of {arguments.trials} timers on {arguments.seeds} draws of "
-            f"{record['workload']}, cluster {cluster.topology.name}, network {cluster.network}.",
-            "Leases that gangs wait before they accept machines of one rack, and of several.",
-        )
-        write_text(folder / RESULT_FILE, format_document(record))
-        write_text(folder / TIMERS_FILE, timers_text(tuning.timers, remarks))
     if arguments.json:
         print_json(record)
     else:
@@ -264,6 +266,7 @@ def _tuned(
 
 
 def _print(arguments: argparse.Namespace, tuning: Tuning, record: dict[str, Any]) -> None:
+    from experiments.simulation.measures import counted
     from experiments.tuning.outcome import HEADER
     from lyra_opt.commands.output import print_table
     from lyra_opt.errors import one_line
@@ -271,7 +274,7 @@ def _print(arguments: argparse.Namespace, tuning: Tuning, record: dict[str, Any]
     print(
         one_line(
             f"{record['workload']}, cluster {record['topology']}, network {record['network']}; "
-            f"{arguments.seeds} draws, and {arguments.seeds} fresh ones:"
+            f"{counted(arguments.seeds, 'draw')}, and as many fresh ones:"
         )
     )
     print_table(HEADER, tuning.rows(), right=1)

@@ -271,6 +271,7 @@ def _workload_of(source: str, found: _Found) -> Workload:
                 work_worker_s=job.duration_ms * job.gpus / MILLISECONDS,
                 min_workers=job.gpus,
                 max_workers=job.gpus,
+                model=job.model,
             )
             for job in trace.jobs
         ),

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, NoReturn
 
 from lyra_opt.errors import one_line
+from lyra_opt.validation import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""
+        if message.endswith("expected one argument"):
+            message += "; if its value starts with -, put = in front of it"
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
@@ -25,19 +28,14 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keep the line breaks of descriptions and examples."""
 
 
-def integer_from(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """Return an argument type: an integer of at least `minimum`, in plain digits."""
-    rule = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:
+    """Return an argument type: an integer from `minimum` to `maximum`, in plain digits."""
 
     def parse(text: str) -> int:
         plain = text.isascii() and text.removeprefix("-").isdigit()
-        if (
-            not plain
-            or len(text) > 20
-            or int(text) < minimum
-            or (maximum is not None and int(text) > maximum)
-        ):
-            raise argparse.ArgumentTypeError(f"{text!r}: must be an integer {rule}")
+        if not plain or len(text) > 20 or not minimum <= int(text) <= maximum:
+            rule = f"must be an integer from {minimum} to {maximum}"
+            raise argparse.ArgumentTypeError(f"{text!r}: {rule}")
         return int(text)
 
     return parse

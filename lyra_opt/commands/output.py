@@ -14,7 +14,9 @@ from lyra_opt.errors import UserError, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-WIDTH_WITHOUT_TERMINAL = 200
+WIDTH_WITHOUT_TERMINAL = 1_000_000
+"""Wider than any table: what a file or a pipe gets is neither cut nor wrapped."""
+
 LONGEST_LIST = 12
 
 

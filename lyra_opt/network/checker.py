@@ -93,6 +93,29 @@ def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction
     return Fraction(instance.gpu_points * job.gang - crossed)
 
 
+def objective_of(instance: NetworkInstance, solution: NetworkSolution) -> Number:
+    """Return what a valid solution is worth, exact until it is rounded.
+
+    O(machines + gangs placed).
+    """
+    value = Fraction(0)
+    for placement in solution.placements:
+        job = instance.jobs[instance.job_position[placement.job]]
+        value += value_of(instance, job, TIER_OF_LABEL[placement.tier])
+    if instance.objective is Objective.LEAST_FRAGMENTATION:
+        value -= _fragmented_machines(instance, solution)
+    return int(value) if instance.objective in COUNTING_OBJECTIVES else float(value)
+
+
+def _fragmented_machines(instance: NetworkInstance, solution: NetworkSolution) -> int:
+    """Return how many machines are partly free afterwards."""
+    left = {machine.id: machine.free_gpus for machine in instance.machines}
+    for placement in solution.placements:
+        for machine, count in placement.gpus.items():
+            left[machine] -= count
+    return sum(0 < left[machine.id] < machine.gpus for machine in instance.machines)
+
+
 def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
     """Return whether `solution` is valid and what it is worth. O(machines + gangs placed)."""
     violations: list[str] = []
@@ -120,7 +143,7 @@ def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport
         if len(violations) > MOST_VIOLATIONS:
             shown.append(f"and {len(violations) - MOST_VIOLATIONS} more")
         return NetworkReport(violations=tuple(shown))
-    return _report(instance, solution, taken)
+    return _report(instance, solution)
 
 
 def _gang_violations(instance: NetworkInstance, placement: GangPlacement) -> list[str]:
@@ -145,31 +168,22 @@ def _gang_violations(instance: NetworkInstance, placement: GangPlacement) -> lis
     return violations
 
 
-def _report(
-    instance: NetworkInstance, solution: NetworkSolution, taken: Mapping[str, int]
-) -> NetworkReport:
-    value = computing = Fraction(0)
+def _report(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
+    computing = Fraction(0)
     by_tier = dict.fromkeys(TIER_OF_LABEL, 0)
     gpus = 0
     for placement in solution.placements:
         job = instance.jobs[instance.job_position[placement.job]]
-        value += value_of(instance, job, TIER_OF_LABEL[placement.tier])
         computing += job.gang * Fraction(job.efficiency[placement.tier])
         by_tier[placement.tier] += 1
         gpus += job.gang
-    fragmented = sum(
-        0 < machine.free_gpus - taken[machine.id] < machine.gpus for machine in instance.machines
-    )
-    if instance.objective is Objective.LEAST_FRAGMENTATION:
-        value -= fragmented
-    objective = int(value) if instance.objective in COUNTING_OBJECTIVES else float(value)
     return NetworkReport(
         violations=(),
-        objective=objective,
+        objective=objective_of(instance, solution),
         placed_gpus=gpus,
         machine_gangs=by_tier[Tier.MACHINE.label],
         rack_gangs=by_tier[Tier.RACK.label],
         network_gangs=by_tier[Tier.NETWORK.label],
         computing_gpus=float(computing),
-        fragmented_machines=fragmented,
+        fragmented_machines=_fragmented_machines(instance, solution),
     )

@@ -123,6 +123,13 @@ class CommunicationModel(ABC):
             If nothing is known of the model, or of such a gang.
         """
 
+    def unknown(self, model: str, job: str) -> UserError:
+        """Return the error that nothing is known of the model that a job trains."""
+        return UserError(
+            f"job {job} trains {model!r}: must be one of: {', '.join(self.models())}; a file of "
+            "--slowdowns brings models of its own"
+        )
+
     def placed_efficiency(
         self, model: str, gang: int, machines: Iterable[int], topology: Topology
     ) -> float:
@@ -212,15 +219,27 @@ class SlowdownTable(CommunicationModel):
     ----------
     slowdowns
         By model, GPUs of the gang, and tier.
+    source
+        The file that they are from, for errors.
     """
 
-    def __init__(self, slowdowns: Mapping[tuple[str, int, Tier], float]) -> None:
+    def __init__(
+        self, slowdowns: Mapping[tuple[str, int, Tier], float], *, source: str = "slowdowns"
+    ) -> None:
         self._slowdowns = dict(slowdowns)
+        self._source = source
         self._models = dict.fromkeys(model for model, _, _ in self._slowdowns)
 
     def models(self) -> Collection[str]:
         """Return the names of the models that it knows."""
         return self._models.keys()
+
+    def unknown(self, model: str, job: str) -> UserError:
+        """Return the error that there is no line for the model that a job trains."""
+        has = ", ".join(self._models)
+        return InputError(
+            self._source, f"has no lines for model {model!r}, which job {job} trains; has: {has}"
+        )
 
     def efficiency(self, model: str, gang: int, tier: Tier, units: int) -> float:  # noqa: ARG002
         """Return one over the slowdown of the line for model, gang and tier."""
@@ -228,8 +247,9 @@ class SlowdownTable(CommunicationModel):
             return 1.0
         slowdown = self._slowdowns.get((model, gang, tier))
         if slowdown is None:
-            raise UserError(
-                f"the slowdowns have no line for model {model!r} on {gang} GPUs, tier {tier.label}"
+            raise InputError(
+                self._source,
+                f"the slowdowns have no line for model {model!r} on {gang} GPUs, tier {tier.label}",
             )
         return 1.0 / slowdown
 
@@ -267,7 +287,7 @@ def read_slowdowns(path: str | Path) -> SlowdownTable:
         raise InputError(source, f"line {reader.line_num}: {error}") from None
     if not found:
         raise InputError(source, "must have at least one line of slowdowns")
-    return SlowdownTable(found)
+    return SlowdownTable(found, source=source)
 
 
 def _table_line(row: list[str]) -> tuple[tuple[str, int, Tier], float]:

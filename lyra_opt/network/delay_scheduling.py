@@ -36,8 +36,8 @@ class DelayScheduling(PlacementPolicy):
     which a gang cannot run, which are passed over.
 
     Complexity of a decision: O(jobs log jobs + distinct gangs (machines + racks) + (machines +
-    machines given) log machines). Guarantee: none; two gangs of which the first takes the machine that only the
-    second needs lose as much as the tiers differ.
+    machines given) log machines). Guarantee: none; two gangs of which the first takes the machine
+    that only the second needs lose as much as the tiers differ.
 
     Parameters
     ----------
@@ -65,22 +65,24 @@ class DelayScheduling(PlacementPolicy):
         """Return who starts where; see the class."""
         machines, waiting = state.machines, state.waiting
         free = FirstFit(machines)
-        if not len(waiting) or waiting.gang.min() > free.gpus:
+        gangs, efficiency = waiting.gang.tolist(), waiting.efficiency.tolist()
+        if min(gangs, default=math.inf) > free.gpus:
             return []
         sizes = (0, machines.largest_machine_gpus, machines.largest_rack_gpus)
-        gangs, can_run = waiting.gang.tolist(), (waiting.efficiency > 0).tolist()
         grants = []
-        for job in self._order(waiting).tolist():
+        # In a simulation's tail nearly all decisions are about one gang.
+        order = self._order(waiting).tolist() if len(gangs) > 1 else [0]
+        for job in order:
             gang = gangs[job]
             if gang > free.gpus:
                 continue
             grant = None
-            if can_run[job][Tier.MACHINE]:
+            if efficiency[job][Tier.MACHINE] > 0:
                 gpus = free.place(gang, Tier.MACHINE)
                 if gpus is not None:
                     grant = Grant(job, Tier.MACHINE, gpus)
             if grant is None and gang > 1:
-                grant = self._far_grant(state, free, job, gang, sizes)
+                grant = self._far_grant(state, free, job, efficiency[job], sizes)
             if grant is not None:
                 self._timers.observe(state, job, grant.tier)
                 grants.append(grant)
@@ -89,15 +91,18 @@ class DelayScheduling(PlacementPolicy):
         return grants
 
     def _far_grant(
-        self, state: PlacementState, free: FirstFit, job: int, gang: int, sizes: Sequence[int]
+        self,
+        state: PlacementState,
+        free: FirstFit,
+        job: int,
+        efficiency: Sequence[float],
+        sizes: Sequence[int],
     ) -> Grant | None:
         """Return GPUs in a rack, or of the network, for a gang that accepts them; None if not."""
-        waited_s = state.waiting.waiting_s[job]
+        gang, waited_s = int(state.waiting.gang[job]), float(state.waiting.waiting_s[job])
         timers_s = self._timers.timers_s(state, job)
         for tier, timer_s in zip((Tier.RACK, Tier.NETWORK), timers_s, strict=True):
-            if (waited_s >= timer_s or gang > sizes[tier]) and state.waiting.efficiency[
-                job, tier
-            ] > 0:
+            if (waited_s >= timer_s or gang > sizes[tier]) and efficiency[tier] > 0:
                 gpus = free.place(gang, tier)
                 if gpus is not None:
                     return Grant(job, tier, gpus)

@@ -75,7 +75,7 @@ class GandivaAffinity(PlacementPolicy):
         """Return who moves to a nearer tier; see the class."""
         tier, efficiency = running.tier[:, None], running.efficiency
         is_better = efficiency > np.take_along_axis(efficiency, tier, axis=1)
-        is_better &= _TIERS < tier
+        is_better &= tier > _TIERS
         fits = running.gang <= state.machines.free_gpus.sum()
         movable = (is_better.any(axis=1) & fits).nonzero()[0].tolist()
         if not movable:

@@ -151,7 +151,11 @@ class WaitingJob:
             self._keep_float(name, above=True)
         for name in ("rack_timer_s", "network_timer_s"):
             if getattr(self, name) is not None:
-                self._keep_float(name)
+                try:
+                    self._keep_float(name)
+                except FieldError as error:
+                    rule = f"{error.rule}, or null for ever"
+                    raise FieldError(name, error.value, rule) from None
         require_flag("needs_consolidation", self.needs_consolidation)
 
     def _keep_float(self, name: str, *, above: bool = False) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.checker import check, value_of
+from lyra_opt.network.checker import check
+from lyra_opt.network.checker import objective_of as objective_of
 from lyra_opt.network.dally import dally_with_given_timers
 from lyra_opt.network.instance import (
-    COUNTING_OBJECTIVES,
     GangPlacement,
     NetworkInstance,
     NetworkSolution,
     Objective,
 )
-from lyra_opt.network.links import TIER_OF_LABEL, Tier
+from lyra_opt.network.links import Tier
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.policy import MachineState, PlacementState, WaitingGangs
 from lyra_opt.result import SolveResult, Status
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.network.policy import Grant, PlacementPolicy
-    from lyra_opt.result import Limits, Number
+    from lyra_opt.result import Limits
 
 LEASE_S = 3600.0
 """What a lease is for rules that count their timers in leases; instances have none."""
@@ -105,25 +104,6 @@ def solution_of(
             for grant in grants
         )
     )
-
-
-def objective_of(instance: NetworkInstance, solution: NetworkSolution) -> Number:
-    """Return what a valid solution is worth, exact until it is rounded; for claims.
-
-    The checker recomputes it on its own.
-    """
-    value = Fraction(0)
-    for placement in solution.placements:
-        job = instance.jobs[instance.job_position[placement.job]]
-        value += value_of(instance, job, TIER_OF_LABEL[placement.tier])
-    if instance.objective is Objective.LEAST_FRAGMENTATION:
-        left = [machine.free_gpus for machine in instance.machines]
-        for placement in solution.placements:
-            for machine, count in placement.gpus.items():
-                left[instance.machine_position[machine]] -= count
-        sizes = [machine.gpus for machine in instance.machines]
-        value -= sum(0 < free < size for free, size in zip(left, sizes, strict=True))
-    return int(value) if instance.objective in COUNTING_OBJECTIVES else float(value)
 
 
 class OneEpoch:

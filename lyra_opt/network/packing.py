@@ -72,6 +72,10 @@ def pack(
         return []
     gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
     value[gang == 1, Tier.RACK :] = 0.0
+    if len(gang) == 1:
+        # The usual decision of a cluster that is not crowded needs no prices.
+        tier, gpus = _place_anywhere(BestFit(machines), int(gang[0]), value[0])
+        return [Grant(int(worth_placing[0]), tier, gpus)] if gpus else []
     all_orders = [_among(order, worth_placing) for order in orders]
     all_orders += _priced_orders(machines, gang, value)
     units = _Units(machines)
@@ -207,7 +211,8 @@ class _Units:
             scratch(jobs),
             scratch(len(Tier)),
             scratch(jobs),
-            work=jobs * units,
+            # Packing looks at each unit once, improving at some gangs on each of them.
+            work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
             largest=int(gang.sum()),
         )
         return np.asarray(unit_of, np.int64)

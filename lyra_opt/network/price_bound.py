@@ -94,6 +94,23 @@ class PriceBound:
     prices: Prices
     rounds: int
 
+    def times(self, scale: Fraction) -> PriceBound:
+        """Return the bound where all values are so many times as large."""
+
+        def scaled(price: float) -> float:
+            return float(Fraction(price) * scale)
+
+        prices = self.prices
+        return PriceBound(
+            value=self.value * scale,
+            prices=Prices(
+                machine={size: scaled(price) for size, price in prices.machine.items()},
+                rack={size: scaled(price) for size, price in prices.rack.items()},
+                network=scaled(prices.network),
+            ),
+            rounds=self.rounds,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -104,7 +121,7 @@ class Offer:
 
 
 def price_bound(instance: NetworkInstance, offers: Sequence[Offer]) -> PriceBound | None:
-    """Return the bound of the best prices; None where even machines are too large for it.
+    """Return the bound of the best prices; None where there are too many gangs or GPUs for it.
 
     Parameters
     ----------
@@ -121,11 +138,21 @@ def price_bound(instance: NetworkInstance, offers: Sequence[Offer]) -> PriceBoun
     """
     if not offers or 3 * len(offers) > MOST_VARIABLES:
         return None
+    is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
+    # Floats that weigh values against one another are to be neither huge nor denormal.
+    scale = Fraction(1) if is_penalised else max(max(offer.values) for offer in offers)
+    scaled = [_scaled(offer, 1 / scale) for offer in offers]
     for is_whole in (True, False):
-        relaxation = _Relaxation(instance, offers, racks_are_whole=is_whole)
-        if relaxation.work <= MOST_WORK and relaxation.units >= 1:
-            return relaxation.solve()
+        relaxation = _Relaxation(instance, scaled, racks_are_whole=is_whole)
+        # A machine that is left in pieces costs 1, which must be some units.
+        if relaxation.work <= MOST_WORK and (relaxation.units >= 1 or not is_penalised):
+            return relaxation.solve().times(scale)
     return None
+
+
+def _scaled(offer: Offer, scale: Fraction) -> Offer:
+    near, rack, network = offer.values
+    return Offer(offer.gang, (near * scale, rack * scale, network * scale))
 
 
 class _Relaxation:
@@ -159,7 +186,9 @@ class _Relaxation:
         # No sum of a pattern, nor any price times GPUs, outgrows 62 bits.
         self.free_gpus = free
         self.work_of_knapsack = int(self.copies.sum()) * free
-        self.units = Fraction(2) ** (60 - math.ceil(math.log2(float(dearest) * 2 * (free + 1))))
+        largest = dearest * 2 * (free + 1)
+        bits = largest.numerator.bit_length() - largest.denominator.bit_length() + 1
+        self.units = Fraction(2) ** (60 - bits)
         self.integer_values = np.array(
             [[math.ceil(value * self.units) for value in offer.values] for offer in self.offers],
             np.int64,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.policy import Grant, MachineState, PlacementState
 
     FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
 
 CRITICAL = 0.9
 """Share of the time that the cluster takes for all, from which on a gang must not wait."""
@@ -85,10 +87,14 @@ class PricedPlacement(PlacementPolicy):
             return []
         running = room.running(state.now_s)
         worth = self._worth(state, running)
-        price = _price_of_gpu(state, worth, running)
-        accepted = worth * self._accepts(state, worth, price, room)
-        grants = pack(state.machines, waiting.gang, accepted)
-        self._note(state, grants, worth, room)
+        able = (waiting.gang <= free_gpus).nonzero()[0]
+        accepted = self._accepted(state, worth, running, able)
+        grants = [
+            replace(grant, job=int(able[grant.job]))
+            for grant in pack(state.machines, waiting.gang[able], accepted)
+        ]
+        if grants:
+            self._note(state, grants, worth, room)
         return grants
 
     def _worth(self, state: PlacementState, running: FloatArray) -> FloatArray:
@@ -109,28 +115,32 @@ class PricedPlacement(PlacementPolicy):
             worth[is_critical] *= raised[is_critical, None]
         return worth
 
-    def _accepts(
-        self, state: PlacementState, worth: FloatArray, price: float, room: ExpectedRoom
-    ) -> NDArray[np.bool_]:
-        """Return whether each gang would start at each tier, shape (jobs, 3)."""
-        gang = state.waiting.gang
-        best_tier = worth.argmax(axis=1)
-        beyond = worth - price * gang[:, None]
-        accepts: NDArray[np.bool_] = (beyond >= 0) & (worth > 0)
-        accepts[np.arange(len(gang)), best_tier] = True
-        free_gpus = int(state.machines.free_gpus.sum())
-        # Those that have a choice now.
-        choosing = np.flatnonzero((accepts.sum(axis=1) > 1) & (gang <= free_gpus))
+    def _accepted(
+        self, state: PlacementState, worth: FloatArray, running: FloatArray, able: IntArray
+    ) -> FloatArray:
+        """Return what a second at each tier is worth, 0 where a gang would not start now.
+
+        Of the gangs ``able`` alone, which are no larger than what is free; shape (able, 3).
+        """
+        assert self._room is not None
+        gang, accepted = state.waiting.gang[able], worth[able]
+        best_tier = accepted.argmax(axis=1)
+        choosing = ((accepted > 0).sum(axis=1) > 1).nonzero()[0]
+        if not len(choosing):
+            return accepted
+        beyond = accepted - _price_of_gpu(state, worth, running) * gang[:, None]
+        least = np.zeros(len(gang))
         for tier in Tier:
             gangs = choosing[best_tier[choosing] == tier]
             if not len(gangs):
                 continue
             sizes, size_of = np.unique(gang[gangs], return_inverse=True)
-            waits_s = room.waits_s(state.machines, state.now_s, tier, sizes.tolist())
+            waits_s = self._room.waits_s(state.machines, state.now_s, tier, sizes.tolist())
             left = np.maximum(0.0, 1 - np.array(waits_s) / state.lease_s)[size_of]
-            # Nobody takes more than the best tier: that stays accepted.
-            accepts[gangs] &= beyond[gangs] >= (beyond[gangs, tier] * left)[:, None]
-        return accepts
+            least[gangs] = np.maximum(0.0, beyond[gangs, tier] * left)
+        accepts = beyond >= least[:, None]
+        accepts[np.arange(len(gang)), best_tier] = True
+        return np.where(accepts, accepted, 0.0)
 
     def _note(
         self, state: PlacementState, grants: list[Grant], worth: FloatArray, room: ExpectedRoom

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING
 
+from lyra_opt.errors import FieldError
 from lyra_opt.network.links import Tier
 from lyra_opt.validation import require_integer, require_number
 
@@ -192,4 +193,9 @@ class WaitHistory:
 
 def require_leases(field: str, value: object) -> float:
     """Return a timer as a float if it is a number of at least 0, or inf, which is for ever."""
-    return math.inf if value == math.inf else require_number(field, value, minimum=0)
+    if value == math.inf:
+        return math.inf
+    try:
+        return require_number(field, value, minimum=0)
+    except FieldError as error:
+        raise FieldError(field, value, f"{error.rule}, or inf for ever") from None

@@ -24,6 +24,8 @@ TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
 LARGEST_FILE_BYTES = 2**20
 DEFAULT_LINKS = "shipped"
+LINK_BOUNDS = {"bandwidth_gb_per_s": (1e-6, 1e6), "latency_s": (0.0, 1e3)}
+"""Of a file's links: far beyond any network, and near enough that no simulated time overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +244,10 @@ def parse_topology(document: dict[str, Any]) -> tuple[Topology, LinkSet]:
         for key in uniform:
             if key in record:
                 raise FieldError(key, document[key], "must not stand beside [[rack]] tables")
-        topology = Topology(name=name, racks=tuple(_racks(record)))
+        racks = tuple(_racks(record))
+        if not racks:
+            raise FieldError("rack", [], "must have at least one entry")
+        topology = Topology(name=name, racks=racks)
     else:
         given = {key: record.required(key) for key in uniform}
         topology = Topology.uniform(name=name, **given)
@@ -280,10 +285,14 @@ def _links(record: Record) -> LinkSet:
         if tier.label not in tiers:
             continue
         path = f"links.{tier.label}"
-        table = Record(tiers.required(tier.label), path, ("bandwidth_gb_per_s", "latency_s"))
-        given = {key: table.required(key) for key in ("bandwidth_gb_per_s", "latency_s")}
+        table = Record(tiers.required(tier.label), path, LINK_BOUNDS)
+        given = {key: table.required(key) for key in LINK_BOUNDS}
         try:
-            own[tier.label] = Link(**given)
+            link = Link(**given)
+            for key, (least, most) in LINK_BOUNDS.items():
+                if not least <= getattr(link, key) <= most:
+                    raise FieldError(key, given[key], f"must be from {least:g} to {most:g}")
         except FieldError as error:
             raise error.inside(path) from None
+        own[tier.label] = link
     return replace(links, **own, name=f"{name}, changed") if own else links

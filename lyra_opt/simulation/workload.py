@@ -41,6 +41,8 @@ class TrainingJob:
         Whether it keeps its progress when it is preempted.
     estimated_work_worker_s
         What the scheduler believes its work to be; None where it knows.
+    model
+        What it trains, which matters on a network of tiers alone; None where it is not known.
     """
 
     id: str
@@ -54,6 +56,7 @@ class TrainingJob:
     heterogeneous: bool = False
     checkpoints: bool = False
     estimated_work_worker_s: float | None = None
+    model: str | None = None
 
     def __post_init__(self) -> None:
         require_text("id", self.id)
@@ -72,6 +75,8 @@ class TrainingJob:
             require_flag(field, getattr(self, field))
         if self.estimated_work_worker_s is not None:
             self._keep_float("estimated_work_worker_s", above=True)
+        if self.model is not None:
+            require_text("model", self.model)
 
     def _keep_float(self, field: str, *, above: bool = False) -> None:
         value = getattr(self, field)

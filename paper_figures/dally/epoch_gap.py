@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.carried_out import SimulationError
 from instances.network.epoch import epoch_instance
-from lyra_opt.errors import UserError
 from lyra_opt.network.checker import check
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.topology import Topology
@@ -189,11 +188,7 @@ def decided(instance: NetworkInstance, *, keeps_timers: bool) -> Found:
         optimum = float(first)
     values = {}
     for name in SCHEMES:
-        try:
-            solver = find_solver("network", name)
-        except UserError:
-            continue
-        answer = solve_and_check(problem, instance, solver)
+        answer = solve_and_check(problem, instance, find_solver("network", name))
         if answer.status is Status.ERROR:
             raise SimulationError(f"{instance.name}, rule {name}: {answer.message}")
         if answer.objective is not None:

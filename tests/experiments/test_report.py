@@ -8,13 +8,18 @@ import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from experiments.analysis import Analysis
-from experiments.plots.figures import excess_over_axes, over_axis
-from experiments.plots.performance_profile import PerformanceProfileData, profiles
+from experiments.plots.excess import excess_ticks
+from experiments.plots.figures import draw_plots, excess_over_axes, over_axis
+from experiments.plots.performance_profile import (
+    PerformanceProfileData,
+    factor_ticks,
+    profiles,
+)
 from experiments.plots.solve_time import SolveTimeData, plot_solve_time
 from experiments.store import ResultStore
 from lyra_opt.__main__ import main
@@ -24,6 +29,9 @@ from tests.experiments.records import MAXIMISING, make_run, make_study
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
+
+    from experiments.plots.figures import Plot
     from experiments.store import RunRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
@@ -43,7 +51,7 @@ def hand_made_runs() -> list[RunRecord]:
     c6        failed      4 proved   not optimal
     ========  ==========  =========  =====================================================
     """
-    found = []
+    found: list[RunRecord] = []
     heuristic = {
         "c1": (FEASIBLE, 10, 8),
         "c2": (FEASIBLE, 15, 9),
@@ -240,6 +248,154 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
     assert plot.name == "excess_over_reclaim_percent"
     # An axis of one value is none.
     assert list(excess_over_axes(Analysis(runs[:2]))) == []
+
+
+def two_groups(larger_percent: int, **columns: Any) -> list[RunRecord]:
+    """Return a run 1 % off the optimum in one group, and one farther off in the next."""
+    pairs = [("near", 1), ("far", larger_percent)]
+    sign = -1 if columns else 1
+    return [
+        make_run(
+            group, name, status, family_group=group, wall_time_s=0.01 * percent, **values, **columns
+        )
+        for group, percent in pairs
+        for name, status, values in (
+            (f"quick-{group}", FEASIBLE, {"objective": 100 + sign * percent}),
+            ("exact", OPTIMAL, {"objective": 100, "dual_bound": 100, "reference": True}),
+        )
+    ]
+
+
+def drawn_figures(
+    runs: list[RunRecord], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, tuple[Plot, Figure]]:
+    """Return every plot of the runs with its figure, by name."""
+    figures: list[Figure] = []
+
+    def keep(figure: Figure, name: str) -> str:
+        figure.canvas.draw()
+        figures.append(figure)
+        return name
+
+    monkeypatch.setattr("experiments.plots.figures.svg_text", keep)
+    plots = draw_plots(Analysis(runs))
+    return {plot.name: (plot, figure) for plot, figure in zip(plots, figures, strict=True)}
+
+
+@pytest.mark.parametrize("larger_percent", [2, 60, 5000])
+def test_limits_of_shared_axes_hold_every_panel(
+    larger_percent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the data of later groups from limits that an earlier panel sets for all."""
+    runs = two_groups(larger_percent)
+    _, figure = drawn_figures(runs, monkeypatch)["excess_by_family"]
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        assert bottom < 0
+        assert larger_percent < top < 2 * larger_percent
+        assert all(bottom <= tick <= top for tick in axes.get_yticks())
+        assert sum(tick > 0 for tick in axes.get_yticks()) >= 3
+
+
+def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects readers from marks that no legend explains, and from legends of another order."""
+    figures = drawn_figures(two_groups(60), monkeypatch)
+    quick = ["quick-near", "quick-far"]
+    for name, listed in {"solve_time": [*quick, "exact"], "excess_by_family": quick}.items():
+        _, figure = figures[name]
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == listed
+        assert [axes.get_title() for axes in figure.axes] == ["near", "far"] or name != "solve_time"
+
+
+def test_titles_of_panels_are_words_without_raw_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects titles and labels from keys of study files, and what families share from repeats."""
+    groups: dict[str, list[dict[str, str | int]]] = {
+        "two": [{"colour": colour, "load_percent": 5} for colour in ("red", "green")],
+        "many files": [{"file": "a.json"}],
+    }
+    runs = [
+        replace(
+            run,
+            family="file" if group == "many files" else "made",
+            family_group=group,
+            family_parameters=of_family,
+            axes=[],
+            cell=f"{group} {of_family}",
+            wall_time_s=None,
+        )
+        for group, of_families in groups.items()
+        for of_family in of_families
+        for run in two_groups(60)[:2]
+    ]
+    _, figure = drawn_figures(runs, monkeypatch)["excess_by_family"]
+    found = [
+        (axes.get_title(), [label.get_text() for label in axes.get_xticklabels()])
+        for axes in figure.axes
+    ]
+    assert found == [
+        ("two, load 5 %", ["made, colour red", "made, colour green"]),
+        ("many files", ["files"]),
+    ]
+
+
+def test_words_on_an_axis_keep_the_order_of_the_study() -> None:
+    """Protects an axis such as the congestion of links from the order of the alphabet."""
+    values = ["shipped", "congested-1", "another", 20, 3]
+    runs = [
+        make_run(
+            str(value),
+            "quick",
+            FEASIBLE,
+            objective=2,
+            dual_bound=1,
+            family_parameters={"network": value},
+            axes=["network"],
+        )
+        for value in values
+    ]
+    data = over_axis(Analysis(runs), "", "network")
+    assert data.values == [3, 20, "shipped", "congested-1", "another"]
+
+
+def test_a_maximised_objective_falls_short_of_its_optimum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects the sense: nothing is above the greatest value, in no headline, plot or table."""
+    minimised, maximised = two_groups(60), two_groups(60, **MAXIMISING)
+    texts = {}
+    for name, runs in {
+        "min": minimised,
+        "max": maximised,
+        "both": minimised[:2] + maximised[2:],
+    }.items():
+        folder = tmp_path / name
+        with ResultStore.create(folder, replace(make_study(4), headline=["quick-far"])) as store:
+            for position, run in enumerate(runs):
+                store.add(replace(run, position=position))
+        main(["report", str(folder)])
+        texts[name] = (folder / "report.html").read_text()
+    assert "60.0 % above the proved optimum on average" in texts["min"]
+    assert "Left out of the excess" in texts["min"]
+    assert "60.0 % below the proved optimum on average" in texts["max"]
+    assert "60.0 % below the proved optimum on average" in texts["both"]
+    assert "Gap to the proved optimum (%)" in texts["both"]
+    for name in ("max", "both"):
+        page = re.sub(r"<[^>]*>", "", texts[name]).lower()
+        assert "excess" not in page
+        assert "above" not in page
+    plot, figure = drawn_figures(maximised, monkeypatch)["excess_by_family"]
+    assert plot.title == "Shortfall from the proved optimum, by family"
+    assert figure.axes[0].get_ylabel() == "Shortfall from the proved optimum (%)"
+
+
+def test_ticks_are_round_numbers_within_the_axis() -> None:
+    """Protects small ranges from an axis without labels or with powers of ten alone."""
+    assert excess_ticks(60) == [0, 2, 4, 6, 8, 10, 15, 20, 30, 50]
+    assert excess_ticks(300) == [0, 5, 10, 20, 50, 100, 200]
+    assert excess_ticks(2e5) == [0, 10, 100, 1000, 10000, 100000]
+    assert excess_ticks(1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert factor_ticks(3.3) == [1, 1.5, 2, 2.5, 3]
+    assert factor_ticks(30) == [1, 2, 3, 5, 10, 20, 30]
 
 
 def test_performance_profile_counts_unproved_instances() -> None:

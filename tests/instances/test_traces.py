@@ -131,3 +131,16 @@ def test_malformed_trace(write, tmp_path, defect):
     assert reason in message
     assert "\n" not in message
     assert len(message) < len(str(path)) + 200
+
+
+def test_models_are_read_where_there_is_a_column(tmp_path):
+    """A row that leaves it empty has none, and a job whose id is made unique keeps its own."""
+    path = tmp_path / "models.csv"
+    path.write_text(
+        "job_id,model,submit_time_s,duration_s,gpus\na,mine,0,1,1\na, ,1,1,1\nb,bert,2,1,1\n"
+    )
+    found = [(job.job_id, job.model) for job in read_trace(path).jobs]
+    assert found == [("a#2", "mine"), ("a#3", None), ("b", "bert")]
+    path.write_text("job_id,model,model,submit_time_s,duration_s,gpus\na,x,y,0,1,1\n")
+    with pytest.raises(InputError, match="column model occurs more than once"):
+        read_trace(path)

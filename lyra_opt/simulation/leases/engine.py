@@ -35,7 +35,7 @@ from lyra_opt.simulation.leases.setup import LeaseOptions
 from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lyra_opt.network.policy import Grant, RunningGangs
     from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkWorkload
@@ -48,6 +48,9 @@ MOST_VAIN_WAKE_UPS = 1000
 
 PROGRESS_EVERY = 64
 """Decisions from one report of progress to the next."""
+
+
+_NOBODY = np.zeros(0, np.int64)
 
 
 class PolicyError(Exception):
@@ -198,7 +201,7 @@ class LeaseSimulation:
         return self
 
     def _stuck(self, reason: str) -> PolicyError:
-        waiting = np.flatnonzero(self._gangs.is_waiting)
+        waiting = self._gangs.waiting_rows()
         first = self.runs[waiting[0]].job.id
         return PolicyError(
             f"{self._where()}: job {first} and {len(waiting) - 1} others wait for ever: {reason}"
@@ -320,21 +323,20 @@ class LeaseSimulation:
     def _decide(self) -> bool:
         """Ask the policy who starts where, and who moves; return whether anybody does."""
         self._wake_s = math.inf
-        gangs = self._gangs
         granted = 0
         asked_s = []
-        rows = self._able_to_start(np.flatnonzero(gangs.is_waiting))
+        rows = self._able_to_start()
         if len(rows):
             state = self._state(rows)
             stopwatch = Stopwatch()
             grants = self.policy.decide(state)
             asked_s.append(stopwatch.elapsed_s)
             if grants:
-                offered = [self.runs[row] for row in rows.tolist()]
+                offered = rows.tolist()
                 for grant in grants:
                     self._start(self._chosen(offered, grant), grant)
             granted += len(grants)
-            rows = self._able_to_start(rows[gangs.is_waiting[rows]])
+            rows = self._able_to_start()
         if self._migrates and self._leases and self._occupancy.free_gpus:
             running, moving = self._movable()
             if moving:
@@ -344,7 +346,7 @@ class LeaseSimulation:
                 asked_s.append(stopwatch.elapsed_s)
                 self._move(moving, grants)
                 granted += len(grants)
-                rows = self._able_to_start(rows)
+                rows = self._able_to_start()
         if self._asks_again and len(rows):
             state = self._state(rows)
             stopwatch = Stopwatch()
@@ -359,11 +361,11 @@ class LeaseSimulation:
             self.totals.decision_s.append(math.fsum(asked_s))
         return granted > 0
 
-    def _able_to_start(self, rows: np.ndarray) -> np.ndarray:
-        """Return all of these gangs, or none if each is larger than what is free."""
-        if len(rows) and self._gangs.gang[rows].min() <= self._occupancy.free_gpus:
-            return rows
-        return rows[:0]
+    def _able_to_start(self) -> np.ndarray:
+        """Return all gangs that wait, or none if each is larger than what is free."""
+        if self._gangs.smallest_waiting() <= self._occupancy.free_gpus:
+            return self._gangs.waiting_rows()
+        return _NOBODY
 
     def _state(self, rows: np.ndarray) -> PlacementState:
         return PlacementState(
@@ -373,7 +375,7 @@ class LeaseSimulation:
             waiting=self._gangs.waiting(rows, self.now_s),
         )
 
-    def _movable(self) -> tuple[RunningGangs, list[NetworkRun]]:
+    def _movable(self) -> tuple[RunningGangs, list[int]]:
         """Return what a policy sees of the gangs that may move, and who they are.
 
         Those that run, but for those that have just got their GPUs: to move at once would be to
@@ -382,10 +384,9 @@ class LeaseSimulation:
         leases, now_s = self._leases, self.now_s
         rows = sorted(row for row, lease in leases.items() if lease.began_s < now_s)
         gpus = [leases[row].gpus for row in rows]
-        gangs = self._gangs.running(np.array(rows, np.int64), gpus)
-        return gangs, [self.runs[row] for row in rows]
+        return self._gangs.running(np.array(rows, np.int64), gpus), rows
 
-    def _move(self, running: list[NetworkRun], grants: list[Grant]) -> None:
+    def _move(self, running: list[int], grants: list[Grant]) -> None:
         """Let gangs go on elsewhere; what they held is handed over, and not free for it."""
         moved: set[int] = set()
         for grant in grants:
@@ -397,11 +398,11 @@ class LeaseSimulation:
             self._release(self._leases[run.order])
             self._hold(run, grant, self._hand_over_s(run))
 
-    def _chosen(self, gangs: Sequence[NetworkRun], grant: Grant) -> NetworkRun:
+    def _chosen(self, gangs: list[int], grant: Grant) -> NetworkRun:
         """Return the job that a grant is for; `PolicyError` if it is none of these."""
         if not 0 <= grant.job < len(gangs):
             raise PolicyError(f"{self._where()}: gang {grant.job} of {len(gangs)} is given GPUs")
-        return gangs[grant.job]
+        return self.runs[gangs[grant.job]]
 
     def _require_free(self, run: NetworkRun, grant: Grant) -> None:
         if not self._occupancy.holds(grant.gpus):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -48,7 +49,8 @@ class GangTable:
 
     Notes
     -----
-    `waiting` and `running` take O(jobs) on one byte each, and O(gangs) beyond.
+    `smallest_waiting` takes O(distinct gangs), `waiting_rows` O(jobs) on one byte each, all else
+    O(gangs asked for).
     """
 
     def __init__(self, workload: NetworkWorkload, cluster: NetworkCluster) -> None:
@@ -58,6 +60,7 @@ class GangTable:
         self.efficiency = _tier_efficiencies(workload, cluster)
         self.is_waiting = np.zeros(len(jobs), np.bool_)
         self.tier = np.zeros(len(jobs), np.int64)
+        self._waiting_of_size: dict[int, int] = {}
         self._ideal_s = [job.ideal_s for job in jobs]
         # Score, since when each waits, what remains and what it has had: taken at once.
         self._known = np.zeros((4, len(jobs)))
@@ -68,16 +71,32 @@ class GangTable:
         """Let a job wait from now on, with so much of its work left."""
         row = run.order
         ideal_s = self._ideal_s[row]
+        gang = run.job.gang
         self.is_waiting[row] = True
+        self._waiting_of_size[gang] = self._waiting_of_size.get(gang, 0) + 1
         score = network_sensitivity(
             done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
         )
-        self._known[:, row] = score, now_s, remaining_s, run.running_s * run.job.gang
+        self._known[:, row] = score, now_s, remaining_s, run.running_s * gang
 
     def run(self, run: NetworkRun, tier: Tier) -> None:
         """Let a job run at a tier."""
-        self.is_waiting[run.order] = False
         self.tier[run.order] = tier
+        if self.is_waiting[run.order]:
+            self.is_waiting[run.order] = False
+            left = self._waiting_of_size[run.job.gang] - 1
+            if left:
+                self._waiting_of_size[run.job.gang] = left
+            else:
+                del self._waiting_of_size[run.job.gang]
+
+    def smallest_waiting(self) -> float:
+        """Return the GPUs of the smallest gang that waits, infinite if none does."""
+        return min(self._waiting_of_size, default=math.inf)
+
+    def waiting_rows(self) -> np.ndarray:
+        """Return who waits."""
+        return np.flatnonzero(self.is_waiting)
 
     def waiting(self, rows: np.ndarray, now_s: float) -> WaitingGangs:
         """Return what a policy sees of jobs that wait, in order."""

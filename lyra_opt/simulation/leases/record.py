@@ -118,11 +118,11 @@ class Occupancy:
 
     def holds(self, gpus: Mapping[int, int]) -> bool:
         """Whether so many GPUs, by machine, are free."""
-        machines = len(self._free)
-        return all(
-            0 <= machine < machines and self._free[machine] >= count
-            for machine, count in gpus.items()
-        )
+        free = self._free
+        for machine, count in gpus.items():
+            if not (0 <= machine < len(free) and free[machine] >= count):
+                return False
+        return True
 
     def change(self, gpus: Mapping[int, int], sign: int) -> None:
         """Give back GPUs by machine, or take them, which must be free, where `sign` is -1."""

@@ -137,9 +137,7 @@ class NetworkCluster:
                     f"{self.topology.gpus} GPUs; --drop-oversized leaves such jobs out"
                 )
             if job.model not in known:
-                raise UserError(
-                    f"job {job.id} trains {job.model!r}: must be one of: {', '.join(known)}"
-                )
+                raise self.communication.unknown(job.model, job.id)
             self.communication.tier_efficiency(job.model, job.gang, self.topology)
 
 

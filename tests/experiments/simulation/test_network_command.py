@@ -271,6 +271,9 @@ class TestBadInput:
             ("--topology racks.toml --overlap 2", ["--overlap", "'2'", "from 0 to 1"]),
             ("--topology racks.toml --lease-s 0", ["--lease-s", "'0'"]),
             ("--topology racks.toml --lease-s inf", ["--lease-s", "'inf'"]),
+            ("--topology racks.toml --lease-s 1e-12", ["--lease-s", "'1e-12'", "from 1 to 1e+09"]),
+            ("--topology racks.toml --lease-s 1e10", ["--lease-s", "'1e10'"]),
+            ("--topology racks.toml --hand-over-s 1e308", ["--hand-over-s", "from 0 to 1e+09"]),
             ("--topology racks.toml --hand-over-s -1", ["--hand-over-s", "'-1'"]),
             ("--topology racks.toml --timers 6", ["--timers", "'6'", "two numbers"]),
             ("--topology racks.toml --timers 6,x", ["--timers", "'6,x'"]),
@@ -353,14 +356,41 @@ class TestBadInput:
         monkeypatch.chdir(tmp_path)
         assert_one_line_error(run("simulate", *arguments.split()), *parts)
 
-    def test_slowdowns_that_lack_a_line(
-        self, run: Run, trace: Path, one_gpu: Path, tmp_path: Path
-    ) -> None:
-        """A model that the table does not know is named."""
+    def test_slowdowns_that_lack_a_line(self, run: Run, two_racks: Path, tmp_path: Path) -> None:
+        """The file is named, with the model that it does not know, or the line that it lacks."""
         table = tmp_path / "slowdowns.csv"
         table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
-        given = ("--jobs", trace, "--topology", one_gpu, "--slowdowns", table)
-        assert_one_line_error(run("simulate", *given), "must be one of: mine")
+        given = ("simulate", "--topology", two_racks, "--slowdowns", table)
+        assert_one_line_error(
+            run(*given, *SMALL),
+            f"{table}: has no lines for model",
+            "which job",
+            "trains; has: mine",
+        )
+        jobs = tmp_path / "jobs.csv"
+        jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
+        lacks = f"{table}: the slowdowns have no line for model 'mine' on 2 GPUs, tier rack"
+        assert_one_line_error(run(*given, "--jobs", jobs), lacks)
+        jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
+        named = ("has no lines for model 'yours', which job a trains; has: mine",)
+        assert_one_line_error(run(*given, "--jobs", jobs), *named)
+        without = ("simulate", "--topology", two_racks, "--jobs", jobs)
+        assert_one_line_error(run(*without), "job a trains 'yours'", "bert", "--slowdowns")
+
+    def test_a_folder_that_cannot_be_made_costs_no_simulation(
+        self, run: Run, two_racks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is found out first; one in which nothing was written in the end is gone again."""
+
+        def interrupted(*given: object, **named: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("experiments.simulation.network_replay.replay_network", interrupted)
+        given = ("simulate", "--topology", two_racks, *SMALL, "--out")
+        # A name too long for any file system.
+        assert_one_line_error(run(*given, tmp_path / "new" / ("x" * 300)), "cannot be made")
+        assert run(*given, tmp_path / "new" / "folder")[0] == 130
+        assert not (tmp_path / "new").exists()
 
     def test_a_scheme_that_fails(
         self, run: Run, two_racks: Path, monkeypatch: pytest.MonkeyPatch
@@ -375,6 +405,25 @@ class TestBadInput:
         assert [record["scheme"] for record in json.loads(out)] == ["fifo"]
         assert "error: scheme dally: policy dally, decision at" in err
         assert "Traceback" not in err
+
+
+def test_settings_that_play_no_part_are_null(run: Run, two_racks: Path) -> None:
+    """A lease means nothing to a scheme in rounds, nor a round to one with leases."""
+    keys = ("lease_s", "hand_over_s_per_gpu", "round_s", "restart_s")
+    schemes = [part for name in ("dally", "fifo", "hadar") for part in ("--scheme", name)]
+    printed = run("simulate", *SMALL, "--topology", two_racks, *schemes, "--json")[1]
+    assert [[record[key] for key in keys] for record in json.loads(printed)] == [
+        [3600, 1, None, None],
+        [None, None, None, None],
+        [None, None, 360, 10],
+    ]
+
+
+def test_jobs_are_dallys_batch_unless_others_are_given(run: Run, two_racks: Path) -> None:
+    """With a topology alone; without one nothing is assumed."""
+    given = ("--topology", two_racks, "--job-count", 5, "--json")
+    assert json.loads(run("simulate", *given)[1])["workload"].startswith("dally-batch-")
+    assert_one_line_error(run("simulate"), "one of --jobs and --workload is required")
 
 
 def test_example_topology(run: Run) -> None:

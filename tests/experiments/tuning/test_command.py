@@ -134,6 +134,22 @@ def test_slowdowns_that_one_draw_lacks_are_found_out_first(
     assert not folder.exists()
 
 
+def test_a_folder_is_removed_again_if_nothing_came(
+    run: Run, topology: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one looks like a result; one that was there before stays."""
+
+    def interrupted(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_tuned", interrupted)
+    (tmp_path / "mine").mkdir()
+    for name in ("mine", "new"):
+        assert run("tune-timers", *small(topology), "--out", tmp_path / name)[0] == 130
+    assert (tmp_path / "mine").is_dir()
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_cluster_without_a_choice_is_found_out_first(run: Run, tmp_path: Path) -> None:
     """A folder with nothing in it looks like a run that was killed."""
     path = tmp_path / "one.toml"

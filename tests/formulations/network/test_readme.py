@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 import re
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_the_example_is_solved() -> None:
 def test_the_other_files_are_read(tmp_path: Path) -> None:
     """The topology, the timers and the slowdowns."""
     toml, timers = blocks("toml")
-    (table,) = blocks("csv")
+    table, _ = blocks("csv")
     (tmp_path / "topology.toml").write_text(toml)
     (tmp_path / "slowdowns.csv").write_text(table)
     topology, links = read_topology(tmp_path / "topology.toml")
@@ -73,6 +74,19 @@ def test_the_other_files_are_read(tmp_path: Path) -> None:
     assert links.rack == LINK_SETS["congested-2"].rack
     assert links.network.bandwidth_gb_per_s == 25.0
     assert list(read_slowdowns(tmp_path / "slowdowns.csv").models()) == ["mine"]
+
+
+def test_the_trace_runs_with_the_slowdowns(run: Any, tmp_path: Path) -> None:
+    """Models of one's own reach a simulation: named by a job, and drawn where none is."""
+    for name, text in zip(("slowdowns.csv", "trace.csv"), blocks("csv"), strict=True):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "topology.toml").write_text(blocks("toml")[0])
+    given = ("--topology", tmp_path / "topology.toml", "--slowdowns", tmp_path / "slowdowns.csv")
+    out = tmp_path / "out"
+    code, _, err = run("simulate", *given, "--jobs", tmp_path / "trace.csv", "--out", out)
+    assert code == 0, err
+    rows = csv.DictReader((out / "jobs.csv").read_text().splitlines())
+    assert [row["model"] for row in rows] == ["mine"] * 3
 
 
 @pytest.mark.parametrize("twin", [pulp_model, pulp_patterns], ids=["tiers", "patterns"])

@@ -27,7 +27,7 @@ from instances.network.job_sets import (
     MOST_WORK_H,
     apportioned,
 )
-from instances.network.trace_jobs import assigned_models
+from instances.network.trace_jobs import assigned_models, shares_of
 from lyra_opt.errors import FieldError
 from lyra_opt.network.communication import MODELS
 from lyra_opt.simulation.workload import TrainingJob, Workload
@@ -221,6 +221,27 @@ class TestTraceJobs:
         assert first == again != other
         for model, count in BATCH.models.items():
             assert first.count(model) / 2000 == pytest.approx(count / 500, abs=0.03)
+
+    def test_models_that_the_trace_names_are_kept(self) -> None:
+        """None is drawn in place of one that is known, and what was drawn is said."""
+        named = [replace(job, model="mine") for job in self.TRACE.jobs]
+        workload = assigned_models(replace(self.TRACE, jobs=tuple(named)), seed=0)
+        assert {job.model for job in workload.jobs} == {"mine"}
+        assert (workload.name, workload.assumptions[1][:28]) == (
+            "trace",
+            "What jobs train is as in the",
+        )
+        mixed = replace(self.TRACE, jobs=(named[0], *self.TRACE.jobs[1:]))
+        workload = assigned_models(mixed, seed=0, shares=shares_of(["x", "y"]))
+        assert workload.jobs[0].model == "mine"
+        assert {job.model for job in workload.jobs[1:]} == {"x", "y"}
+        assert "what 1,999 of its 2,000 jobs train" in workload.assumptions[1]
+        assert "(x 50 %, y 50 %)" in workload.assumptions[1]
+
+    def test_shares_are_dallys_where_all_its_models_are_known(self) -> None:
+        """A table of five of them has no share for the sixth."""
+        assert shares_of([*BATCH.models, "mine"]) == BATCH.models
+        assert set(shares_of(list(BATCH.models)[1:]).values()) == {1}
 
 
 def test_submissions_do_not_go_back() -> None:

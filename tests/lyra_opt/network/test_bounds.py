@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from lyra_opt.network import price_bound as module
 from lyra_opt.network.bounds import knapsack_bound, offers_of, upper_bound
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
+from lyra_opt.network.instance import (
+    Machine,
+    NetworkInstance,
+    NetworkSolution,
+    Objective,
+    WaitingJob,
+)
 from lyra_opt.network.price_bound import price_bound
 from lyra_opt.network.rack_pattern_kernel import fill_racks
 from lyra_opt.result import Limits
@@ -178,3 +184,18 @@ def test_knapsack_by_hand() -> None:
     instance = instance_of([[4, 2], [4]], jobs, gpus=4)
     bound = knapsack_bound(instance, offers_of(instance))
     assert bound == 4 + 4 * Fraction(0.6) + 2 * Fraction(0.3)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-310, 1e12])
+def test_weights_of_any_size_scale_the_bound(weight: float) -> None:
+    """Tiny weights do not break the arithmetic, and huge ones do not drop the prices."""
+    instance = NetworkInstance(
+        name="seven-fives",
+        objective=Objective.WORK_RATE,
+        machines=tuple(Machine(id=f"m{n}", rack="r", gpus=8, free_gpus=8) for n in range(4)),
+        jobs=tuple(
+            WaitingJob(id=f"j{n}", gang=5, efficiency={"machine": 1.0}, weight=weight)
+            for n in range(7)
+        ),
+    )
+    assert 20 * weight <= upper_bound(instance) <= 20 * weight * (1 + 1e-6)

@@ -18,7 +18,7 @@ from lyra_opt.network.communication import (
     read_slowdowns,
 )
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
-from lyra_opt.network.topology import Topology
+from lyra_opt.network.topology import Rack, Topology
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,12 +149,10 @@ def test_single_machines_and_racks_cannot_be_spanned() -> None:
     thin = Topology.uniform(racks=3, machines_per_rack=1, gpus_per_machine=8)
     assert SHIPPED.tier_efficiency("bert", 4, thin)[1] == 0.0
     # The rack that holds the gang is one machine, and the one of two machines is too small.
-    odd = Topology(name="odd", racks=(Rack(machines=1, gpus_per_machine=8), TWO_BY_TWO))
+    racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
+    odd = Topology(name="odd", racks=racks)
     assert SHIPPED.tier_efficiency("bert", 8, odd)[1] == 0.0
     assert SHIPPED.tier_efficiency("bert", 4, odd)[1] > 0
-
-
-TWO_BY_TWO = Rack(machines=2, gpus_per_machine=2)
 
 
 DEFECTS = {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.free_machines import BestFit, FirstFit, FreeMachines
+from lyra_opt.network.free_machines import BestFit, FirstFit, FreeMachines, _WithRoom
 from lyra_opt.network.links import Tier
 from lyra_opt.network.policy import MachineState
 
@@ -150,3 +150,32 @@ def test_a_rack_is_spanned_even_where_a_machine_would_do() -> None:
 def test_in_order_takes_the_first_gpus() -> None:
     """Gandiva's large gangs take what comes first, whatever it spans."""
     assert FirstFit(machines_of([[1, 0], [4]])).in_order(3) == {0: 1, 2: 2}
+
+
+class Counted(list[int]):
+    """A list that counts how often it is asked for an entry."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("machines_per_rack", [1, 1000])
+@pytest.mark.parametrize("first_gpus", [1, 4000])
+def test_what_is_full_is_not_looked_at_again(machines_per_rack: int, first_gpus: int) -> None:
+    """A decision that fills the cluster reads each machine a few times, not once for each gang."""
+    racks = [[1] * machines_per_rack for _ in range(1000 // machines_per_rack)]
+    racks[0][0] = first_gpus
+    free = FirstFit(machines_of(racks))
+    counts = [Counted(free._free), Counted(free._free_of_rack)]
+    free._free, free._free_of_rack = counts
+    free._machines_with_room = _WithRoom(counts[0])
+    free._racks_with_room = _WithRoom(counts[1])
+    tier = Tier.RACK if machines_per_rack > 1 else Tier.NETWORK
+    gangs = 0
+    while free.place(2, tier) is not None:
+        gangs += 1
+    assert gangs == (500 if first_gpus == 1 else 999)
+    assert sum(count.reads for count in counts) < 60 * 1000

@@ -180,7 +180,7 @@ DEFECTS = {
     ),
     "no_rack": (
         'format = "lyra-opt/topology"\nversion = 1\nname = "x"\nrack = []\n',
-        "racks is []: must have at least one entry",
+        "rack is []: must have at least one entry",
     ),
     "rack_key": (RACKS.replace("count = 2", "size = 2"), "rack[0].size is 2: unknown key"),
     "rack_missing": (RACKS.replace("machines = 1\n", ""), "rack[1].machines is missing"),
@@ -200,6 +200,14 @@ DEFECTS = {
     "latency_missing": (
         RACKS.replace("latency_s = 1e-6\n", ""),
         "links.rack.latency_s is missing",
+    ),
+    "bandwidth_tiny": (
+        RACKS.replace("bandwidth_gb_per_s = 10", "bandwidth_gb_per_s = 1e-300"),
+        "links.rack.bandwidth_gb_per_s is 1e-300: must be from 1e-06 to 1e+06",
+    ),
+    "latency_huge": (
+        RACKS.replace("latency_s = 1e-6", "latency_s = 1e300"),
+        "links.rack.latency_s is 1e+300: must be from 0 to 1000",
     ),
     "link_key": (RACKS + "hops = 1\n", "links.rack.hops is 1: unknown key"),
 }

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import UserError
+from lyra_opt.errors import FieldError, UserError
 from lyra_opt.network.links import Tier
 from lyra_opt.network.policy import Grant, PlacementPolicy
 from lyra_opt.simulation.leases.engine import LeaseSimulation, PolicyError
 from lyra_opt.simulation.leases.metrics import measure_network, require_leases_conserved
 from lyra_opt.simulation.leases.record import MOST_SERIES_ROWS, Series
+from lyra_opt.simulation.leases.setup import LeaseOptions
 from tests.lyra_opt.simulation.leases.clusters import (
     FirstGpus,
     Scripted,
@@ -25,6 +26,8 @@ from tests.lyra_opt.simulation.leases.clusters import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lyra_opt.network.policy import PlacementState, RunningGangs
     from lyra_opt.simulation.leases.setup import NetworkJob
 
@@ -272,18 +275,19 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("gpus", "message"),
-        [({0: 1}, "job x gets GPUs that are not free"), ({2: 1}, "job x moves twice")],
+        [({0: 1}, "job x gets GPUs that are not free"), ({3: 1}, "job x moves twice")],
     )
     def test_bad_migrations(self, gpus: dict[int, int], message: str) -> None:
         """Gangs move once, and not onto the GPUs that they leave."""
 
         class Twice(FirstGpus):
             def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
-                first = [] if gpus == {0: 1} else [Grant(0, Tier.MACHINE, {1: 1})]
+                assert list(running.ids) == ["x"], "y has just started"
+                first = [] if gpus == {0: 1} else [Grant(0, Tier.MACHINE, {2: 1})]
                 return [*first, Grant(0, Tier.MACHINE, gpus)]
 
         with pytest.raises(PolicyError, match=message):
-            simulate([job("x", 1)], cluster_of(2, 2, 1), policy=Twice())
+            simulate([job("x", 9), job("y", 9, submit_s=5)], cluster_of(2, 2, 1), policy=Twice())
 
     def test_waiting_for_ever(self) -> None:
         """A policy that starts nobody is stopped, whether it asks to be asked again or not."""
@@ -299,6 +303,31 @@ class TestRefusals:
         """A gang that the cluster does not hold is refused before the first decision."""
         with pytest.raises(UserError, match="job x has a gang of 9"):
             simulate([job("x", 1, gang=9)])
+
+    def test_leases_in_which_nothing_is_done(self) -> None:
+        """Beside a time so large, a lease does not end later than it began; that is said."""
+        slow = cluster_of(slowdowns=(1e9, 1e9, 1e9))
+        with pytest.raises(PolicyError, match="job x does nothing in a lease of 1 s"):
+            simulate([job("x", 1e11, gang=8)], slow, lease_s=1.0)
+
+    @pytest.mark.parametrize(
+        ("make", "field"),
+        [
+            (lambda: LeaseOptions(lease_s=1e-12), "lease_s"),
+            (lambda: LeaseOptions(lease_s=1e10), "lease_s"),
+            (lambda: LeaseOptions(hand_over_s_per_gpu=1e308), "hand_over_s_per_gpu"),
+            (lambda: LeaseOptions(hand_over_s_per_gpu=-1), "hand_over_s_per_gpu"),
+            (lambda: job("x", 1, submit_s=1e13), "submit_s"),
+            (lambda: job("x", 1e13), "work_gpu_s"),
+        ],
+    )
+    def test_numbers_with_which_time_stands_still(
+        self, make: Callable[[], object], field: str
+    ) -> None:
+        """Each is refused by name."""
+        with pytest.raises(FieldError) as caught:
+            make()
+        assert caught.value.field == field
 
 
 class Repeating(FirstGpus):

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.dally import consolidated, manual, no_wait
-from lyra_opt.network.links import Tier
+from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.network.policies import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.network.policy import PlacementPolicy
+from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.leases.engine import LeaseSimulation
 from lyra_opt.simulation.leases.metrics import measure_network, require_leases_conserved
+from lyra_opt.simulation.leases.setup import (
+    LeaseOptions,
+    NetworkCluster,
+    NetworkJob,
+    NetworkWorkload,
+)
 from tests.lyra_opt.simulation.leases.drawn import cases
 
 if TYPE_CHECKING:
     from lyra_opt.network.policy import Grant, MachineState, PlacementState, RunningGangs
-    from lyra_opt.simulation.leases.setup import LeaseOptions, NetworkCluster, NetworkWorkload
 
     Case = tuple[NetworkWorkload, NetworkCluster, LeaseOptions]
 
@@ -108,17 +115,75 @@ def test_every_run_is_sound(name: str, case: Case) -> None:
     handed_over_gpu_s = 0.0
     for run in simulation.runs:
         job = run.job
-        assert run.leases == 1 + run.lease_losses + run.migrations == sum(run.leases_by_tier)
+        assert run.lease_losses < run.leases == sum(run.leases_by_tier)
+        assert run.leases <= 1 + run.lease_losses + run.migrations
         best = max(cluster.communication.tier_efficiency(job.model, job.gang, cluster.topology))
         assert run.running_s >= job.ideal_s / best * (1 - 1e-9)
         assert run.started_s >= job.submit_s
-        times = run.lease_losses + run.migrations + 1
-        handed_over_gpu_s += times * options.hand_over_s_per_gpu * job.gang**2
+        handed_over_gpu_s += run.leases * options.hand_over_s_per_gpu * job.gang**2
         lowest = cluster.topology.lowest_tier(job.gang)
         assert not any(run.leases_by_tier[:lowest])
     assert simulation.totals.handed_over_gpu_s <= handed_over_gpu_s * (1 + 1e-9)
     times_s = [row[0] for row in simulation.totals.series.rows]
     assert times_s == sorted(times_s)
+
+
+@pytest.mark.parametrize("name", PLACEMENT_POLICIES)
+@pytest.mark.parametrize("links", LINK_SETS)
+def test_nobody_waits_for_a_tier_that_cannot_be(name: str, links: str) -> None:
+    """A machine of 8 GPUs is the largest rack; the rack of two machines does not hold the gang."""
+    racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
+    cluster = NetworkCluster(
+        topology=Topology(name="odd", racks=racks),
+        communication=ClosedForm(links=LINK_SETS[links]),
+        network=links,
+    )
+    for model in cluster.communication.models():
+        job = NetworkJob(id="j0", submit_s=0, gang=8, work_gpu_s=8 * 9000, model=model)
+        workload = NetworkWorkload(name="alone", jobs=(job,))
+        (run,) = simulate(PLACEMENT_POLICIES[name](), (workload, cluster, LeaseOptions())).runs
+        assert run.started_s == 0
+
+
+class Noted(LeaseSimulation):
+    """Takes note of how long each lease is held."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.held_s: list[float] = []
+
+    def _release(self, lease: Any) -> float:
+        self.held_s.append(self.now_s - lease.began_s)
+        return super()._release(lease)
+
+
+@settings(max_examples=20)
+@given(case=cases())
+def test_no_gang_moves_in_the_instant_in_which_it_starts(case: Case) -> None:
+    """That would be a lease of no time, and GPUs handed over for nothing."""
+    workload, cluster, options = case
+    policy = PLACEMENT_POLICIES["gandiva-affinity"]()
+    simulation = Noted(workload, cluster, policy, options=options).run()
+    assert min(simulation.held_s) > 0
+    assert len(simulation.held_s) <= sum(run.leases for run in simulation.runs)
+
+
+def test_a_gang_that_started_far_apart_moves_later() -> None:
+    """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes."""
+    racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=3, gpus_per_machine=4))
+    cluster = NetworkCluster(topology=Topology(name="odd", racks=racks))
+    large = NetworkJob(id="j0", submit_s=0, gang=6, work_gpu_s=6 * 2000, model="resnet50")
+    small = NetworkJob(id="j1", submit_s=100, gang=1, work_gpu_s=10, model="resnet50")
+    for jobs, leases_by_tier in (((large,), [0, 0, 1]), ((large, small), [0, 1, 1])):
+        simulation = Noted(
+            NetworkWorkload(name="large", jobs=jobs),
+            cluster,
+            PLACEMENT_POLICIES["gandiva-affinity"](),
+        ).run()
+        first = simulation.runs[0]
+        assert first.leases_by_tier == leases_by_tier
+        assert first.migrations == len(jobs) - 1
+        assert simulation.held_s[0] > 0
 
 
 @pytest.mark.parametrize("name", PLACEMENT_POLICIES)

@@ -18,6 +18,7 @@ from lyra_opt.simulation.engine import Simulation
 from lyra_opt.simulation.leases.elastic_schemes import run_elastic_scheme
 from lyra_opt.simulation.leases.metrics import measure_network, require_leases_conserved
 from lyra_opt.simulation.leases.network_schemes import (
+    ELASTIC,
     LEFT_OUT,
     NETWORK_SCHEMES,
     ROUNDS,
@@ -124,7 +125,8 @@ def test_books_balance(name: str, case: Case) -> None:
     metrics = measure_network(record)
     assert metrics.finished == len(workload.jobs)
     assert 0 < metrics.computing_usage <= metrics.gpu_usage * (1 + 1e-9) <= 1 + 1e-6
-    assert metrics.decisions > 0
+    assert metrics.decisions is None or metrics.decisions > 0
+    assert (metrics.decisions is None) == (NETWORK_SCHEMES[name].engine == ELASTIC)
     times_s = [row[0] for row in record.totals.series.rows]
     assert times_s == sorted(times_s)
     again = NETWORK_SCHEMES[name].run(workload, cluster, options=options)
@@ -142,7 +144,7 @@ class TestElastic:
         assert completions(record) == [10, 20, 40]
         assert [run.leases_by_tier for run in record.runs] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
         metrics = measure_network(record)
-        assert metrics.decision_mean_s is None
+        assert metrics.decision_mean_s is metrics.decisions is None
         assert metrics.allocations == 3
         assert metrics.preemptions == metrics.migrations == metrics.lease_losses == 0
 
@@ -215,7 +217,7 @@ class TestRounds:
         require_leases_conserved(record)
         assert sum(run.preemptions for run in record.runs) > 0
         for run in record.runs:
-            assert run.leases == 1 + run.preemptions + run.migrations
+            assert run.preemptions < run.leases <= 1 + run.preemptions + run.migrations
             paused_s = run.held_gpu_s / run.job.gang - run.running_s
             assert paused_s == pytest.approx(2 * run.leases)
 
