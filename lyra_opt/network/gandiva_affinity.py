@@ -73,17 +73,21 @@ class GandivaAffinity(PlacementPolicy):
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
         """Return who moves to a nearer tier; see the class."""
-        tier, efficiency = running.tier[:, None], running.efficiency
-        is_better = efficiency > np.take_along_axis(efficiency, tier, axis=1)
-        is_better &= tier > _TIERS
-        fits = running.gang <= state.machines.free_gpus.sum()
-        movable = (is_better.any(axis=1) & fits).nonzero()[0].tolist()
+        spread = (running.tier > Tier.MACHINE) & (running.gang <= state.machines.free_gpus.sum())
+        able = spread.nonzero()[0]
+        if not len(able):
+            return []
+        tier, efficiency = running.tier[able], running.efficiency[able]
+        now = efficiency[np.arange(len(able)), tier]
+        is_better = (efficiency > now[:, None]) & (tier[:, None] > _TIERS)
+        movable = is_better.any(axis=1).nonzero()[0].tolist()
         if not movable:
             return []
         free = _MostFree(state)
         grants = []
-        for job in reversed(movable):
-            found = free.nearest(int(running.gang[job]), is_better[job].tolist())
+        for place in reversed(movable):
+            job = int(able[place])
+            found = free.nearest(int(running.gang[job]), is_better[place].tolist())
             if found is not None:
                 free.take(found[1])
                 grants.append(Grant(job, *found))

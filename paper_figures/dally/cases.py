@@ -6,7 +6,7 @@ from the results.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +22,7 @@ from instances.network.generated_jobs import (
 from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.network.trace_jobs import assigned_models
 from instances.workloads.readers import read_workload
-from instances.workloads.transform import limited, rescaled, without_oversized
+from instances.workloads.transform import rescaled, without_oversized
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet
 from lyra_opt.network.topology import Topology
@@ -209,7 +209,7 @@ class TraceSituation:
     called: str
     network: str
 
-    LOAD = 1.0
+    LOAD = 2.0
     """GPU-seconds of computing that are submitted over those that the cluster has in that time."""
 
     @property
@@ -223,11 +223,21 @@ class TraceSituation:
         return f"{self.called}, {self.network}"
 
     def workload(self, setting: Setting, seed: int) -> NetworkWorkload:
-        """Return its first jobs that fit the cluster, so close together that they load it."""
+        """Return jobs from all over it that fit, so close together that they load the cluster.
+
+        A stretch of the trace need not be typical: Philly's first weeks have few jobs, and long
+        ones, and later hundreds of short ones with a GPU each come at once.
+        """
         gpus = setting.topology.gpus
         fitting, _ = without_oversized(_trace(self.trace), gpus)
-        first = limited(fitting, max(LEAST_JOBS_OF_LOAD, setting.jobs))
-        return assigned_models(rescaled(first, load=self.LOAD, gpus=gpus), seed=seed)
+        jobs = min(len(fitting.jobs), max(LEAST_JOBS_OF_LOAD, setting.jobs))
+        every = len(fitting.jobs) // jobs
+        taken = replace(
+            fitting,
+            jobs=fitting.jobs[::every][:jobs],
+            assumptions=(*fitting.assumptions, f"Only one in {every:,} jobs."),
+        )
+        return assigned_models(rescaled(taken, load=self.LOAD, gpus=gpus), seed=seed)
 
     def cluster(self, setting: Setting) -> NetworkCluster:
         """Return where they run."""

@@ -47,9 +47,10 @@ def compare(results: Results) -> Comparison:
     notes = [
         "Models are assigned by seed, with the shares of Dally's batch: no trace says what its "
         "jobs train. When jobs come, on how many GPUs and how long they run is real, except that "
-        "submissions are moved together so that computing alone loads the cluster fully.",
-        "As many jobs as in the other tables, the first of each trace that fit the cluster. Most "
-        "of them have one GPU, and nothing to communicate.",
+        "submissions are moved together, so that computing alone asks for "
+        f"{TraceSituation.LOAD:g} times what the cluster can do meanwhile.",
+        "As many jobs as in the other tables, from all over each trace, of those that fit the "
+        "cluster. Most of them have one GPU, and nothing to communicate.",
     ]
     if missing:
         notes.insert(

@@ -368,11 +368,12 @@ class LeaseSimulation:
         return _NOBODY
 
     def _state(self, rows: np.ndarray) -> PlacementState:
+        gangs = self._gangs
         return PlacementState(
             now_s=self.now_s,
             lease_s=self.options.lease_s,
             machines=self._machines,
-            waiting=self._gangs.waiting(rows, self.now_s),
+            waiting=gangs.waiting(rows, self.now_s) if len(rows) else gangs.nobody,
         )
 
     def _movable(self) -> tuple[RunningGangs, list[int]]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from lyra_opt.network.communication import SCATTERED_MODELS
+from lyra_opt.network.links import Tier
 from lyra_opt.network.policy import RunningGangs, WaitingGangs
 from lyra_opt.network.sensitivity import network_sensitivity
 
 if TYPE_CHECKING:
-    from lyra_opt.network.links import Tier
     from lyra_opt.simulation.leases.record import NetworkRun
     from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkJob, NetworkWorkload
 
@@ -67,6 +68,24 @@ class GangTable:
         self._needs_consolidation = np.array([job.model not in SCATTERED_MODELS for job in jobs])
         self._ones, self._zeros = np.ones(len(jobs)), np.zeros(len(jobs))
 
+    @cached_property
+    def nobody(self) -> WaitingGangs:
+        """What a policy sees where nobody waits who could start."""
+        none = np.zeros(0)
+        return WaitingGangs(
+            ids=(),
+            gang=np.zeros(0, np.int64),
+            efficiency=np.zeros((0, len(Tier))),
+            score=none,
+            waiting_s=none,
+            weight=none,
+            remaining_s=none,
+            attained_gpu_s=none,
+            needs_consolidation=np.zeros(0, np.bool_),
+            rack_timer_s=none,
+            network_timer_s=none,
+        )
+
     def wait(self, run: NetworkRun, now_s: float, remaining_s: float) -> None:
         """Let a job wait from now on, with so much of its work left."""
         row = run.order
@@ -99,10 +118,10 @@ class GangTable:
         return np.flatnonzero(self.is_waiting)
 
     def waiting(self, rows: np.ndarray, now_s: float) -> WaitingGangs:
-        """Return what a policy sees of jobs that wait, in order."""
+        """Return what a policy sees of jobs that wait, at least one, in order."""
         # Of neighbours, and so of one alone, what never changes need not be copied.
         part: np.ndarray | slice = rows
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        if rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)
         score, since_s, remaining_s, attained_gpu_s = self._known[:, part].copy()
         return WaitingGangs(

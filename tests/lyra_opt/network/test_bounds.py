@@ -35,7 +35,7 @@ def _optimum(instance: NetworkInstance) -> float:
 
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
-@settings(max_examples=50)
+@settings(max_examples=35)
 def test_no_optimum_is_beyond_the_bound(instance: NetworkInstance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     optimum = _optimum(instance)
@@ -50,7 +50,7 @@ def test_no_optimum_is_beyond_the_bound(instance: NetworkInstance) -> None:
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=35)
 def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
     """On instances too large for brute force, whatever the checker calls valid."""
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
@@ -60,7 +60,7 @@ def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
 
 
 @given(network_instances(max_jobs=5, max_machines=4), st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_any_prices_prove_a_bound(instance: NetworkInstance, data: st.DataObject) -> None:
     """The proof is weak duality: it must not lean on how the prices were found."""
     offers = offers_of(instance)
@@ -80,7 +80,7 @@ def test_any_prices_prove_a_bound(instance: NetworkInstance, data: st.DataObject
 
 
 @given(network_instances(max_jobs=6))
-@settings(max_examples=50)
+@settings(max_examples=35)
 def test_prices_are_not_negative(instance: NetworkInstance) -> None:
     """A negative price would charge racks for room that nobody has to use."""
     proof = price_bound(instance, offers_of(instance))

@@ -30,7 +30,7 @@ def _packed(state: PlacementState, value: list[list[float]], **given: object) ->
 
 
 @given(network_instances(max_jobs=8, max_machines=7, max_gpus=8, with_timers=False))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_every_packing_is_valid(instance: NetworkInstance) -> None:
     """Whatever the worths, rising with the tier too; no gang is beyond its label."""
     epoch = state_of(instance)

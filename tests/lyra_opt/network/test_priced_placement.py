@@ -48,7 +48,7 @@ def _solve(name: str, instance: NetworkInstance) -> SolveResult:
 
 
 @given(network_instances(max_jobs=10, max_machines=7, max_gpus=8))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_between_dally_and_the_bound(instance: NetworkInstance) -> None:
     """Within the same timers; what it claims is what the checker finds."""
     result = _solve("priced-placement", instance)
