@@ -13,7 +13,7 @@ FILES_OF_captured-gap := results/captured
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap or captured-gap for another one"
+	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap, heterogeneous-gap, network-gap or captured-gap for another one"
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"

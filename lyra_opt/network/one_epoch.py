@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.checker import check
-from lyra_opt.network.checker import objective_of as objective_of
+from lyra_opt.network.checker import check, objective_of
 from lyra_opt.network.dally import dally_with_given_timers
 from lyra_opt.network.instance import (
     GangPlacement,

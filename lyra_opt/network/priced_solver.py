@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.checker import check
+from lyra_opt.network.checker import check, objective_of
 from lyra_opt.network.dally import dally_with_given_timers
 from lyra_opt.network.delay_scheduling import most_hurt_first
 from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
 from lyra_opt.network.links import Tier
-from lyra_opt.network.one_epoch import objective_of, solution_of, state_of
+from lyra_opt.network.one_epoch import solution_of, state_of
 from lyra_opt.network.packing import pack
 from lyra_opt.result import SolveResult, Status
 
