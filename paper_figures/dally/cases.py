@@ -209,6 +209,8 @@ class TraceSituation:
     called: str
     network: str
 
+    JOBS = 1000
+    """At scale 1: more than elsewhere, since few of them have several GPUs."""
     LOAD = 2.0
     """GPU-seconds of computing that are submitted over those that the cluster has in that time."""
 
@@ -230,7 +232,8 @@ class TraceSituation:
         """
         gpus = setting.topology.gpus
         fitting, _ = without_oversized(_trace(self.trace), gpus)
-        jobs = min(len(fitting.jobs), max(LEAST_JOBS_OF_LOAD, setting.jobs))
+        wanted = max(LEAST_JOBS_OF_LOAD, round(self.JOBS * setting.scale))
+        jobs = min(len(fitting.jobs), wanted)
         every = len(fitting.jobs) // jobs
         taken = replace(
             fitting,

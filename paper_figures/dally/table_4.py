@@ -51,6 +51,12 @@ CALLED = {CONGESTED: f"Congested links ({CONGESTED.network})", FREE: "Communicat
 
 TIERS, TWO_SPEEDS, NOTHING = "tiers", "one machine or several", "nothing"
 
+LOOKS_AT_IN_WORDS = {
+    TIERS: "the tiers",
+    TWO_SPEEDS: "the speeds on one machine and on several",
+    NOTHING: "nothing of the network",
+}
+
 SPEED_BLIND_ROUNDS = frozenset({"tiresias", "yarn-cs"})
 
 ORDERS = {
@@ -344,14 +350,22 @@ def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[st
         sentences[0] = (
             f"{sentences[0][:-1]}; {DALLY} is number {place + 1} with {free[place].jct_h:.1f} h."
         )
+    here = {standing.scheme: place for place, standing in enumerate(congested)}
+    there = {standing.scheme: place for place, standing in enumerate(free)}
+    falls = {scheme: here[scheme] - place for scheme, place in there.items() if scheme in here}
+    furthest = max(falls, key=lambda scheme: falls[scheme], default=None)
+    if furthest is not None and falls[furthest] > 0:
+        sentences.append(
+            f"Who loses most places by congestion is {furthest}, which looks at "
+            f"{LOOKS_AT_IN_WORDS[looks_at(furthest)]}: number {there[furthest] + 1} where "
+            f"communication costs nothing, number {here[furthest] + 1} on congested links."
+        )
     if len(both) > 2:
         ranks = [np.argsort(np.argsort(values)) for values in zip(*both, strict=True)]
         correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
         sentences.append(
-            f"The order of the schemes is nearly what it is there: Spearman's {correlation:.2f}."
-            if correlation > 0.8
-            else "The order of the schemes is another one than there: Spearman's "
-            f"{correlation:.2f}."
+            "Ranks on congested links and there "
+            f"{'hardly differ' if correlation > 0.8 else 'differ'}: Spearman's {correlation:.2f}."
         )
     return sentences
 
