@@ -121,6 +121,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(allocation, name, value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_all_figures_from_end_to_end(tmp_path: Path) -> None:
     # Whether a time meets its target is not what is tested: 1 says that one was missed.

@@ -205,7 +205,7 @@ def test_staying_saves_the_restart() -> None:
         )
 
 
-@pytest.mark.parametrize("name", [*MODELS, "brute-force"])
+@pytest.mark.parametrize("name", [*MODELS, pytest.param("brute-force", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("forking", [False, True])
 def test_solvers_conform(name: str, variant: str, forking: bool) -> None:

@@ -97,7 +97,8 @@ def test_equals_enumeration_up_to_14_servers(semantics):
     [
         *((family, {"servers": 40}) for family in ("bf-trace", "rnd-trace", "messy-trace")),
         *((family, {"servers": 40}) for family in ("bf-dist", "rnd-dist", "messy-dist")),
-        *((family, {"servers": 20}) for family in ("span", "grid", "reg4", "hyp8", "planted")),
+        *((family, {"servers": 20}) for family in ("span", "reg4", "hyp8", "planted")),
+        pytest.param("grid", {"servers": 20}, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
