@@ -18,7 +18,7 @@ help:
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about half an hour, on a quiet machine)"
-	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about thirteen minutes)"
+	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about sixteen minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 
 $(READY): pyproject.toml constraints.txt
