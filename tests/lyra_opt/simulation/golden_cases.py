@@ -1,0 +1,976 @@
+"""What every scheme does on every kind of cluster, replayed and compared with what was recorded.
+
+Record anew by ``LYRA_OPT_TRACES=... python -m tests.lyra_opt.simulation.golden_cases --record``,
+on purpose alone: when behaviour or format changes, and the commit says why.
+
+A case is a scheme in a situation: a workload on a cluster with its options. What is replayed is
+data, built here; how it is replayed is in `replay_pools`, `replay_rounds` and `replay_racks` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from instances.heterogeneous.clusters import cluster_of, gavel_108, hadar_60, hadare_aws, hadare_lab
+from instances.heterogeneous.generated_jobs import gavel_like, mix
+from instances.heterogeneous.trace_jobs import assigned_models as with_round_models
+from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
+from instances.network.trace_jobs import assigned_models as with_network_models
+from instances.randomness import IntegerStream
+from instances.workloads.lyra_like import inference_demand, lyra_like
+from instances.workloads.readers import read_workload
+from instances.workloads.transform import rescaled, with_elasticity
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer
+from lyra_opt.heterogeneous.instance import GpuType as RoundGpu
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.network.class_timers import ClassTimers, TimerClass
+from lyra_opt.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Options
+from lyra_opt.simulation.engine import Simulation
+from lyra_opt.simulation.leases.network_schemes import (
+    ELASTIC,
+    LEASES,
+    NETWORK_SCHEMES,
+    NetworkOptions,
+)
+from lyra_opt.simulation.leases.setup import (
+    LeaseOptions,
+    NetworkCluster,
+    NetworkJob,
+    NetworkWorkload,
+)
+from lyra_opt.simulation.loaning.capacity import lendable_servers
+from lyra_opt.simulation.rounds.engine import RoundSimulation
+from lyra_opt.simulation.rounds.setup import (
+    HeterogeneousCluster,
+    HeterogeneousWorkload,
+    RoundOptions,
+)
+from lyra_opt.simulation.scheme import SCHEMES
+from lyra_opt.simulation.workload import TrainingJob, Workload
+from tests.instances.workloads.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+GOLDENS = Path(__file__).with_name("goldens.npz")
+
+# How a case is replayed.
+
+
+class Pools(NamedTuple):
+    """Elastic jobs on training servers, and on servers on loan."""
+
+    workload: Workload
+    cluster: Cluster
+    plan: LoanPlan | None = None
+    options: Options = Options()
+
+
+class Rounds(NamedTuple):
+    """Gangs on unlike GPUs, in rounds."""
+
+    workload: HeterogeneousWorkload
+    cluster: HeterogeneousCluster
+    options: RoundOptions = RoundOptions()
+
+
+class Racks(NamedTuple):
+    """Gangs on a network of tiers; `timers` are those of the scheme ``manual``."""
+
+    workload: NetworkWorkload
+    cluster: NetworkCluster
+    leases: LeaseOptions = LeaseOptions()
+    rounds: RoundOptions = RoundOptions()
+    timers: ClassTimers | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of the jobs, by submission.
+
+    Parameters
+    ----------
+    completion_s, queued_s
+        float64, shape (jobs,).
+    preemptions
+        int64, shape (jobs,).
+    extra
+        int64, shape (jobs, columns); the columns are those of `EXTRA_COLUMNS`.
+    """
+
+    completion_s: np.ndarray
+    queued_s: np.ndarray
+    preemptions: np.ndarray
+    extra: np.ndarray
+
+
+EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "pools": (),
+    "rounds": ("restarts",),
+    "racks": ("migrations", "lease_losses"),
+}
+"""What else is counted of a job, by kind of cluster."""
+
+
+def replay_pools(situation: Pools, scheme: str) -> Outcome:
+    """Replay elastic jobs under a scheme of `SCHEMES`."""
+    simulation = Simulation(
+        situation.workload,
+        situation.cluster,
+        SCHEMES[scheme],
+        plan=situation.plan,
+        options=situation.options,
+    ).run()
+    return _outcome("pools", simulation.runs)
+
+
+def replay_rounds(situation: Rounds, scheme: str) -> Outcome:
+    """Replay gangs on unlike GPUs under a policy of `ROUND_POLICIES`."""
+    simulation = RoundSimulation(
+        situation.workload,
+        situation.cluster,
+        ROUND_POLICIES[scheme](),
+        options=situation.options,
+    ).run()
+    return _outcome("rounds", simulation.runs)
+
+
+def replay_racks(situation: Racks, scheme: str) -> Outcome:
+    """Replay gangs on a network of tiers under a scheme of `NETWORK_SCHEMES`."""
+    found = NETWORK_SCHEMES[scheme]
+    if situation.timers is not None:
+        found = replace(found, policy=situation.timers.policy)
+    options = NetworkOptions(leases=situation.leases, rounds=situation.rounds)
+    record = found.run(situation.workload, situation.cluster, options=options)
+    return _outcome("racks", record.runs)
+
+
+def _outcome(kind: str, runs: Sequence[object]) -> Outcome:
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(run, name) for run in runs], dtype)
+
+    extra = [column(name, np.int64) for name in EXTRA_COLUMNS[kind]]
+    return Outcome(
+        completion_s=column("completion_s", np.float64),
+        queued_s=column("queued_s", np.float64),
+        preemptions=column("preemptions", np.int64),
+        extra=np.stack(extra, axis=1) if extra else np.zeros((len(runs), 0), np.int64),
+    )
+
+
+POOL_SCHEMES = tuple(SCHEMES)
+ROUND_SCHEMES = tuple(ROUND_POLICIES)
+RACK_SCHEMES = tuple(NETWORK_SCHEMES)
+LEASE_SCHEMES = tuple(name for name in RACK_SCHEMES if NETWORK_SCHEMES[name].engine == LEASES)
+ELASTIC_SCHEMES = tuple(name for name in RACK_SCHEMES if NETWORK_SCHEMES[name].engine == ELASTIC)
+
+
+def tolerance(kind: str, scheme: str) -> float:
+    """Return the relative difference of two times that are taken for equal.
+
+    None where events are added up one by one; rounds may be added up in another order.
+    """
+    return 0.0 if kind == "pools" or (kind == "racks" and scheme in LEASE_SCHEMES) else 1e-9
+
+
+# Pools: what is replayed.
+
+LENT = (6, 1, 4, 0, 5, 2, 6, 3, 0, 4, 1, 5, 2)
+"""Servers on loan in turn; up and down at almost every decision."""
+
+
+def _loans(interval_s: float = 1800.0, decisions: int = 300) -> LoanPlan:
+    on_loan = tuple(LENT[place % len(LENT)] for place in range(decisions))
+    return LoanPlan(interval_s=interval_s, on_loan=on_loan, busy_share=(0.25,))
+
+
+def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **scenario: int | bool) -> Workload:
+    return lyra_like(days=1, jobs=jobs, seed=seed, training_gpus=gpus, **scenario)  # type: ignore[arg-type]
+
+
+def _mixed(jobs: int = 50, seed: int = 1, **scenario: int | bool) -> Workload:
+    shares = {"elastic_percent": 40, "fungible_percent": 60, "heterogeneous_percent": 30}
+    return _generated(jobs, seed, **{**shares, **scenario})
+
+
+def _few(**scenario: int | bool) -> Workload:
+    """Return 30 jobs, for 16 GPUs."""
+    return _generated(30, gpus=16, **{"elastic_percent": 60, **scenario})
+
+
+def _lending(
+    workload: Workload,
+    plan: LoanPlan | None = None,
+    *,
+    speed: float = 1 / 3,
+    inference_gpus: int = 8,
+    servers_per_rack: int | None = None,
+    **options: float,
+) -> Pools:
+    """Return four training servers and six inference servers that come and go."""
+    cluster = Cluster(
+        servers=4,
+        servers_per_rack=servers_per_rack,
+        inference_servers=6,
+        inference_gpus_per_server=inference_gpus,
+        inference_gpu=GpuType(name="lent", relative_speed=speed),
+    )
+    return Pools(workload, cluster, plan or _loans(), Options(**options))  # type: ignore[arg-type]
+
+
+def _alone(
+    workload: Workload, servers: int = 4, *, servers_per_rack: int | None = None, **options: float
+) -> Pools:
+    """Return training servers, and none to borrow."""
+    cluster = Cluster(servers=servers, servers_per_rack=servers_per_rack)
+    return Pools(workload, cluster, options=Options(**options))  # type: ignore[arg-type]
+
+
+def _wide_workers() -> Workload:
+    """Return jobs of which some have workers of two GPUs, and some of four."""
+    workload = _mixed(seed=3)
+    jobs = []
+    for place, job in enumerate(workload.jobs):
+        wanted = (1, 2, 4)[place % 3]
+        width = wanted if job.min_workers % wanted == 0 else 1
+        jobs.append(
+            replace(
+                job,
+                gpus_per_worker=width,
+                min_workers=job.min_workers // width,
+                max_workers=job.max_workers // width,
+                work_worker_s=job.work_worker_s / width,
+            )
+        )
+    return replace(workload, jobs=tuple(jobs))
+
+
+def _demanded() -> LoanPlan:
+    """Return what an inference cluster like Lyra's has to spare, every five minutes."""
+    demand = inference_demand(days=3, seed=4, servers=6)
+    lent = tuple(lendable_servers(share, 6, 0.0) for share in demand.busy_share)
+    return LoanPlan(interval_s=demand.step_s, on_loan=lent, busy_share=demand.busy_share)
+
+
+def _tied(seed: int, *, jobs: int = 60) -> Pools:
+    """Return jobs with whole seconds, many at one moment, on tiny servers lent for seconds."""
+    stream = IntegerStream(workload="golden-ties", seed=seed)
+    drawn = []
+    for _ in range(jobs):
+        least = stream.between(1, 4)
+        work_s = float(stream.between(1, 60) * least)
+        drawn.append(
+            TrainingJob(
+                id="drawn",
+                submit_s=5.0 * stream.below(30),
+                work_worker_s=work_s,
+                min_workers=least,
+                max_workers=least + (0, 0, 1, 4)[stream.below(4)],
+                gpus_per_worker=stream.between(1, 2),
+                scaling_loss=(0.0, 0.0, 0.2, 1.0)[stream.below(4)],
+                fungible=stream.percent(50),
+                heterogeneous=stream.percent(33),
+                checkpoints=stream.percent(50),
+                estimated_work_worker_s=(None, None, 0.5 * work_s, 1.3 * work_s)[stream.below(4)],
+            )
+        )
+    drawn.sort(key=lambda job: job.submit_s)
+    cluster = Cluster(
+        servers=3,
+        gpus_per_server=4,
+        inference_servers=6,
+        inference_gpus_per_server=(2, 4, 1)[seed % 3],
+        inference_gpu=GpuType(name="lent", relative_speed=(1.0, 0.5, 0.4)[seed % 3]),
+    )
+    workload = Workload(
+        name=f"ties-{seed}",
+        jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
+    )
+    options = Options(
+        seed=seed,
+        preemption_s=(3.0, 0.0, 63.0)[seed % 3],
+        scaling_interval_s=(0.0, 10.0, 60.0)[seed % 3],
+    )
+    return Pools(workload, cluster, _loans((7.0, 20.0, 5.0)[seed % 3], 100), options)
+
+
+TUNED = ("pollux", "lyra-tuned")
+"""Solve harder problems than others as they decide, and borrow nothing."""
+UNTUNED = tuple(name for name in POOL_SCHEMES if name not in TUNED)
+BORROWING = tuple(name for name in UNTUNED if SCHEMES[name].borrows)
+DRAWING = ("opportunistic", "opportunistic-confined", "random")
+
+POOLS: Mapping[str, tuple[Sequence[str], Callable[[], Pools]]] = {
+    "alone": (UNTUNED, lambda: _alone(_mixed())),
+    "alone-few": (TUNED, lambda: _alone(_few(seed=2), 2)),
+    "loans-elastic": (UNTUNED, lambda: _lending(_mixed())),
+    "loans-few": (TUNED, lambda: _lending(_generated(30, seed=2, all_elastic=True), seed=1)),
+    "all-elastic": (
+        UNTUNED,
+        lambda: _lending(
+            _generated(60, seed=1, all_elastic=True, fungible_percent=50, scaling_loss_percent=20)
+        ),
+    ),
+    "all-elastic-few": (
+        TUNED,
+        lambda: _alone(_few(seed=3, all_elastic=True), 2, scaling_interval_s=600.0),
+    ),
+    "mixed-70": (
+        UNTUNED,
+        lambda: _lending(_mixed(seed=4, heterogeneous_percent=70), mixed_efficiency=0.7),
+    ),
+    "mixed-100": (
+        BORROWING,
+        lambda: _lending(_mixed(seed=4, heterogeneous_percent=70), mixed_efficiency=1.0),
+    ),
+    "checkpoints": (BORROWING, lambda: _lending(_mixed(seed=5, checkpoint_percent=100))),
+    "no-checkpoints-free": (
+        BORROWING,
+        lambda: _lending(_mixed(seed=5, checkpoint_percent=0), preemption_s=0.0),
+    ),
+    "wrong-estimates": (
+        UNTUNED,
+        lambda: _lending(_mixed(seed=6, wrong_estimate_percent=60, checkpoint_percent=50)),
+    ),
+    "wide-workers": (UNTUNED, lambda: _lending(_wide_workers())),
+    "racks": (UNTUNED, lambda: _lending(_mixed(seed=7), servers_per_rack=2)),
+    "half-speed-4": (BORROWING, lambda: _lending(_mixed(seed=8), speed=0.5, inference_gpus=4)),
+    "speed-70-every-event": (
+        UNTUNED,
+        lambda: _lending(
+            _mixed(seed=9),
+            speed=0.7,
+            inference_gpus=12,
+            preemption_s=0.0,
+            scaling_interval_s=0.0,
+        ),
+    ),
+    "same-gpu-demand": (
+        BORROWING,
+        lambda: _lending(_mixed(seed=10, checkpoint_percent=30), _demanded(), speed=1.0),
+    ),
+    **{
+        f"loans-elastic-seed{seed}": (
+            DRAWING,
+            partial(lambda seed: _lending(_mixed(), seed=seed), seed),
+        )
+        for seed in (1, 2)
+    },
+    "alone-few-seed1": (TUNED, lambda: _alone(_few(seed=4), 2, seed=1)),
+    "alone-few-wrong": (
+        TUNED,
+        lambda: _alone(
+            _few(seed=5, wrong_estimate_percent=60, scaling_loss_percent=20),
+            2,
+            servers_per_rack=1,
+        ),
+    ),
+    **{f"ties-{seed}": (UNTUNED, partial(_tied, seed)) for seed in range(6)},
+    "ties-few": (TUNED, lambda: _tied(3, jobs=20)),
+    "philly": (
+        ("fifo", "lyra", "least-loss", "lyra-exact"),
+        lambda: _lending(_excerpt("philly_jobs.csv.gz"), _loans(7200.0)),
+    ),
+    "philly-few": (("pollux",), lambda: _alone(_excerpt("philly_jobs.csv.gz", 30, 16), 2)),
+    "itp": (
+        ("fifo", "lyra", "least-loss", "lyra-exact"),
+        lambda: _lending(_excerpt("microsoft_itp2021_jobs.csv.gz"), servers_per_rack=2),
+    ),
+    "itp-few": (("pollux",), lambda: _alone(_excerpt("microsoft_itp2021_jobs.csv.gz", 30, 16), 2)),
+}
+
+
+# Traces.
+
+TRACE_JOB_S = (600.0, 150_000.0)
+TRACE_LOAD = 3.0
+
+
+@cache
+def _trace(file: str) -> Workload:
+    return read_workload(published(file))
+
+
+def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
+    """Return the first jobs of a trace that are neither tiny nor too large, and contend."""
+    trace = _trace(file)
+    fitting = [
+        job
+        for job in trace.jobs
+        if job.min_gpus <= gpus and TRACE_JOB_S[0] <= job.duration_s <= TRACE_JOB_S[1]
+    ]
+    workload = rescaled(replace(trace, jobs=tuple(fitting[:jobs])), load=TRACE_LOAD, gpus=gpus)
+    return with_elasticity(
+        workload, elastic_percent=40, fungible_percent=60, heterogeneous_percent=20, seed=1
+    )
+
+
+# Rounds: what is replayed.
+
+
+def _three_types() -> HeterogeneousCluster:
+    """Return 18 GPUs, the last server of two types not full."""
+    return cluster_of({"v100": 8, "p100": 6, "k80": 4})
+
+
+def _two_on_a_server() -> HeterogeneousCluster:
+    """Return servers of which most have GPUs of two types."""
+    servers = ({"v100": 2, "k80": 2}, {"v100": 1, "p100": 3}, {"p100": 2, "k80": 4}, {"v100": 4})
+    return HeterogeneousCluster(
+        name="two-on-a-server",
+        gpu_types=(
+            RoundGpu(name="v100", price_per_hour=0.74),
+            RoundGpu(name="p100", price_per_hour=0.43),
+            RoundGpu(name="k80", price_per_hour=0.135),
+        ),
+        servers=tuple(GpuServer(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)),
+    )
+
+
+def _gangs(
+    cluster: HeterogeneousCluster,
+    *,
+    seed: int,
+    jobs: int = 40,
+    shorter: float = 20.0,
+    gap_s: float = 0.0,
+    **given: float,
+) -> HeterogeneousWorkload:
+    """Return gangs of Gavel's generator, so many times shorter, with a gap after every tenth."""
+    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
+    given.setdefault("largest_gang", 4)
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=types, **given)  # type: ignore[arg-type]
+    return replace(
+        drawn,
+        jobs=tuple(
+            replace(job, steps=job.steps / shorter, release_s=job.release_s + place // 10 * gap_s)
+            for place, job in enumerate(drawn.jobs)
+        ),
+    )
+
+
+def _in_rounds(
+    cluster: HeterogeneousCluster,
+    options: RoundOptions | None = None,
+    *,
+    seed: int = 1,
+    **given: float,
+) -> Rounds:
+    workload = _gangs(cluster, seed=seed, **given)  # type: ignore[arg-type]
+    return Rounds(workload, cluster, options or RoundOptions())
+
+
+def _mixes(cluster: HeterogeneousCluster, jobs: int, **options: object) -> Rounds:
+    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
+    return Rounds(mix(jobs, gpu_types=types), cluster, RoundOptions(**options))  # type: ignore[arg-type]
+
+
+def _tied_gangs() -> Rounds:
+    """Return gangs of whole steps, slower where they are spread, many alike and at one moment."""
+    stream = IntegerStream(workload="golden-round-ties", seed=0)
+    drawn = []
+    for _ in range(40):
+        gang = (1, 1, 2, 3, 6)[stream.below(5)]
+        fast, slow = float(2 * gang), float(gang)
+        drawn.append(
+            GangJob(
+                id="drawn",
+                gang=gang,
+                steps=float(gang * 10 * stream.between(1, 30)),
+                release_s=10.0 * stream.below(20),
+                throughput={"a": fast, "b": slow},
+                spread_throughput={"a": fast / 2, "b": slow / 2} if gang > 1 else None,
+            )
+        )
+    drawn.sort(key=lambda job: job.release_s)
+    servers = ({"a": 4}, {"a": 2, "b": 2}, {"b": 4}, {"b": 1})
+    return Rounds(
+        HeterogeneousWorkload(
+            name="tied-gangs",
+            jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
+        ),
+        HeterogeneousCluster(
+            name="tied",
+            gpu_types=(RoundGpu(name="a"), RoundGpu(name="b")),
+            servers=tuple(
+                GpuServer(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)
+            ),
+        ),
+        RoundOptions(round_s=10.0, restart_s=2.0, merge_s=0.0),
+    )
+
+
+def _traced_gangs(file: str, shorter: float) -> Rounds:
+    cluster = _three_types()
+    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
+    trace = _excerpt(file, 60)
+    fitting = tuple(job for job in trace.jobs if job.min_gpus <= 4)[:45]
+    workload = with_round_models(replace(trace, jobs=fitting), seed=1, gpu_types=types)
+    jobs = tuple(
+        replace(job, steps=job.steps / shorter, release_s=job.release_s / shorter)
+        for job in workload.jobs
+    )
+    return Rounds(replace(workload, jobs=jobs), cluster)
+
+
+FORKING = ("hadare",)
+GANGS = tuple(name for name in ROUND_SCHEMES if name not in ("allox", *FORKING))
+SINGLES = (*GANGS, "allox", *FORKING)
+PLAIN = ("yarn-cs", "tiresias", "hadar", "gavel-las", "priced-progress")
+
+ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
+    "gavel-steady": (
+        (*GANGS, *FORKING),
+        lambda: _in_rounds(_three_types(), arrivals_per_hour=60.0),
+    ),
+    "gavel-batch": (GANGS, lambda: _in_rounds(_three_types(), seed=2)),
+    "singles-steady": (
+        SINGLES,
+        lambda: _in_rounds(_three_types(), seed=3, largest_gang=1, arrivals_per_hour=60.0),
+    ),
+    "singles-batch": (
+        SINGLES,
+        lambda: _in_rounds(hadare_lab(), RoundOptions(restart_s=0.0), seed=4, largest_gang=1),
+    ),
+    "gaps": (
+        SINGLES,
+        lambda: _in_rounds(
+            _three_types(),
+            RoundOptions(restart_s=0.0),
+            seed=5,
+            largest_gang=1,
+            arrivals_per_hour=60.0,
+            gap_s=400_000.0,
+        ),
+    ),
+    "gaps-gangs": (
+        PLAIN,
+        lambda: _in_rounds(
+            _two_on_a_server(), seed=6, arrivals_per_hour=60.0, gap_s=123_456.7, shorter=40.0
+        ),
+    ),
+    "restart-large": (
+        GANGS,
+        lambda: _in_rounds(
+            _three_types(), RoundOptions(restart_s=200.0), seed=7, arrivals_per_hour=60.0
+        ),
+    ),
+    "two-on-a-server": (
+        (*GANGS, *FORKING),
+        lambda: _in_rounds(_two_on_a_server(), seed=8, arrivals_per_hour=30.0),
+    ),
+    "odd-rounds": (
+        PLAIN,
+        lambda: _in_rounds(
+            _three_types(),
+            RoundOptions(round_s=437.3, restart_s=7.7),
+            seed=9,
+            arrivals_per_hour=30.0,
+        ),
+    ),
+    "short-rounds": (
+        PLAIN,
+        lambda: _in_rounds(
+            _three_types(),
+            RoundOptions(round_s=60.0),
+            seed=10,
+            arrivals_per_hour=200.0,
+            shorter=100,
+        ),
+    ),
+    "deadlines": (
+        GANGS,
+        lambda: _in_rounds(
+            _three_types(),
+            seed=11,
+            arrivals_per_hour=60.0,
+            slo_percent=50,
+            high_priority_percent=20,
+        ),
+    ),
+    "hadar-60": (
+        PLAIN,
+        lambda: _in_rounds(hadar_60(), seed=12, jobs=60, largest_gang=8, shorter=40.0),
+    ),
+    "gavel-108": (
+        PLAIN,
+        lambda: _in_rounds(
+            gavel_108(), seed=13, jobs=60, largest_gang=8, arrivals_per_hour=400.0, shorter=40.0
+        ),
+    ),
+    "ties": ((*PLAIN, "gavel-throughput", "gavel-cost"), _tied_gangs),
+    "mix-aws": (SINGLES, lambda: _mixes(hadare_aws(), 12)),
+    "mix-lab": (
+        SINGLES,
+        lambda: _mixes(hadare_lab(), 8, merge_s=30.0, copy_efficiency=(1.0, 0.95, 0.9, 0.8)),
+    ),
+    "mix-merge-free": (
+        FORKING,
+        lambda: _mixes(hadare_lab(), 5, merge_s=0.0, restart_s=60.0, copy_efficiency=(1.0, 0.6)),
+    ),
+    "singles-restart-large": (
+        SINGLES,
+        lambda: _in_rounds(
+            hadare_lab(),
+            RoundOptions(restart_s=250.0, merge_s=20.0, copy_efficiency=(1.0, 0.9)),
+            seed=14,
+            largest_gang=1,
+            arrivals_per_hour=4.0,
+            shorter=60.0,
+        ),
+    ),
+    "mix-one-job": (FORKING, lambda: _mixes(hadare_aws(), 1, merge_s=100.0, round_s=250.0)),
+    "philly": (PLAIN, lambda: _traced_gangs("philly_jobs.csv.gz", 20.0)),
+    "itp": (PLAIN, lambda: _traced_gangs("microsoft_itp2021_jobs.csv.gz", 10.0)),
+}
+
+
+# Racks: what is replayed.
+
+
+def _uneven() -> Topology:
+    """Return racks of machines of three sizes."""
+    return Topology(
+        name="uneven",
+        racks=(
+            Rack(machines=2, gpus_per_machine=8),
+            Rack(machines=3, gpus_per_machine=4),
+            Rack(machines=1, gpus_per_machine=2),
+        ),
+    )
+
+
+def _linked(topology: Topology, links: str) -> NetworkCluster:
+    return NetworkCluster(
+        topology=topology, communication=ClosedForm(links=LINK_SETS[links]), network=links
+    )
+
+
+def _uniform(racks: int, machines: int, gpus: int, links: str = "shipped") -> NetworkCluster:
+    topology = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
+    return _linked(topology, links)
+
+
+def _fitted(workload: NetworkWorkload, cluster: NetworkCluster, shorter: float) -> NetworkWorkload:
+    """Return the gangs that a cluster holds, so many times shorter."""
+    return replace(
+        workload,
+        jobs=tuple(
+            replace(job, work_gpu_s=job.work_gpu_s / shorter)
+            for job in workload.jobs
+            if job.gang <= cluster.topology.gpus
+        ),
+    )
+
+
+def _on_racks(
+    workload: NetworkWorkload,
+    cluster: NetworkCluster,
+    *,
+    shorter: float = 20.0,
+    lease_s: float = 3600.0,
+    hand_over: float = 1.0,
+    timers: ClassTimers | None = None,
+    **rounds: float,
+) -> Racks:
+    return Racks(
+        _fitted(workload, cluster, shorter),
+        cluster,
+        LeaseOptions(lease_s=lease_s, hand_over_s_per_gpu=hand_over),
+        RoundOptions(**rounds),  # type: ignore[arg-type]
+        timers,
+    )
+
+
+def _last_alone() -> Racks:
+    """Return short gangs, and two long ones of which the last is alone for hundreds of leases."""
+    cluster = _uniform(2, 2, 4, "congested-2")
+    sizes = ((3, 500), (8, 2_000), (2, 900), (6, 20_000), (1, 700), (5, 90_000), (4, 1_234))
+    models = ("vgg11", "resnet50", "bert", "alexnet", "resnet18", "mobilenetv3")
+    jobs = [
+        NetworkJob(
+            id=f"j{place}",
+            submit_s=100.0 * (place // 3),
+            gang=gang,
+            work_gpu_s=gang * work_s / 1.7,
+            model=models[place % len(models)],
+        )
+        for place, (gang, work_s) in enumerate(sizes * 2)
+    ]
+    workload = NetworkWorkload(name="last-alone", jobs=tuple(jobs))
+    return Racks(
+        workload, cluster, LeaseOptions(lease_s=300.0), RoundOptions(round_s=1800.0, restart_s=60.0)
+    )
+
+
+def _tabled() -> Racks:
+    """Return whole seconds, many at one moment, and slowdowns of a table: 1, 2 and 4."""
+    stream = IntegerStream(workload="golden-rack-ties", seed=0)
+    topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=3)
+    table = {
+        (model, gang, tier): slowdown
+        for model in ("resnet50", "vgg11")
+        for gang in range(1, topology.gpus + 1)
+        for tier, slowdown in zip(Tier, (1.0, 2.0, 4.0), strict=True)
+    }
+    drawn = []
+    for _ in range(45):
+        gang = stream.between(1, 9)
+        drawn.append(
+            NetworkJob(
+                id="drawn",
+                submit_s=50.0 * stream.below(40),
+                gang=gang,
+                work_gpu_s=float(gang * 10 * stream.between(1, 60)),
+                model=("resnet50", "vgg11")[stream.below(2)],
+            )
+        )
+    drawn.sort(key=lambda job: job.submit_s)
+    return Racks(
+        NetworkWorkload(
+            name="tabled",
+            jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
+        ),
+        NetworkCluster(topology=topology, communication=SlowdownTable(table), network="table"),
+        LeaseOptions(lease_s=100.0, hand_over_s_per_gpu=0.0),
+        RoundOptions(round_s=50.0, restart_s=5.0),
+    )
+
+
+def _traced_racks(file: str, links: str) -> Racks:
+    workload = with_network_models(_excerpt(file), seed=1)
+    return _on_racks(workload, _uniform(2, 4, 4, links), shorter=1.0, round_s=1800.0)
+
+
+UNEVEN = tuple(name for name in RACK_SCHEMES if name not in ELASTIC_SCHEMES)
+TRACED = (
+    "dally",
+    "no-wait",
+    "tiresias-skew",
+    "srtf-network",
+    "priced-placement",
+    "fifo",
+    "hadar",
+)
+
+RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Racks]]] = {
+    "steady": (
+        RACK_SCHEMES,
+        lambda: _on_racks(dally_poisson(jobs_per_day=400.0, seed=1, jobs=40), _uniform(2, 4, 4)),
+    ),
+    "batch": (
+        RACK_SCHEMES,
+        lambda: _on_racks(dally_batch(seed=2, jobs=40), _uniform(3, 2, 8, "congested-2")),
+    ),
+    "congested": (
+        RACK_SCHEMES,
+        lambda: _on_racks(
+            dally_poisson(jobs_per_day=400.0, seed=3, jobs=40),
+            _uniform(2, 4, 4, "congested-3"),
+            shorter=400.0,
+            round_s=1800.0,
+        ),
+    ),
+    "short-leases": (
+        LEASE_SCHEMES,
+        lambda: _on_racks(
+            dally_distributed(seed=4, jobs=40, jobs_per_day=400.0),
+            _uniform(2, 3, 8, "congested-2"),
+            lease_s=300.0,
+            hand_over=0.0,
+        ),
+    ),
+    "short-leases-slow-hand-over": (
+        LEASE_SCHEMES,
+        lambda: _on_racks(
+            dally_poisson(jobs_per_day=400.0, seed=5, jobs=40),
+            _uniform(2, 4, 4, "congested-2"),
+            lease_s=300.0,
+            hand_over=10.0,
+        ),
+    ),
+    "long-leases": (
+        LEASE_SCHEMES,
+        lambda: _on_racks(
+            dally_poisson(jobs_per_day=400.0, seed=10, jobs=50),
+            _uniform(3, 3, 4, "congested-2"),
+            shorter=10.0,
+            lease_s=40_000.0,
+        ),
+    ),
+    "uneven": (
+        UNEVEN,
+        lambda: _on_racks(
+            dally_poisson(jobs_per_day=300.0, seed=6, jobs=40), _linked(_uneven(), "congested-2")
+        ),
+    ),
+    "uneven-short-leases": (
+        LEASE_SCHEMES,
+        lambda: _on_racks(
+            dally_batch(seed=7, jobs=40), _linked(_uneven(), "shipped"), lease_s=300.0
+        ),
+    ),
+    "last-alone": (RACK_SCHEMES, _last_alone),
+    "tabled": (RACK_SCHEMES, _tabled),
+    "timers": (
+        ("manual",),
+        lambda: _on_racks(
+            dally_batch(seed=8, jobs=50),
+            _uniform(2, 4, 4, "congested-2"),
+            lease_s=600.0,
+            timers=ClassTimers(
+                (
+                    TimerClass(largest_gang=2, rack_leases=1.5, network_leases=2),
+                    TimerClass(largest_gang=8, rack_leases=3, network_leases=float("inf")),
+                )
+            ),
+        ),
+    ),
+    "one-rack": (
+        LEASE_SCHEMES,
+        lambda: _on_racks(
+            dally_batch(seed=9, jobs=40), _uniform(1, 5, 4, "congested-3"), shorter=100.0
+        ),
+    ),
+    "philly": (TRACED, lambda: _traced_racks("philly_jobs.csv.gz", "shipped")),
+    "itp": (TRACED, lambda: _traced_racks("microsoft_itp2021_jobs.csv.gz", "congested-2")),
+}
+
+
+# Cases.
+
+REPLAYS: Mapping[str, Callable[[Any, str], Outcome]] = {
+    "pools": replay_pools,
+    "rounds": replay_rounds,
+    "racks": replay_racks,
+}
+SITUATIONS: Mapping[str, Mapping[str, tuple[Sequence[str], Callable[[], Any]]]] = {
+    "pools": POOLS,
+    "rounds": ROUNDS,
+    "racks": RACKS,
+}
+"""By kind and name: the schemes that are replayed in it, and what makes it."""
+
+SCHEMES_OF_KIND: Mapping[str, Sequence[str]] = {
+    "pools": POOL_SCHEMES,
+    "rounds": ROUND_SCHEMES,
+    "racks": RACK_SCHEMES,
+}
+
+
+@cache
+def situation_of(kind: str, name: str) -> Any:
+    """Return a situation; `published` skips the test where its trace is not there."""
+    return SITUATIONS[kind][name][1]()
+
+
+class Case(NamedTuple):
+    """A scheme in a situation."""
+
+    kind: str
+    scheme: str
+    situation: str
+
+    @property
+    def name(self) -> str:
+        """Such as ``pools/lyra/loans-elastic``."""
+        return "/".join(self)
+
+    @property
+    def tolerance(self) -> float:
+        """The relative difference of two times that are taken for equal."""
+        return tolerance(self.kind, self.scheme)
+
+    def replay(self) -> Outcome:
+        """Run it."""
+        return REPLAYS[self.kind](situation_of(self.kind, self.situation), self.scheme)
+
+    def job_ids(self) -> list[str]:
+        """Return its jobs, by submission."""
+        return [job.id for job in situation_of(self.kind, self.situation).workload.jobs]
+
+
+CASES: tuple[Case, ...] = tuple(
+    Case(kind, scheme, situation)
+    for kind, situations in SITUATIONS.items()
+    for situation, (schemes, _) in situations.items()
+    for scheme in schemes
+)
+"""Those of a situation next to each other."""
+
+
+# What was recorded.
+
+
+def save_goldens(outcomes: Mapping[str, Outcome], path: Path = GOLDENS) -> None:
+    """Write the outcomes of cases by name, column by column."""
+    parts = list(outcomes.values())
+    text = "\n".join(outcomes).encode()
+    columns: dict[str, Any] = {
+        "names": np.frombuffer(text, np.uint8),
+        "jobs": np.array([len(part.completion_s) for part in parts], np.int64),
+        "completion_s": _planes(np.concatenate([part.completion_s for part in parts])),
+        "queued_s": _planes(np.concatenate([part.queued_s for part in parts])),
+        "preemptions": np.concatenate([part.preemptions for part in parts]),
+        "extra": np.concatenate([part.extra.ravel() for part in parts]),
+    }
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+        np.savez_compressed(file, allow_pickle=False, **columns)
+    Path(file.name).replace(path)
+    path.chmod(0o644)
+
+
+@cache
+def load_goldens(path: Path = GOLDENS) -> Mapping[str, Outcome]:
+    """Return the outcomes recorded, by the name of the case."""
+    with np.load(path, allow_pickle=False) as file:
+        columns = dict(file)
+    names = columns["names"].tobytes().decode().split("\n")
+    completion_s = np.ascontiguousarray(columns["completion_s"].T).view("<f8").ravel()
+    queued_s = np.ascontiguousarray(columns["queued_s"].T).view("<f8").ravel()
+    found = {}
+    start = extra_start = 0
+    for name, jobs in zip(names, columns["jobs"].tolist(), strict=True):
+        end = start + jobs
+        width = len(EXTRA_COLUMNS[name.partition("/")[0]])
+        extra_end = extra_start + jobs * width
+        found[name] = Outcome(
+            completion_s[start:end],
+            queued_s[start:end],
+            columns["preemptions"][start:end],
+            columns["extra"][extra_start:extra_end].reshape(jobs, width),
+        )
+        start, extra_start = end, extra_end
+    return found
+
+
+def _planes(numbers: np.ndarray) -> np.ndarray:
+    """Return the bytes of float64, all first ones first, which compress better; shape (8, n)."""
+    little = np.ascontiguousarray(numbers, "<f8")
+    return np.ascontiguousarray(little.view(np.uint8).reshape(-1, 8).T)
+
+
+def _record() -> None:
+    stopwatch = time.perf_counter()
+    outcomes = {case.name: case.replay() for case in CASES}
+    save_goldens(outcomes)
+    size_kib = GOLDENS.stat().st_size / 1024
+    elapsed_s = time.perf_counter() - stopwatch
+    print(f"{len(outcomes)} cases in {elapsed_s:.1f} s, {size_kib:.0f} KiB: {GOLDENS}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--record", action="store_true", required=True)
+    parser.parse_args()
+    _record()

@@ -1,0 +1,129 @@
+"""Every scheme does on every kind of cluster what it did when that was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.lyra_opt.simulation.golden_cases import (
+    CASES,
+    EXTRA_COLUMNS,
+    SCHEMES_OF_KIND,
+    Outcome,
+    load_goldens,
+    save_goldens,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lyra_opt.simulation.golden_cases import Case
+
+
+def difference(case: Case, found: Outcome, expected: Outcome) -> str | None:
+    """Return what the first job that differs has, and should have; None if none differs.
+
+    Times differ by more than the tolerance of the case relative to the completion of the job, from
+    which waits are reckoned; numbers by anything.
+    """
+    if len(found.completion_s) != len(expected.completion_s):
+        return f"{case.name}: {len(found.completion_s)} jobs, not {len(expected.completion_s)}"
+    allowed_s = case.tolerance * np.abs(expected.completion_s)
+    pairs = [
+        (name, getattr(found, name), getattr(expected, name), allowed)
+        for name, allowed in (
+            ("completion_s", allowed_s),
+            ("queued_s", allowed_s),
+            ("preemptions", 0),
+        )
+    ]
+    pairs += [
+        (name, found.extra[:, place], expected.extra[:, place], 0)
+        for place, name in enumerate(EXTRA_COLUMNS[case.kind])
+    ]
+    differs = np.array([~(np.abs(ours - recorded) <= most) for _, ours, recorded, most in pairs])
+    if not differs.any():
+        return None
+    job = int(differs.any(axis=0).argmax())
+    values = "; ".join(
+        f"{name} is {ours[job]}, was {recorded[job]}"
+        for (name, ours, recorded, _), is_other in zip(pairs, differs[:, job], strict=True)
+        if is_other
+    )
+    jobs = int(differs.any(axis=0).sum())
+    return f"{case.name}: {jobs} jobs differ, first {case.job_ids()[job]} (number {job}): {values}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_as_recorded(case: Case) -> None:
+    """When jobs complete, how long they wait and how often they stop does not change unnoticed."""
+    found = case.replay()
+    message = difference(case, found, load_goldens()[case.name])
+    assert message is None, message
+
+
+@pytest.mark.parametrize("kind", SCHEMES_OF_KIND)
+def test_every_scheme_is_recorded(kind: str) -> None:
+    """No scheme of any kind of cluster is left out."""
+    assert {case.scheme for case in CASES if case.kind == kind} == set(SCHEMES_OF_KIND[kind])
+
+
+def test_cases_are_those_recorded() -> None:
+    """Nothing is compared with a case of another name, and no record outlives its case."""
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    assert list(load_goldens()) == names
+
+
+def test_differences_are_found() -> None:
+    """A time off by more than the tolerance, or a number by one, is told with its job."""
+    case = next(case for case in CASES if case.name == "rounds/hadar/gavel-steady")
+    exact = next(case for case in CASES if case.name == "pools/lyra/ties-0")
+    golden, exact_golden = load_goldens()[case.name], load_goldens()[exact.name]
+    assert difference(case, golden, golden) is None
+    slightly = golden._replace(completion_s=golden.completion_s * (1 + 1e-12))
+    assert difference(case, slightly, golden) is None
+    for changed, column in (
+        (golden._replace(completion_s=_bumped(golden.completion_s, 1e-3)), "completion_s"),
+        (golden._replace(queued_s=_bumped(golden.queued_s, 1e-3)), "queued_s"),
+        (golden._replace(queued_s=_bumped(golden.queued_s, np.nan)), "queued_s"),
+        (golden._replace(preemptions=_bumped(golden.preemptions, 1)), "preemptions"),
+        (golden._replace(extra=_bumped(golden.extra, 1)), "restarts"),
+    ):
+        message = difference(case, changed, golden)
+        assert message is not None
+        assert message.startswith(f"{case.name}: 1 jobs differ, first j3 (number 3): {column} is")
+    last_digit = np.nextafter(exact_golden.completion_s, np.inf)
+    assert difference(exact, exact_golden._replace(completion_s=last_digit), exact_golden)
+
+
+def _bumped(column: np.ndarray, by: float) -> np.ndarray:
+    changed = column.copy()
+    changed[3] += by
+    return changed
+
+
+def test_record_keeps_every_bit(tmp_path: Path) -> None:
+    """What is written is what is read, to the last digit, with columns or without."""
+    outcomes = {
+        "pools/a/b": Outcome(
+            np.array([0.1, 1e300, np.nextafter(1.0, 2.0)]),
+            np.array([0.0, -0.0, 1 / 3]),
+            np.array([0, 1, 2**40]),
+            np.zeros((3, 0), np.int64),
+        ),
+        "racks/c/d": Outcome(
+            np.array([5.0]), np.array([0.0]), np.array([7]), np.array([[3, 4]], np.int64)
+        ),
+    }
+    path = tmp_path / "goldens.npz"
+    save_goldens(outcomes, path)
+    read = load_goldens(path)
+    assert list(read) == list(outcomes)
+    for name, outcome in outcomes.items():
+        for ours, theirs in zip(outcome, read[name], strict=True):
+            assert ours.shape == theirs.shape
+            assert ours.dtype == theirs.dtype
+            assert ours.tobytes() == theirs.tobytes()
