@@ -45,14 +45,25 @@ def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: i
         solver.tmpDir = directory
         built.model.solve(solver)
         text = log.read_text(encoding="utf-8", errors="replace")
-    return read_cbc_log(text, [variable.value() for variable in built.decisions])
+    return read_cbc_log(
+        text, [variable.value() for variable in built.decisions], is_limited=time_s is not None
+    )
 
 
-def read_cbc_log(text: str, values: Sequence[float]) -> BackendRun:
+def read_cbc_log(text: str, values: Sequence[float], *, is_limited: bool = False) -> BackendRun:
     """Return what CBC's log says of a minimisation that has a solution.
 
     "Objective value" is the optimum where the result is "Optimal solution found" without "(within
     gap tolerance)"; else "Lower bound" counts, rounded to three decimals as it is.
+
+    Parameters
+    ----------
+    text
+        The log.
+    values
+        Of the decisions, as PuLP read them.
+    is_limited
+        Whether the run had a time limit: one that ends within pre-processing leaves no result.
 
     Raises
     ------
@@ -76,6 +87,8 @@ def read_cbc_log(text: str, values: Sequence[float]) -> BackendRun:
             stopped_by=StoppedBy.TIME,
             counters=counters,
         )
+    if result is None and is_limited:
+        return BackendRun(values=None, stopped_by=StoppedBy.TIME, counters=counters)
     raise RuntimeError(f"CBC ended with {result or 'no result in its log'}")
 
 

@@ -55,6 +55,12 @@ def test_stopped_run_without_a_solution_has_no_values():
     assert run.bound == pytest.approx(45.3775)
 
 
+def test_a_limit_within_pre_processing_leaves_nothing():
+    """No result is written then; the start that the caller has stands."""
+    run = read_cbc_log("Welcome to the CBC MILP Solver", [0.0], is_limited=True)
+    assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
+
+
 @pytest.mark.parametrize(
     "result",
     ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""],
