@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from instances.traces import read_trace
+from instances.traces import TRACES_VARIABLE, locate, read_trace
 from lyra_opt.errors import InputError
-
-TRACES_VARIABLE = "LYRA_OPT_TRACES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +29,6 @@ class Trace:
     def name(self) -> str:
         """Its name without folders, for rows that are read on other machines."""
         return Path(self.path).name
-
-
-def locate(file: str) -> Path:
-    """Return where a file is: as given, or else in the folder of LYRA_OPT_TRACES.
-
-    As given too if it is in neither place, so that whoever reads it says what is wrong.
-    """
-    folder = os.environ.get(TRACES_VARIABLE)
-    given = Path(file)
-    if folder and not given.exists() and (Path(folder) / file).is_file():
-        return Path(folder) / file
-    return given
 
 
 def find_trace(file: str) -> Trace:

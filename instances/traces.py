@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MODEL_COLUMN = "model"
+TRACES_VARIABLE = "LYRA_OPT_TRACES"
+"""Of the environment: the folder in which traces are looked for that are not where they are named.
+"""
+
 LARGEST_TRACE_BYTES = 512 * 2**20
 LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
 LARGEST_GPUS = 10**9
@@ -73,6 +77,18 @@ class Trace:
 
     name: str
     jobs: tuple[TraceJob, ...]
+
+
+def locate(file: str) -> Path:
+    """Return where a file is: as given, or else in the folder of LYRA_OPT_TRACES.
+
+    As given too if it is in neither place, so that whoever reads it says what is wrong.
+    """
+    folder = os.environ.get(TRACES_VARIABLE)
+    given = Path(file)
+    if folder and not given.exists() and (Path(folder) / file).is_file():
+        return Path(folder) / file
+    return given
 
 
 def read_trace(path: str | Path, *, vc: str | None = None) -> Trace:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Hashable
 from concurrent.futures import FIRST_COMPLETED, wait
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from experiments.pool import worker_pool
 from experiments.progress import progress
+from experiments.simulation.replay import replay
+from experiments.simulation.setup import Setup
+from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterable, Sequence
+    from typing import Self
 
-Task = TypeVar("Task")
-Outcome = TypeVar("Outcome")
+    from experiments.simulation.replay import Replay
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.workload import Workload
+
 SettingT = TypeVar("SettingT")
 
 
-class Case(Protocol):
-    """Something to run; hashable."""
+class Case(Hashable, Protocol):
+    """Something to run."""
 
     @property
     def cost(self) -> float:
@@ -31,7 +37,19 @@ class Case(Protocol):
         """Whether what it asks for is there."""
 
     def run(self, setting: Any) -> Any:
-        """Return what comes of it; the same case and setting give the same."""
+        """Return what comes of it; the same case and setting give the same.
+
+        Raises
+        ------
+        SimulationError
+            If it comes to no result, or to one that cannot be right.
+        """
+
+
+def simulated(scheme: str, workload: Workload, cluster: Cluster, options: Options) -> Replay:
+    """Return a finished and checked run of a scheme by name; `SimulationError` as of `Case.run`."""
+    setup = Setup(workload=workload, cluster=cluster, options=options)
+    return replay(setup, find_scheme(scheme))
 
 
 class CaseResults(Generic[SettingT]):
@@ -49,36 +67,32 @@ class CaseResults(Generic[SettingT]):
         self.setting = setting
         self._found = found or {}
 
+    @classmethod
+    def of_cases(cls, cases: Iterable[Any], setting: SettingT, *, processes: int) -> Self:
+        """Run every case once, those that ask for what is not there left out.
+
+        Parameters
+        ----------
+        cases
+            Each a `Case`.
+        setting
+            How much is simulated.
+        processes
+            Cases at the same time; 1 runs them in this process.
+
+        Raises
+        ------
+        SimulationError
+            If a case comes to no result, or to one that cannot be right.
+        """
+        runnable = sorted(
+            {case for case in cases if case.is_known}, key=lambda case: (-case.cost, str(case))
+        )
+        return cls(setting, _run_all(runnable, setting, processes))
+
     def of(self, case: Any) -> Any:
         """Return what came of a case; None if it was not run."""
         return self._found.get(case)
-
-
-def found_of_cases(cases: Iterable[Any], setting: Any, *, processes: int) -> dict[Hashable, Any]:
-    """Run every case once, those that ask for what is not there left out.
-
-    Parameters
-    ----------
-    cases
-        Each a `Case`.
-    setting
-        How much is simulated.
-    processes
-        Cases at the same time; 1 runs them in this process.
-
-    Raises
-    ------
-    SimulationError
-        If a case comes to no result, or to one that cannot be right.
-    """
-    runnable = sorted(
-        {case for case in cases if case.is_known}, key=lambda case: (-case.cost, str(case))
-    )
-    return run_all(runnable, partial(_run, setting=setting), processes=processes, label="runs")
-
-
-def _run(case: Case, setting: Any) -> Any:
-    return case.run(setting)
 
 
 def mean_of_ratios(
@@ -91,37 +105,19 @@ def mean_of_ratios(
     return statistics.geometric_mean(values), spread
 
 
-def run_all(
-    tasks: Sequence[Task],
-    work: Callable[[Task], Outcome],
-    *,
-    processes: int,
-    label: str = "simulations",
-) -> dict[Task, Outcome]:
-    """Return what comes of each task; they start in order.
-
-    Parameters
-    ----------
-    tasks
-        Each once.
-    work
-        What is done with one; can be sent to another process, as can what it returns.
-    processes
-        Tasks at the same time; 1 runs them in this process.
-    label
-        What they are, for the progress bar.
-    """
-    if not tasks:
+def _run_all(cases: Sequence[Case], setting: Any, processes: int) -> dict[Hashable, Any]:
+    """Return what comes of each case; they start in order."""
+    if not cases:
         return {}
-    found: dict[Task, Outcome] = {}
-    with progress(label, len(tasks)) as advance:
+    found: dict[Hashable, Any] = {}
+    with progress("runs", len(cases)) as advance:
         if processes == 1:
-            for task in tasks:
-                found[task] = work(task)
+            for case in cases:
+                found[case] = case.run(setting)
                 advance()
             return found
-        with worker_pool(min(processes, len(tasks))) as pool:
-            running: dict[Future[Outcome], Task] = {pool.submit(work, task): task for task in tasks}
+        with worker_pool(min(processes, len(cases))) as pool:
+            running = {pool.submit(_run, case, setting): case for case in cases}
             waiting = set(running)
             while waiting:
                 finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -129,3 +125,7 @@ def run_all(
                     found[running[future]] = future.result()
                     advance()
     return found
+
+
+def _run(case: Case, setting: Any) -> Any:
+    return case.run(setting)

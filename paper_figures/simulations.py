@@ -1,4 +1,4 @@
-"""The simulations behind simulated tables and figures: which there are, and what comes of them.
+"""The simulations behind Lyra's tables and figures: which there are, and what comes of them.
 
 Tables share simulations: each `Case` is run once, in worker processes, and every table picks its
 numbers from the results.
@@ -37,19 +37,21 @@ from instances.workloads.scenario import Scenario
 from instances.workloads.transform import rescaled
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Limits, Status
-from lyra_opt.simulation.cluster import Cluster, LoanPlan, Options
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
-from lyra_opt.simulation.scheme import SCHEMES
-from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
+from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 from lyra_opt.solver import find_solver
 from lyra_opt.solving import solve_and_check
 from paper_figures.comparison import gain
-from paper_figures.runs import run_all
+from paper_figures.runs import CaseResults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from experiments.simulation.replay import Outcomes, Replay, Series
+    from experiments.simulation.replay import Outcomes, Replay
+    from lyra_opt.simulation.series import Series
 
 HOUR_S, DAY_S = 3600, 86_400
 
@@ -67,7 +69,7 @@ MOST_TABLE_SEEDS = 3
 PUBLISHED_LOAD = 0.77
 """GPU time that the generated workload asks for at the paper's size, where seeds hardly differ."""
 
-TESTBED = Cluster(servers=4, inference_servers=4)
+TESTBED = Cluster.of_servers(4, inference_servers=4)
 TESTBED_JOBS = 180
 TESTBED_ELASTIC_PERCENT = 6
 TESTBED_SPAN_S = 8 * HOUR_S
@@ -115,7 +117,14 @@ class Case:
     @property
     def is_known(self) -> bool:
         """Whether there is such a scheme."""
-        return self.scheme in SCHEMES
+        return self.scheme in scheme_names()
+
+    @property
+    def composed(self) -> ComposedScheme:
+        """The scheme, changed."""
+        found = find_scheme(self.scheme)
+        assert isinstance(found, ComposedScheme), "schemes here are those of Lyra's paper"
+        return replace(found, **dict(self.changes))
 
     @property
     def checks_reclaims(self) -> bool:
@@ -129,11 +138,18 @@ class Case:
     @property
     def cost(self) -> float:
         """How long it takes, roughly and relative to others, so that long ones start first."""
-        scheme = replace(SCHEMES[self.scheme], **dict(self.changes))
-        if self.is_testbed or scheme.scaling is None:
+        scaling = self.composed.scaling
+        if self.is_testbed or scaling is None:
             return 1.0
         share = 5.0 + self.scenario.effective_elastic_percent
-        return share * (4.0 if scheme.scaling.startswith("knapsack") else 1.0)
+        return share * (4.0 if scaling.startswith("knapsack") else 1.0)
+
+    def run(self, setting: Setting) -> Result:
+        """Simulate it."""
+        setup = _setup(replace(self, scheme="", changes=()), setting)
+        watch = _ReclaimWatch(checks=self.checks_reclaims)
+        finished = replay(setup, self.composed, capture=watch, captured_kinds=("reclaim",))
+        return _result(finished, watch.found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +240,8 @@ class Result:
         When each job was submitted.
     has_checkpoints
         Whether each job keeps its progress when it is preempted.
-    gpus, inference_gpus
-        Of the clusters.
+    overall_usage
+        Share of the GPUs of both clusters that are in use, at the moments of the series.
     reclaims
         Its choices of servers to give back.
     """
@@ -235,8 +251,7 @@ class Result:
     series: Series
     submit_s: np.ndarray
     has_checkpoints: np.ndarray
-    gpus: int
-    inference_gpus: int
+    overall_usage: np.ndarray
     reclaims: ReclaimDecisions
 
     @property
@@ -258,20 +273,14 @@ class Result:
 
     def hourly_usage(self, first_hour: int, hours: int) -> np.ndarray:
         """Return the usage of both clusters together, hour by hour from the first submission."""
-        series = self.series
-        busy = (
-            series.training_gpus_held
-            + series.loan_gpus_held
-            + series.inference_busy_share * self.inference_gpus
-        )
         edges_s = self.submit_s[0] + HOUR_S * np.arange(first_hour, first_hour + hours + 1.0)
-        return step_means(series.time_s, busy / (self.gpus + self.inference_gpus), edges_s)
+        return step_means(self.series.time_s, self.overall_usage, edges_s)
 
     def daily_loan_usage(self, days: int) -> list[float | None]:
         """Return the share of the GPUs on loan that jobs hold, by day; None without loans."""
         series = self.series
         edges_s = self.submit_s[0] + DAY_S * np.arange(days + 1.0)
-        held = step_means(series.time_s, series.loan_gpus_held, edges_s)
+        held = step_means(series.time_s, series.gpus_held_on_loan, edges_s)
         lent = step_means(series.time_s, series.servers_on_loan * GPUS_PER_SERVER, edges_s)
         return [
             float(used) / float(there) if there else None
@@ -289,24 +298,12 @@ class Result:
         return np.array(shares)
 
 
-class Results:
-    """What came of the simulations of a setting, by case.
-
-    Parameters
-    ----------
-    setting
-        How much was simulated.
-    found
-        The results.
-    """
-
-    def __init__(self, setting: Setting, found: dict[Case, Result] | None = None) -> None:
-        self.setting = setting
-        self._found = found or {}
+class Results(CaseResults[Setting]):
+    """What came of the cases of a setting."""
 
     def of(self, case: Case) -> Result | None:
-        """Return what came of a case; None if its scheme is not there."""
-        return self._found[case] if case.is_known else None
+        """Return what came of a case; None if it was not run."""
+        return self._found.get(case)
 
     def over_seeds(self, case: Case, seeds: int | None = None) -> list[Result]:
         """Return what came of a case with each seed; empty if its scheme is not there.
@@ -316,9 +313,8 @@ class Results:
         seeds
             How many; None for those of tables.
         """
-        if not case.is_known:
-            return []
-        return [self._found[each] for each in with_seeds(case, seeds or self.setting.table_seeds)]
+        cases = with_seeds(case, seeds or self.setting.table_seeds)
+        return [self._found[each] for each in cases if each in self._found]
 
 
 def with_seeds(case: Case, seeds: int) -> list[Case]:
@@ -354,53 +350,15 @@ def paired_gain(
     return gain(statistics.fmean(before), statistics.fmean(after), more_is_better=more_is_better)
 
 
-def simulate_all(cases: Iterable[Case], setting: Setting, *, processes: int) -> Results:
-    """Run every case once, those whose scheme is not there left out.
-
-    Parameters
-    ----------
-    processes
-        Simulations at the same time; 1 runs them in this process.
-
-    Raises
-    ------
-    SimulationError
-        If a simulation comes to no result, or to one that cannot be right.
-    """
-    runnable = sorted(
-        {case for case in cases if case.is_known}, key=lambda case: (-case.cost, str(case))
-    )
-    return Results(
-        setting, run_all(runnable, partial(simulate, setting=setting), processes=processes)
-    )
-
-
-def simulate(case: Case, setting: Setting) -> Result:
-    """Run a case; the same case and setting give the same result.
-
-    Raises
-    ------
-    SimulationError
-        If the simulation comes to no result, or to one that cannot be right.
-    """
-    setup = _setup(replace(case, scheme="", changes=()), setting)
-    scheme = replace(SCHEMES[case.scheme], **dict(case.changes))
-    watch = _ReclaimWatch(checks=case.checks_reclaims)
-    finished = replay(setup, scheme, capture=watch, captured_kinds=("reclaim",))
-    return _result(finished, watch.found)
-
-
 def _result(finished: Replay, reclaims: ReclaimDecisions) -> Result:
-    setup = finished.setup
-    jobs, cluster = setup.workload.jobs, setup.cluster
+    jobs = finished.setup.workload.jobs
     return Result(
         record=finished.as_json_object(),
         outcomes=finished.outcomes,
         series=finished.series,
         submit_s=np.array([job.submit_s for job in jobs]),
         has_checkpoints=np.array([job.checkpoints for job in jobs], dtype=np.bool_),
-        gpus=cluster.gpus,
-        inference_gpus=cluster.inference_servers * cluster.inference_gpus_per_server,
+        overall_usage=finished.overall_usage_over_time,
         reclaims=reclaims,
     )
 
@@ -447,7 +405,7 @@ def _setup(case: Case, setting: Setting) -> Setup:
 
 
 def _clusters(case: Case, setting: Setting) -> Setup:
-    cluster = Cluster(servers=setting.servers, inference_servers=setting.inference_servers)
+    cluster = Cluster.of_servers(setting.servers, inference_servers=setting.inference_servers)
     workload = lyra_like(training_gpus=cluster.gpus, seed=case.seed, **_shares(case.scenario))
     load = case.load
     if load is None and setting.scale < 1:
@@ -510,7 +468,7 @@ def scaled_to_testbed(seed: int) -> Workload:
         place: float(np.interp((rank + 0.5) / len(jobs), shares, durations_s))
         for rank, place in enumerate(by_length)
     }
-    scaled: list[TrainingJob] = []
+    scaled: list[Job] = []
     for place, job in enumerate(jobs):
         workers = min(max(1, job.min_workers // 2), TESTBED_WIDEST_JOB)
         scaled.append(

@@ -36,15 +36,16 @@ def crowded_round(gpus_of_type: int, seed: int, jobs: int = JOBS) -> RoundState:
         Of the generator.
     """
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
-    workload = gavel_like(jobs=jobs, seed=seed, gpu_types=TYPES)
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=TYPES).jobs
+    gangs = [job.measured for job in drawn if job.measured is not None]
     return RoundState(
-        gpu_types=cluster.gpu_types,
-        servers=cluster.servers,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
         now_s=0.0,
         round_s=ROUND_S,
         jobs=[
-            ActiveJob(job=job, order=order, steps_left=job.steps, submitted_s=0.0)
-            for order, job in enumerate(workload.jobs)
+            ActiveJob(job=gang, order=order, steps_left=gang.steps, submitted_s=0.0)
+            for order, gang in enumerate(gangs)
         ],
     )
 

@@ -53,7 +53,7 @@ def share_instance(
         gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types],
         high_priority_percent=20,
     )
-    drawn = workload.jobs
+    drawn = tuple(job.measured for job in workload.jobs if job.measured is not None)
     if all_unlike:
         drawn = tuple(
             replace(job, weight=job.weight * (1 + number / jobs))
@@ -62,8 +62,8 @@ def share_instance(
     return HeterogeneousInstance(
         name=f"{objective}-{workload.name}{'-unlike' if all_unlike else ''}",
         objective=Objective(objective),
-        gpu_types=cluster.gpu_types,
-        servers=cluster.servers,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
         jobs=drawn,
     )
 

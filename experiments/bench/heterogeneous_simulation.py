@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 from experiments.bench.timing import Figure
 from experiments.progress import progress
-from experiments.simulation.rounds_replay import find_round_scheme, replay_rounds
-from experiments.simulation.rounds_setup import PHILLY_TRACE, RoundSetup, without_oversized
+from experiments.simulation.replay import replay
+from experiments.simulation.rounds_command import without_obstacles
+from experiments.simulation.setup import Setup
 from experiments.trace import find_trace
 from instances.heterogeneous.clusters import hadar_60
-from instances.heterogeneous.trace_jobs import HADAR_JOBS, hadar_480
+from instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
 from instances.workloads.lyra_like import lyra_like
 from instances.workloads.readers import read_workload
 from lyra_opt.errors import UserError
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.simulation.rounds.setup import RoundOptions
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,13 +40,11 @@ def heterogeneous_simulation_figures() -> Iterator[Figure]:
         what = "generated jobs (the Philly trace is not there)"
     workload = hadar_480(trace, seed=0, gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types])
     with progress("simulation in rounds", len(ROUND_POLICIES)) as advance:
-        for name, make in ROUND_POLICIES.items():
-            runnable, dropped = without_oversized(workload, cluster, [make()], drop=True)
-            done = replay_rounds(
-                RoundSetup(
-                    workload=runnable, cluster=cluster, options=RoundOptions(), dropped=dropped
-                ),
-                find_round_scheme(name),
+        for name in ROUND_POLICIES:
+            scheme, options = find_scheme(name), Options()
+            runnable, dropped = without_obstacles(workload, cluster, [scheme], options, drop=True)
+            done = replay(
+                Setup(workload=runnable, cluster=cluster, options=options, dropped=dropped), scheme
             )
             advance()
             metrics = done.metrics
@@ -57,7 +57,7 @@ def heterogeneous_simulation_figures() -> Iterator[Figure]:
                 unit="s",
                 remark=(
                     f"{metrics.jobs} jobs, {metrics.rounds:,} rounds, decisions "
-                    f"{1000 * metrics.decision_mean_s:.2f} ms on average, "
-                    f"{1000 * metrics.decision_max_s:.0f} ms at most"
+                    f"{1000 * (metrics.decision_mean_s or 0):.2f} ms on average, "
+                    f"{1000 * (metrics.decision_max_s or 0):.0f} ms at most"
                 ),
             )

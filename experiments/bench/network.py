@@ -18,9 +18,9 @@ from lyra_opt.network.one_epoch import state_of
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.topology import Topology
 from lyra_opt.result import Limits
-from lyra_opt.simulation.leases.engine import LeaseSimulation
-from lyra_opt.simulation.leases.metrics import measure_network
-from lyra_opt.simulation.leases.setup import NetworkCluster
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.metrics import measure
+from lyra_opt.simulation.scheme import simulate
 from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -107,15 +107,13 @@ def batch_figures() -> Iterator[Figure]:
     workload = dally_batch(seed=0)
     with progress("simulation with leases", len(LINK_SETS) * len(PLACEMENT_POLICIES)) as advance:
         for links in LINK_SETS.values():
-            cluster = NetworkCluster(
-                topology=BATCH_CLUSTER, communication=ClosedForm(links=links), network=links.name
-            )
-            for name, make in PLACEMENT_POLICIES.items():
+            cluster = Cluster.of_racks(BATCH_CLUSTER, ClosedForm(links=links), network=links.name)
+            for name in PLACEMENT_POLICIES:
                 stopwatch = Stopwatch()
-                done = LeaseSimulation(workload, cluster, make()).run()
+                done = simulate(workload, cluster, name)
                 wall_time_s = stopwatch.elapsed_s
                 advance()
-                metrics = measure_network(done.record)
+                metrics = measure(done)
                 yield Figure(
                     what=(
                         f"{name}, {len(workload.jobs)} jobs at once, {BATCH_CLUSTER.gpus} GPUs, "

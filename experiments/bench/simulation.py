@@ -13,22 +13,21 @@ from experiments.progress import progress
 from experiments.simulation.replay import replay
 from experiments.simulation.setup import Setup, make_loaning, make_options
 from experiments.trace import find_trace
+from instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from instances.workloads.lyra_like import lyra_like
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, without_oversized
 from lyra_opt.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.engine import Simulation
-from lyra_opt.simulation.scheme import find_scheme
+from lyra_opt.simulation.scheme import find_scheme, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.simulation.workload import Workload
 
-PHILLY_TRACE = "philly_jobs.csv.gz"
-TRAINING = Cluster(servers=443)
-BOTH_CLUSTERS = Cluster(servers=443, inference_servers=520)
+TRAINING = Cluster.of_servers(443)
+BOTH_CLUSTERS = Cluster.of_servers(443, inference_servers=520)
 """Lyra's: 3,544 training GPUs and 4,160 inference GPUs."""
 
 FIFO_TARGET_JOBS_PER_S = 10_000
@@ -119,7 +118,7 @@ def _fifo_figure() -> Figure:
 
 def _cpu_time_s(workload: Workload) -> float:
     started_s = time.process_time()
-    Simulation(workload, TRAINING, find_scheme("fifo")).run()
+    simulate(workload, TRAINING, "fifo")
     return time.process_time() - started_s
 
 

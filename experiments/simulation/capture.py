@@ -1,4 +1,4 @@
-"""Keep a sample of the decisions that a simulation puts to solvers, as instance files.
+"""Keep a sample of the decisions of a simulation, as instance files of the problem that they are.
 
 Most decisions of a cluster are easy: there is a choice that costs nobody anything. They would fill
 a sample of all, so that contested and easy decisions are sampled apart.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.network.instance import NetworkInstance
     from lyra_opt.reclaim import ReclaimInstance
 
 MOST_CAPTURED = 50
@@ -61,9 +63,22 @@ def lacks_gpus(instance: AllocationInstance) -> bool:
     return wanted > instance.gpus
 
 
+def lacks_gpus_for_gangs(instance: HeterogeneousInstance) -> bool:
+    """Return whether the GPUs, of whatever types, do not suffice for every job's gang."""
+    gpus = sum(sum(server.gpus.values()) for server in instance.servers)
+    return sum(job.gang for job in instance.jobs) > gpus
+
+
+def lacks_free_gpus(instance: NetworkInstance) -> bool:
+    """Return whether the free GPUs do not suffice for every waiting gang."""
+    return sum(job.gang for job in instance.jobs) > instance.free_gpus
+
+
 _IS_CONTESTED: Mapping[str, Callable[[Any], bool]] = {
     "reclaim": preempts_somebody,
     "allocation": lacks_gpus,
+    "heterogeneous": lacks_gpus_for_gangs,
+    "network": lacks_free_gpus,
 }
 
 
@@ -105,8 +120,8 @@ class Capture:
     """Samples of the decisions of one run: for each kind one of the contested and one of the easy.
 
     A reclaim decision is contested if Lyra's greedy rule preempts somebody, an allocation decision
-    if the GPUs do not suffice for the most workers of every job. The same seed keeps the same
-    decisions.
+    if the GPUs do not suffice for the most workers of every job, one on gangs if they do not
+    suffice for all gangs. The same seed keeps the same decisions.
 
     Parameters
     ----------
@@ -157,13 +172,17 @@ class Capture:
         """Write an instance file for each decision kept; return their paths.
 
         A file is called after kind, sample, scheme and moment, such as
-        ``reclaim-contested-lyra-at-300-s.json``.
+        ``reclaim-contested-lyra-at-300-s.json``; decisions of one moment are numbered.
         """
         paths = []
+        namesakes: Counter[tuple[str, str]] = Counter()
         for (kind, name), sample in self._samples.items():
             problem = find_problem(kind)
             for instance in sample.kept:
                 moment = instance.name.removeprefix(f"{kind}-")
+                namesakes[kind, moment] += 1
+                if (number := namesakes[kind, moment]) > 1:
+                    moment = f"{moment}-{number}"
                 named = replace(instance, name=f"{self._workload}-{kind}-{self._scheme}-{moment}")
                 path = folder / f"{kind}-{name}-{self._scheme}-{moment}.json"
                 write_text(path, instance_text(problem, named))

@@ -1,17 +1,18 @@
-"""Carry out simulations, whichever engine: time them, check them, and say which failed."""
+"""Carry out simulations: time them, check them, and say which failed."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from lyra_opt.simulation.decisions import DecisionError
+from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.view import PolicyError
 from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from experiments.simulation.drawn import Named
+    from lyra_opt.simulation.kernel import Kernel
 
 LEAST_CPU_TIME_S = 1e-9
 
@@ -40,80 +41,31 @@ def jobs_per_cpu_s(jobs: int, cpu_time_s: float) -> float:
     return jobs / max(cpu_time_s, LEAST_CPU_TIME_S)
 
 
-def carry_out(
-    run: Callable[[], object],
-    *,
-    scheme: str,
-    failures: type[Exception] | tuple[type[Exception], ...],
-    require_conserved: Callable[[], None],
-) -> Effort:
+def carry_out(simulation: Kernel, *, scheme: str) -> Effort:
     """Run a simulation and check what it comes to.
 
     Parameters
     ----------
-    run
-        Carries it out.
+    simulation
+        Which has not run.
     scheme
-        Whose run it is.
-    failures
-        What is raised where the scheme has no answer, or a wrong one.
-    require_conserved
-        Raises `AssertionError` if what comes out cannot be right.
+        Name of the scheme whose run it is.
 
     Raises
     ------
     SimulationError
-        If the scheme or the check fails; names the scheme.
+        If the policy breaks a rule, a solver has no answer, or GPU-seconds, work or time are not
+        conserved; names the scheme.
     """
     cpu_before_s = time.process_time()
     stopwatch = Stopwatch()
     try:
-        run()
-    except failures as error:
+        simulation.run()
+    except (DecisionError, PolicyError) as error:
         raise SimulationError(f"scheme {scheme}: {error}") from error
     effort = Effort(stopwatch.elapsed_s, time.process_time() - cpu_before_s)
     try:
-        require_conserved()
+        require_conserved(simulation)
     except AssertionError as error:
         raise SimulationError(f"scheme {scheme}: the simulation is wrong: {error}") from error
     return effort
-
-
-def since(
-    progress: Callable[[float], None] | None, first_s: float
-) -> Callable[[float], None] | None:
-    """Return what is given the time of a simulation and tells `progress` that since `first_s`."""
-    return None if progress is None else lambda now_s: progress(now_s - first_s)
-
-
-SchemeT = TypeVar("SchemeT", bound="Named")
-ReplayT = TypeVar("ReplayT")
-
-
-def replay_each(
-    schemes: Sequence[SchemeT],
-    expected_s: float,
-    replay: Callable[[SchemeT, Callable[[float], None]], ReplayT],
-) -> list[ReplayT]:
-    """Run schemes one by one and show how far they are; those that fail say so and are left out.
-
-    Parameters
-    ----------
-    schemes
-        By name.
-    expected_s
-        How long a run takes in simulated time, about.
-    replay
-        Runs a scheme; is given it, and what is told the simulated seconds so far.
-    """
-    from experiments.simulation.printing import say
-    from experiments.simulation.progress import simulated_time
-
-    done = []
-    for scheme in schemes:
-        try:
-            with simulated_time(scheme.name, expected_s) as show:
-                done.append(replay(scheme, show))
-        except SimulationError as error:
-            say(f"error: {error}")
-    return done

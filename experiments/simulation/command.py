@@ -6,32 +6,30 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.network_arguments import NETWORK_WORKLOADS
+from experiments.simulation.network_arguments import given_leases
 from experiments.simulation.network_command import (
     DEFAULT_NETWORK_SCHEME,
     DEFAULT_NETWORK_WORKLOAD,
     add_network_arguments,
+    given_schemes,
+    make_network_setup,
     require_no_network,
-    run_network,
 )
 from experiments.simulation.rounds_command import (
     DEFAULT_ROUND_SCHEME,
-    DEFAULT_SCHEME,
-    MIX_SIZES,
-    ROUND_WORKLOADS,
+    GAVEL_LIKE,
+    LYRA_LIKE,
     add_round_arguments,
-    default_scheme,
-    require_other_options,
-    run_rounds,
+    given_rounds,
+    has_unlike_gpus,
+    make_round_setup,
+    require_none_of,
+    require_tenures,
 )
-from experiments.simulation.scenarios import BASIC, PLAIN, SCENARIOS, find_scenario
-from experiments.simulation.scheme_help import (
-    NETWORK_SCHEMES,
-    ROUND_SCHEMES,
-    SchemeHelpFormatter,
-)
+from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
+from experiments.simulation.scheme_help import SCHEMES, SchemeHelpFormatter
 from lyra_opt.commands.arguments import integer_from, plain_text, share
-from lyra_opt.simulation.scheme import SCHEMES, find_scheme
+from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +37,12 @@ if TYPE_CHECKING:
     from experiments.simulation.capture import Capture
     from experiments.simulation.replay import Replay
     from experiments.simulation.setup import Setup
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.options import Options
     from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.workload import Workload
 
+DEFAULT_SCHEME = "lyra"
 LARGEST_CLUSTER = 1_000_000
 LARGEST_SERVER = 1024
 MOST_DAYS = 1000
@@ -55,13 +57,15 @@ job trace (--jobs FILE: this project's CSV with job_id, submit_time_s, duration_
 Helios, Acme, Alibaba PAI, Tiresias or Microsoft ITP as published). Traces say nothing of
 elasticity: none is assumed unless --scenario is given, which then draws it by --seed.
 
-Schemes that decide in rounds (Hadar, HadarE, Gavel and those that they are compared with) run
-gangs on a cluster of unlike GPUs instead, without loans and elastic jobs, on workloads and with
-options of their own; traces do not say what their jobs train either, and --seed draws it.
+With --gpus, --cluster or a workload of their papers, jobs are gangs with measured speeds on GPUs of
+several types: for schemes that decide in rounds (Hadar, HadarE, Gavel and those that they are
+compared with), without loans and elastic jobs; traces do not say what their jobs train, and --seed
+draws it.
 
 With --topology, jobs are gangs of GPUs whose speed depends on how close together they are: racks of
-machines of GPUs, after Dally. There schemes of all kinds run side by side on one cluster, and a
-trace in this project's CSV may have a column model."""
+machines of GPUs, after Dally; a trace in this project's CSV may have a column model.
+
+Schemes of all kinds run side by side on each of these."""
 
 EXAMPLES = """\
 examples:
@@ -92,7 +96,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "simulate",
         help="replay jobs on a simulated cluster",
         description=DESCRIPTION,
-        epilog=_epilog(),
+        epilog=f"{SCHEMES}\n\n{EXAMPLES}",
         formatter_class=SchemeHelpFormatter,
     )
     jobs = parser.add_mutually_exclusive_group()
@@ -105,15 +109,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     jobs.add_argument(
         "--workload",
-        choices=("lyra-like", *ROUND_WORKLOADS, *NETWORK_WORKLOADS),
+        type=plain_text,
         metavar="NAME",
-        help="generated workload instead of a trace: lyra-like; or, for schemes that decide in "
-        "rounds, gavel-like (rules of Gavel's generator), hadar-480 (480 jobs of the Philly trace "
-        "by class of GPU time; philly_jobs.csv.gz must be here or in the folder that "
-        f"LYRA_OPT_TRACES names) or mix-K (K jobs at once, as for HadarE; K is "
-        f"{', '.join(map(str, MIX_SIZES))}); or, with --topology, Dally's: dally-batch (500 jobs "
-        "at once; the default), dally-poisson (the same, one after the other) or dally-distributed "
-        "(411 gangs of several GPUs)",
+        help="generated workload instead of a trace, see below (default with --topology: "
+        f"{DEFAULT_NETWORK_WORKLOAD})",
     )
     parser.add_argument(
         "--scheme",
@@ -129,13 +128,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--scenario",
         type=plain_text,
         metavar="NAME",
-        help="what is assumed of jobs, see below (default: basic; with --jobs: plain)",
+        help=f"what is assumed of jobs, see below (default: {BASIC.name} for {LYRA_LIKE}, else "
+        f"{PLAIN.name})",
     )
     parser.add_argument(
         "--days",
         type=integer_from(1, MOST_DAYS),
         metavar="D",
-        help="days of submissions (default: 15; with --jobs: all)",
+        help=f"days of submissions of a trace or of {LYRA_LIKE} (default: all, and 15)",
     )
     parser.add_argument(
         "--vc", type=plain_text, metavar="NAME", help="only jobs of this virtual cluster of a trace"
@@ -197,8 +197,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--drop-oversized",
         action="store_true",
-        help="leave out jobs of a trace that are larger than the cluster, and count them; with "
-        "--topology generated jobs too",
+        help="leave out jobs that are larger than the cluster, and count them",
     )
     parser.add_argument(
         "--seed",
@@ -224,8 +223,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="DIR",
         help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
         "for studies, sampled by --seed: KIND-contested-* those in which somebody loses (Lyra's "
-        "greedy rule preempts a job, or GPUs do not suffice for the most workers of every job), "
-        "KIND-easy-* the others",
+        "greedy rule preempts a job, or GPUs do not suffice for the most workers of every job or "
+        "for all gangs), KIND-easy-* the others",
     )
     parser.add_argument(
         "--capture-limit",
@@ -237,16 +236,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add_round_arguments(parser)
     add_network_arguments(parser)
     parser.set_defaults(run=run)
-
-
-def _epilog() -> str:
-    """Return a line for each scheme and each scenario, and examples."""
-    width = max(map(len, (*SCHEMES, *SCENARIOS)))
-    lines = ["schemes:"]
-    lines += [f"  {scheme.name:<{width}} {scheme.summary}" for scheme in SCHEMES.values()]
-    lines += ["", ROUND_SCHEMES, "", NETWORK_SCHEMES, "", "scenarios:"]
-    lines += [f"  {name:<{width}} {scenario.summary}" for name, scenario in SCENARIOS.items()]
-    return "\n".join([*lines, "", EXAMPLES])
 
 
 def _speed(text: str) -> float:
@@ -262,25 +251,23 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.simulation.capture import MOST_CAPTURED
     from experiments.simulation.measures import counted
     from experiments.simulation.page import output_folder, require_folder_path, write_files
-    from experiments.simulation.printing import report_runs, say
-    from instances.workloads.transform import demand_in_words
+    from experiments.simulation.printing import print_replays, report_runs, say
+    from experiments.simulation.setup import POOLS
+    from instances.workloads.named import find_workload
     from lyra_opt.commands.output import stdout_kept_clean
-    from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
     if arguments.jobs is None and arguments.workload is None:
         if arguments.topology is None:
             raise UserError("one of --jobs and --workload is required, unless there is --topology")
         arguments.workload = DEFAULT_NETWORK_WORKLOAD
-    if arguments.topology is not None:
-        names = arguments.schemes or [DEFAULT_NETWORK_SCHEME]
-        return run_network(arguments, list(dict.fromkeys(names)))
-    names = list(dict.fromkeys(arguments.schemes or [default_scheme(arguments)]))
-    require_no_network(arguments, names)
-    if _decide_in_rounds(names):
-        return run_rounds(arguments, names)
-    require_other_options(arguments, names)
-    schemes = [find_scheme(name) for name in names]
+    if arguments.topology is None:
+        require_no_network(arguments)
+    if arguments.workload is not None:
+        find_workload(arguments.workload)
+    names = arguments.schemes or [_default_scheme(arguments)]
+    schemes = given_schemes(arguments, list(dict.fromkeys(names)))
+    require_tenures(arguments, schemes)
     given = {name: getattr(arguments, name) for name in ("out", "capture")}
     folders = {name: None if path is None else Path(path) for name, path in given.items()}
     for option, folder in folders.items():
@@ -288,14 +275,15 @@ def run(arguments: argparse.Namespace) -> int:
             require_folder_path(f"--{option}", folder)
     if arguments.capture_limit is not None and arguments.capture is None:
         raise UserError("--capture-limit says nothing without --capture")
-    setup = _setup(arguments)
+    setup = _setup(arguments, schemes)
+    _require_runs(setup, schemes)
     with (
         output_folder("--out", folders["out"]),
         output_folder("--capture", folders["capture"]),
         stdout_kept_clean(),
     ):
-        say(f"{demand_in_words(setup.workload, setup.cluster.gpus)}{_inference_in_words(setup)}")
-        if setup.dropped:
+        say(f"{setup.demand_in_words}{_inference_in_words(setup)}")
+        if setup.dropped and setup.kind == POOLS:
             say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
         most = arguments.capture_limit or MOST_CAPTURED
         replays, captures = _replays(
@@ -309,57 +297,81 @@ def run(arguments: argparse.Namespace) -> int:
         arguments,
         [replay.as_json_object() for replay in replays],
         schemes=len(schemes),
-        print_tables=lambda: _print(replays),
+        print_tables=lambda: print_replays(replays),
     )
 
 
-def _decide_in_rounds(names: Sequence[str]) -> bool:
-    """Return whether the schemes do; `UserError` if some do and some do not, or are unknown."""
-    if all(name in SCHEMES for name in names):
-        return False
-    from lyra_opt.errors import UserError
-    from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-
-    for name in names:
-        if name not in SCHEMES and name not in ROUND_POLICIES:
-            known = ", ".join((*SCHEMES, *ROUND_POLICIES))
-            raise UserError(f"--scheme is {name!r}: must be one of: {known}")
-    others = [name for name in names if name not in ROUND_POLICIES]
-    if others:
-        rounds = next(name for name in names if name in ROUND_POLICIES)
-        raise UserError(
-            f"--scheme {rounds} decides in rounds, and {others[0]} does not: they cannot be "
-            "simulated side by side without --topology"
-        )
-    return True
+def _default_scheme(arguments: argparse.Namespace) -> str:
+    """Return the scheme that is simulated where none is named."""
+    if arguments.topology is not None:
+        return DEFAULT_NETWORK_SCHEME
+    return DEFAULT_ROUND_SCHEME if has_unlike_gpus(arguments) else DEFAULT_SCHEME
 
 
-def _setup(arguments: argparse.Namespace) -> Setup:
+def _setup(arguments: argparse.Namespace, schemes: Sequence[Scheme]) -> Setup:
+    """Return what is simulated: on a network, on unlike GPUs, or on servers that are alike."""
+    if arguments.topology is not None:
+        return make_network_setup(arguments, _options(arguments, schemes, PLAIN.name))
+    if has_unlike_gpus(arguments):
+        return make_round_setup(arguments, schemes, _options(arguments, schemes, PLAIN.name))
+    usual = BASIC if arguments.workload == LYRA_LIKE else PLAIN
+    scenario = arguments.scenario or usual.name
+    find_scenario(scenario)
+    return _pool_setup(arguments, scenario, _options(arguments, schemes, scenario))
+
+
+def _options(arguments: argparse.Namespace, schemes: Sequence[Scheme], scenario: str) -> Options:
+    """Return how the cluster behaves."""
+    from dataclasses import replace
+
+    from experiments.simulation.setup import forks, make_options
+
+    # What merging copies costs must not be said to be too much where nobody merges any.
+    no_merging = arguments.topology is not None and not any(map(forks, schemes))
+    return replace(
+        make_options(seed=arguments.seed, scenario=scenario),
+        leases=given_leases(arguments),
+        rounds=given_rounds(arguments, **({"merge_s": 0.0} if no_merging else {})),
+    )
+
+
+def _require_runs(setup: Setup, schemes: Sequence[Scheme]) -> None:
+    """Raise `UserError` if a job can never run, or not under some scheme."""
+    from lyra_opt.simulation.speed import Speed
+
+    workload, cluster = setup.workload, setup.cluster
+    Speed(cluster).require_runs(workload)
+    for scheme in schemes:
+        reason = scheme.obstacle(workload, cluster, setup.options.tenure(scheme.tenure))
+        if reason is not None:
+            raise UserError(f"--scheme {scheme.name} does not run here: {reason}")
+
+
+def _pool_setup(arguments: argparse.Namespace, scenario: str, options: Options) -> Setup:
     from experiments.simulation import setup as making
-    from experiments.trace import locate
-    from lyra_opt.errors import UserError
+    from instances.traces import locate
     from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType
 
     is_trace = arguments.jobs is not None
-    scenario = arguments.scenario or (PLAIN if is_trace else BASIC)
-    find_scenario(scenario)
+    require_none_of(
+        ("job_count", "arrivals_per_hour"), arguments, f"is for --workload {GAVEL_LIKE} alone"
+    )
     servers = arguments.servers
     gpus_per_server = arguments.gpus_per_server or making.LYRA_LIKE_GPUS_PER_SERVER
     if servers is None:
         if is_trace:
-            raise UserError("--jobs needs --servers: traces do not say how large their cluster was")
+            raise UserError(
+                "--jobs needs --servers, or --gpus or --cluster: traces do not say how large their "
+                "cluster was"
+            )
         servers = making.LYRA_LIKE_SERVERS
-    if not is_trace:
-        for option in ("vc", "drop_oversized"):
-            if getattr(arguments, option):
-                raise UserError(f"--{option.replace('_', '-')} is for --jobs alone")
     inference_servers = arguments.inference_servers
     if inference_servers is None:
         inference_servers = (
             0 if is_trace else making.proportional_inference_servers(servers * gpus_per_server)
         )
-    cluster = Cluster(
-        servers=servers,
+    cluster = Cluster.of_servers(
+        servers,
         gpus_per_server=gpus_per_server,
         inference_servers=inference_servers,
         servers_per_rack=arguments.servers_per_rack,
@@ -375,24 +387,7 @@ def _setup(arguments: argparse.Namespace) -> Setup:
                 raise UserError(
                     f"--{option.replace('_', '-')} says nothing without --inference-servers"
                 )
-    dropped = 0
-    if is_trace:
-        workload, dropped = making.trace_workload(
-            locate(arguments.jobs),
-            cluster=cluster,
-            seed=arguments.seed,
-            vc=arguments.vc,
-            days=arguments.days,
-            scenario=scenario,
-            drop_oversized=arguments.drop_oversized,
-        )
-    else:
-        workload = making.generated_workload(
-            days=arguments.days or making.LYRA_LIKE_DAYS,
-            seed=arguments.seed,
-            gpus=cluster.gpus,
-            scenario=scenario,
-        )
+    workload, dropped = _pool_workload(arguments, cluster, scenario)
     headroom = arguments.headroom
     loaning = making.make_loaning(
         workload,
@@ -406,9 +401,46 @@ def _setup(arguments: argparse.Namespace) -> Setup:
         workload=workload,
         scenario=scenario,
         cluster=cluster,
-        options=making.make_options(seed=arguments.seed, scenario=scenario),
+        options=options,
         dropped=dropped,
         loaning=loaning,
+    )
+
+
+def _pool_workload(
+    arguments: argparse.Namespace, cluster: Cluster, scenario: str
+) -> tuple[Workload, int]:
+    """Return the jobs, and how many were left out."""
+    from experiments.simulation import setup as making
+    from instances.traces import locate
+    from instances.workloads.named import find_workload
+
+    if arguments.jobs is not None:
+        source = str(locate(arguments.jobs))
+        workload = making.trace_workload(source, vc=arguments.vc, days=arguments.days)
+    else:
+        source = arguments.workload
+        require_none_of(("vc",), arguments, "is for --jobs alone")
+        if source == LYRA_LIKE:
+            if arguments.drop_oversized:
+                raise UserError(f"--drop-oversized says nothing with --workload {LYRA_LIKE}")
+            workload = making.generated_workload(
+                days=arguments.days or making.LYRA_LIKE_DAYS,
+                seed=arguments.seed,
+                gpus=cluster.gpus,
+                scenario=scenario,
+            )
+            return workload, 0
+        remark = f"is for --jobs and --workload {LYRA_LIKE} alone"
+        require_none_of(("days",), arguments, remark)
+        workload = find_workload(source).make(cluster, arguments.seed)
+    return making.admitted(
+        workload,
+        cluster,
+        source=source,
+        seed=arguments.seed,
+        scenario=scenario,
+        drop_oversized=arguments.drop_oversized,
     )
 
 
@@ -428,9 +460,11 @@ def _replays(
     `most_captured` is None where no decisions are kept.
     """
     from experiments.simulation.capture import Capture
-    from experiments.simulation.carried_out import replay_each
+    from experiments.simulation.carried_out import SimulationError
+    from experiments.simulation.printing import say
+    from experiments.simulation.progress import simulated_time
     from experiments.simulation.replay import replay
-    from experiments.simulation.setup import expected_makespan_s
+    from lyra_opt.simulation.series import expected_makespan_s
 
     captured: list[Capture] = []
 
@@ -448,7 +482,14 @@ def _replays(
         return done
 
     expected_s = expected_makespan_s(setup.workload, setup.cluster)
-    return replay_each(schemes, expected_s, replay_one), captured
+    replays = []
+    for scheme in schemes:
+        try:
+            with simulated_time(scheme.name, expected_s) as show:
+                replays.append(replay_one(scheme, show))
+        except SimulationError as error:
+            say(f"error: {error}")
+    return replays, captured
 
 
 def _save(captures: Sequence[Capture], folder: Path) -> None:
@@ -457,16 +498,3 @@ def _save(captures: Sequence[Capture], folder: Path) -> None:
     for capture in captures:
         capture.save(folder)
         say(capture.in_words())
-
-
-def _print(replays: Sequence[Replay]) -> None:
-    from experiments.simulation.measures import MEASURES
-    from experiments.simulation.printing import print_tables
-
-    setup = replays[0].setup
-    print_tables(
-        f"{setup.workload.name}, scenario {setup.scenario}",
-        [replay.scheme.name for replay in replays],
-        [replay.as_json_object() for replay in replays],
-        MEASURES,
-    )

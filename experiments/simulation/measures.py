@@ -109,7 +109,7 @@ MEASURES = (
         "training_usage_while_submitting",
         "Training usage while jobs are submitted (%)",
         show_percent,
-        "The same from the first submission to the last, by the states of the time series.",
+        "The same from the first submission to the last, by the means of the time series.",
     ),
     Measure(
         "overall_usage",

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.simulation.rounds_command import require_none_of
+from experiments.simulation.measures import counted
+from experiments.simulation.rounds_command import LYRA_LIKE, require_none_of
 from lyra_opt.commands.arguments import number, plain_text, share
+from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+    from pathlib import Path
 
-    from lyra_opt.simulation.leases.setup import LeaseOptions, NetworkCluster, NetworkWorkload
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.tenure import Leases
+    from lyra_opt.simulation.workload import Workload
 
-NETWORK_WORKLOADS = ("dally-batch", "dally-poisson", "dally-distributed")
+NETWORK_WORKLOADS = BATCH, POISSON, DISTRIBUTED = (
+    "dally-batch",
+    "dally-poisson",
+    "dally-distributed",
+)
+"""Workloads that have options of their own, for a topology alone."""
 
 
 def add_cluster_arguments(group: argparse._ActionsContainer, *, is_required: bool) -> None:
@@ -95,10 +106,8 @@ def _number_from(least: float, most: float) -> Callable[[str], float]:
     return parse
 
 
-def given_cluster(arguments: argparse.Namespace) -> NetworkCluster:
+def given_cluster(arguments: argparse.Namespace) -> Cluster:
     """Return the cluster; `UserError` if a file is wrong, or options do not go together."""
-    from experiments.simulation.network_setup import make_cluster
-
     return make_cluster(
         arguments.topology,
         network=arguments.network,
@@ -107,19 +116,17 @@ def given_cluster(arguments: argparse.Namespace) -> NetworkCluster:
     )
 
 
-def given_leases(arguments: argparse.Namespace) -> LeaseOptions:
-    """Return how leases behave, with the seed."""
-    from lyra_opt.simulation.leases.setup import LeaseOptions
+def given_leases(arguments: argparse.Namespace) -> Leases:
+    """Return how leases behave."""
+    from lyra_opt.simulation.tenure import Leases
 
     given = {"lease_s": arguments.lease_s, "hand_over_s_per_gpu": arguments.hand_over_s}
-    return LeaseOptions(
-        seed=arguments.seed, **{name: value for name, value in given.items() if value is not None}
-    )
+    return Leases(**{name: value for name, value in given.items() if value is not None})
 
 
 def given_workload(
-    arguments: argparse.Namespace, cluster: NetworkCluster, *, seed: int
-) -> tuple[NetworkWorkload, int]:
+    arguments: argparse.Namespace, cluster: Cluster, *, seed: int
+) -> tuple[Workload, int]:
     """Return the jobs that a cluster can hold, and how many were left out.
 
     Raises
@@ -127,36 +134,212 @@ def given_workload(
     UserError
         If there are no such jobs, or options do not go together.
     """
-    from experiments.simulation import network_setup as making
-    from experiments.trace import locate
-    from lyra_opt.errors import UserError
+    from instances.traces import locate
+    from instances.workloads.named import find_workload
 
     if arguments.jobs is None:
-        if arguments.workload not in NETWORK_WORKLOADS:
+        of_types = find_workload(arguments.workload).cluster is not None
+        if of_types or arguments.workload == LYRA_LIKE:
             raise UserError(
-                f"--workload {arguments.workload} is not for --topology: must be one of: "
+                f"--workload {arguments.workload} is not for --topology, as these are: "
                 f"{', '.join(NETWORK_WORKLOADS)}"
             )
         require_none_of(("vc", "days"), arguments, "is for --jobs alone")
+        if arguments.workload not in NETWORK_WORKLOADS:
+            remark = f"is not for --workload {arguments.workload}"
+            require_none_of(("job_count",), arguments, remark)
     else:
         require_none_of(("job_count",), arguments, "is for --workload alone")
-    if arguments.workload not in (making.POISSON, making.DISTRIBUTED):
-        remark = f"is for --workload {making.POISSON} and {making.DISTRIBUTED} alone"
+    if arguments.workload not in (POISSON, DISTRIBUTED):
+        remark = f"is for --workload {POISSON} and {DISTRIBUTED} alone"
         require_none_of(("jobs_per_day",), arguments, remark)
     if arguments.jobs is None:
-        workload = making.generated_workload(
+        workload = generated_workload(
             arguments.workload,
+            cluster=cluster,
             seed=seed,
             jobs=arguments.job_count,
             jobs_per_day=arguments.jobs_per_day,
         )
     else:
-        workload = making.trace_workload(
+        assert cluster.communication is not None, "the cluster has a network"
+        workload = trace_workload(
             locate(arguments.jobs),
             models=cluster.communication.models(),
             seed=seed,
             vc=arguments.vc,
             days=arguments.days,
         )
-    gpus = cluster.topology.gpus
-    return making.without_oversized(workload, gpus, drop=arguments.drop_oversized)
+    return without_oversized(workload, cluster.gpus, drop=arguments.drop_oversized)
+
+
+def make_cluster(
+    path: str | Path,
+    *,
+    network: str | None = None,
+    slowdowns: str | Path | None = None,
+    overlap: float | None = None,
+) -> Cluster:
+    """Return a cluster and how its links work out.
+
+    Parameters
+    ----------
+    path
+        TOML file with the racks.
+    network
+        Name of the links that take the place of the file's; None leaves those.
+    slowdowns
+        CSV file with measured slowdowns in place of the closed form over links.
+    overlap
+        Of the closed form; see `lyra_opt.network.communication.ClosedForm`.
+
+    Raises
+    ------
+    UserError
+        If a file is wrong, there are no such links, or links are given beside slowdowns.
+    """
+    from lyra_opt.network.communication import ClosedForm, read_slowdowns
+    from lyra_opt.network.links import find_link_set
+    from lyra_opt.network.topology import read_topology
+    from lyra_opt.simulation.cluster import Cluster
+
+    links = None if network is None else find_link_set(network)
+    topology, links = read_topology(path, network=links)
+    if slowdowns is None:
+        communication = ClosedForm(links=links, overlap=overlap or 0.0)
+        hidden = (
+            f"; {100 * communication.overlap:g} % of an iteration's computing can hide it"
+            if communication.overlap
+            else ", none of which hides behind computing"
+        )
+        return Cluster.of_racks(
+            topology,
+            communication,
+            network=links.name,
+            assumptions=(
+                "Assumed in place of ASTRA-sim: gradients are reduced in a ring over the slowest "
+                f"tier that a gang spans, layer by layer{hidden}; compute times and bytes of the "
+                "models are the sums of the profiles in Dally's public simulator, which look odd: "
+                "orders of magnitude.",
+            ),
+        )
+    for option, value in (("network", network), ("overlap", overlap)):
+        if value is not None:
+            raise UserError(f"--{option} says nothing with --slowdowns, which stand for the links")
+    return Cluster.of_racks(
+        topology,
+        read_slowdowns(slowdowns),
+        network="measured slowdowns",
+        assumptions=("Slowdowns by model, gang and tier are those of a file.",),
+    )
+
+
+def generated_workload(
+    name: str,
+    *,
+    cluster: Cluster,
+    seed: int,
+    jobs: int | None = None,
+    jobs_per_day: float | None = None,
+) -> Workload:
+    """Return a workload by name.
+
+    Parameters
+    ----------
+    name
+        Of one of the `NETWORK_WORKLOADS`, or of somebody's own, which takes no options.
+    cluster
+        Where it runs.
+    seed
+        Of the draws.
+    jobs
+        How many; None for as many as were published.
+    jobs_per_day
+        Of ``dally-poisson`` and ``dally-distributed``; None for the busiest rate that was
+        published, and for the published one.
+    """
+    from instances.network import job_sets
+    from instances.network.generated_jobs import (
+        DISTRIBUTED_JOBS_PER_DAY,
+        dally_batch,
+        dally_distributed,
+        dally_poisson,
+    )
+    from instances.workloads.named import DALLY_JOBS_PER_DAY, find_workload
+
+    if name == BATCH:
+        return dally_batch(seed=seed, jobs=jobs or job_sets.BATCH.jobs)
+    if name == POISSON:
+        return dally_poisson(
+            seed=seed,
+            jobs=jobs or job_sets.BATCH.jobs,
+            jobs_per_day=jobs_per_day or DALLY_JOBS_PER_DAY,
+        )
+    if name == DISTRIBUTED:
+        return dally_distributed(
+            seed=seed,
+            jobs=jobs or job_sets.DISTRIBUTED.jobs,
+            jobs_per_day=jobs_per_day or DISTRIBUTED_JOBS_PER_DAY,
+        )
+    return find_workload(name).make(cluster, seed)
+
+
+def trace_workload(
+    path: str | Path,
+    *,
+    models: Collection[str],
+    seed: int,
+    vc: str | None = None,
+    days: int | None = None,
+) -> Workload:
+    """Read a job trace, and draw what its jobs train where it does not say.
+
+    Parameters
+    ----------
+    path
+        Of the trace.
+    models
+        Those that can be drawn.
+    seed
+        Of the draws.
+    vc, days
+        The virtual cluster, and how many of the first days; None for all.
+
+    Raises
+    ------
+    InputError
+        If the file is no job trace.
+    """
+    from instances.network.trace_jobs import assigned_models, shares_of
+    from instances.workloads.readers import read_workload
+    from instances.workloads.transform import first_days
+
+    trace = read_workload(path, vc=vc)
+    return assigned_models(
+        trace if days is None else first_days(trace, days), seed=seed, shares=shares_of(models)
+    )
+
+
+def without_oversized(workload: Workload, gpus: int, *, drop: bool) -> tuple[Workload, int]:
+    """Return the jobs that so many GPUs can hold, and how many were left out.
+
+    Raises
+    ------
+    UserError
+        If there are others that are not to be left out, or none is left.
+    """
+    kept = tuple(job for job in workload.jobs if job.min_gpus <= gpus)
+    dropped = len(workload.jobs) - len(kept)
+    if not dropped:
+        return workload, 0
+    largest = max(workload.jobs, key=lambda job: job.min_gpus)
+    there_are = counted(gpus, "GPU")
+    remark = f"job {largest.id} has a gang of {largest.min_gpus:,}, but the cluster {there_are}"
+    if not kept:
+        raise UserError(f"{workload.name}: no job fits the cluster: {remark}")
+    if not drop:
+        others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
+        raise UserError(f"{workload.name}: {remark}{others}; --drop-oversized leaves out such jobs")
+    sentence = f"{counted(dropped, 'job')} larger than {there_are} left out."
+    assumptions = (*workload.assumptions, sentence)
+    return replace(workload, jobs=kept, assumptions=assumptions), dropped

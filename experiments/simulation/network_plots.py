@@ -1,4 +1,4 @@
-"""The plots of a simulation on a network of tiers: over time, of jobs, and of what gangs span."""
+"""The plot of a simulation on a network of tiers: what GPU time goes into, and what gangs span."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import numpy as np
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import svg_text
-from experiments.simulation.plots import distributions, over_time
 from lyra_opt.network.links import Tier
-from lyra_opt.pictures import as_written, house_style
+from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from experiments.simulation.network_replay import NetworkReplay
+    from experiments.simulation.replay import Replay
 
 HOUR_S = 3600
 
@@ -31,28 +30,7 @@ TIER_NAMES = ("one machine", "one rack", "several racks")
 COST_COLOURS = ("#2f6db3", "#b8402a", "#b9b9b9")
 
 
-def draw_network_plots(replays: Sequence[NetworkReplay]) -> list[Plot]:
-    """Return the plots of runs of one setup under different schemes."""
-    with house_style():
-        return [
-            over_time(replays, [_panels(replay) for replay in replays]),
-            distributions(replays),
-            network_costs(replays),
-        ]
-
-
-def _panels(replay: NetworkReplay) -> dict[str, np.ndarray]:
-    """Return what is drawn over time of a run, by name."""
-    topology, series = replay.setup.cluster.topology, replay.series
-    return {
-        "GPUs held (%)": 100 * series.gpus_held / topology.gpus,
-        "GPUs computing (%)": 100 * series.gpus_computing / topology.gpus,
-        "Machines partly free (%)": 100 * series.machines_partly_free / topology.machines,
-        "Queued jobs": series.queued_jobs,
-    }
-
-
-def network_costs(replays: Sequence[NetworkReplay]) -> Plot:
+def network_costs(replays: Sequence[Replay]) -> Plot:
     """Return the plot of what GPU time goes into, and of how close together gangs are placed."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
@@ -93,7 +71,7 @@ def network_costs(replays: Sequence[NetworkReplay]) -> Plot:
     )
 
 
-def _gpu_hours(replays: Sequence[NetworkReplay]) -> dict[str, np.ndarray]:
+def _gpu_hours(replays: Sequence[Replay]) -> dict[str, np.ndarray]:
     found = [replay.metrics for replay in replays]
     running = np.array([metrics.gpu_s for metrics in found]) / HOUR_S
     computing = np.array([metrics.computing_gpu_s for metrics in found]) / HOUR_S
@@ -101,11 +79,11 @@ def _gpu_hours(replays: Sequence[NetworkReplay]) -> dict[str, np.ndarray]:
     return {
         "computing": computing,
         "network": (running - computing).clip(0),
-        "handed over": handed_over * replays[0].setup.cluster.topology.gpus / HOUR_S,
+        "handed over": handed_over * replays[0].setup.cluster.gpus / HOUR_S,
     }
 
 
-def _shares_of_tiers(replays: Sequence[NetworkReplay], name: str) -> dict[str, np.ndarray]:
+def _shares_of_tiers(replays: Sequence[Replay], name: str) -> dict[str, np.ndarray]:
     values = np.array(
         [[getattr(replay.metrics, name)[tier.label] for tier in Tier] for replay in replays]
     )

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import PAGE, PLOTS_FOLDER, TEMPLATES
-from experiments.simulation.measures import MEASURES, counted, shown_measures
+from experiments.simulation.measures import MEASURES, Measure, counted, shown_measures
+from experiments.simulation.network_measures import NETWORK_MEASURES
 from experiments.simulation.plots import draw_plots
+from experiments.simulation.rounds_measures import ROUND_MEASURES
+from experiments.simulation.setup import POOLS, RACKS, TYPES
 from lyra_opt.documents import format_document, write_text
 from lyra_opt.errors import UserError
 
@@ -22,23 +26,102 @@ if TYPE_CHECKING:
     import numpy as np
 
     from experiments.plots.figures import Plot
-    from experiments.simulation.measures import Measure
     from experiments.simulation.replay import Replay
+    from lyra_opt.simulation.workload import Job
 
 METRICS_FILE = "metrics.json"
 JOBS_FILE = "jobs.csv"
 SERIES_FILE = "series.csv"
 
-JOB_COLUMNS = (
-    "submit_s",
-    "work_worker_s",
-    "min_workers",
-    "max_workers",
-    "gpus_per_worker",
-    "fungible",
-    "heterogeneous",
-    "checkpoints",
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What tables and pages show of a kind of setup.
+
+    Parameters
+    ----------
+    template
+        One of `TEMPLATES`.
+    measures
+        Rows of the tables.
+    jobs
+        Columns of the jobs, by name, and what they are of a job.
+    outcomes
+        Fields of `Outcomes` that follow.
+    renamed
+        The fields that are called otherwise there.
+    """
+
+    template: str
+    measures: Sequence[Measure]
+    jobs: Mapping[str, Callable[[Job], object]]
+    outcomes: Sequence[str]
+    renamed: Mapping[str, str]
+
+
+def _steps(job: Job) -> float:
+    return job.work_worker_s if job.measured is None else job.measured.steps
+
+
+def _weight(job: Job) -> float:
+    return 1.0 if job.measured is None else job.measured.weight
+
+
+FORMS = {
+    POOLS: Form(
+        template="simulation.html.jinja",
+        measures=MEASURES,
+        jobs={
+            name: attrgetter(name)
+            for name in (
+                *("submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
+                *("fungible", "heterogeneous", "checkpoints"),
+            )
+        },
+        outcomes=(
+            *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "preemptions"),
+            *("ran_on_loan", "most_racks"),
+        ),
+        renamed={},
+    ),
+    TYPES: Form(
+        template="rounds.html.jinja",
+        measures=ROUND_MEASURES,
+        jobs={
+            "release_s": attrgetter("submit_s"),
+            "gang": attrgetter("min_gpus"),
+            "steps": _steps,
+            "weight": _weight,
+        },
+        outcomes=(
+            *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "fairness"),
+            *("restarts", "preemptions", "most_copies"),
+        ),
+        renamed={"held_gpu_s": "working_gpu_s"},
+    ),
+    RACKS: Form(
+        template="network.html.jinja",
+        measures=NETWORK_MEASURES,
+        jobs={
+            "submit_s": attrgetter("submit_s"),
+            "gang": attrgetter("min_gpus"),
+            "work_gpu_s": attrgetter("work_worker_s"),
+            "model": attrgetter("model"),
+        },
+        outcomes=(
+            *("start_s", "completion_s", "queued_s", "jct_s", "running_s", "computing_gpu_s"),
+            *("communication_share", "allocations", "losses", "preemptions", "migrations"),
+            *("machine_allocations", "rack_allocations", "network_allocations"),
+        ),
+        renamed={
+            "allocations": "leases",
+            "losses": "lease_losses",
+            "machine_allocations": "machine_leases",
+            "rack_allocations": "rack_leases",
+            "network_allocations": "network_leases",
+        },
+    ),
+}
 
 
 def write_files(replays: Sequence[Replay], folder: Path) -> None:
@@ -50,8 +133,8 @@ def write_files(replays: Sequence[Replay], folder: Path) -> None:
         Runs of one setup, at least one.
     folder
         Gets ``metrics.json`` (an object, or an array of several), ``jobs.csv`` with a row for each
-        scheme and job, ``series.csv`` with a row for each scheme and moment, ``plots/*.svg`` and
-        the page.
+        scheme and job, ``series.csv`` with a row for each scheme and step of time, ``plots/*.svg``
+        and the page.
 
     Raises
     ------
@@ -59,33 +142,13 @@ def write_files(replays: Sequence[Replay], folder: Path) -> None:
         If a file cannot be written.
     """
     plots = draw_plots(replays)
-    save_files(
-        folder,
-        records=[replay.as_json_object() for replay in replays],
-        jobs=jobs_text(replays),
-        series=series_text(replays),
-        plots=plots,
-        page=page_text(replays, plots),
-    )
-
-
-def save_files(
-    folder: Path,
-    *,
-    records: Sequence[dict[str, Any]],
-    jobs: str,
-    series: str,
-    plots: Sequence[Plot],
-    page: str,
-) -> None:
-    """Write the files of ``simulate --out``, whichever engine made them; see `write_files`."""
     make_folder(folder / PLOTS_FOLDER)
-    write_text(folder / METRICS_FILE, metrics_text(records))
-    write_text(folder / JOBS_FILE, jobs)
-    write_text(folder / SERIES_FILE, series)
+    write_text(folder / METRICS_FILE, metrics_text([replay.as_json_object() for replay in replays]))
+    write_text(folder / JOBS_FILE, jobs_text(replays))
+    write_text(folder / SERIES_FILE, series_text(replays))
     for plot in plots:
         write_text(folder / PLOTS_FOLDER / f"{plot.name}.svg", plot.svg)
-    write_text(folder / PAGE, page)
+    write_text(folder / PAGE, page_text(replays, plots))
 
 
 def require_folder_path(option: str, folder: Path) -> None:
@@ -149,64 +212,65 @@ def metrics_text(records: Sequence[dict[str, Any]]) -> str:
 
 
 def jobs_text(replays: Sequence[Replay]) -> str:
-    """Return what became of each job, as CSV."""
-    return outcomes_text(replays, JOB_COLUMNS)
-
-
-def outcomes_text(replays: Sequence[Any], job_columns: Sequence[str]) -> str:
-    """Return a row for each scheme and job, as CSV, whichever engine ran.
-
-    Parameters
-    ----------
-    replays
-        Runs of one setup; their ``outcomes`` are a dataclass of arrays by job.
-    job_columns
-        Attributes of jobs that stand before the outcomes.
-    """
-    outcomes = [field.name for field in fields(replays[0].outcomes)]
+    """Return what became of each job, as CSV: a row for each scheme and job."""
+    setup = replays[0].setup
+    form = FORMS[setup.kind]
+    known = [[of(job) for of in form.jobs.values()] for job in setup.workload.jobs]
 
     def rows() -> Iterable[Sequence[object]]:
         for replay in replays:
-            columns = [getattr(replay.outcomes, name).tolist() for name in outcomes]
-            for job, *values in zip(replay.setup.workload.jobs, *columns, strict=True):
-                known = [getattr(job, name) for name in job_columns]
-                yield [replay.scheme.name, job.id, *known, *values]
+            columns = [getattr(replay.outcomes, name).tolist() for name in form.outcomes]
+            values_of = zip(*columns, strict=True)
+            for job, before, values in zip(setup.workload.jobs, known, values_of, strict=True):
+                yield [replay.scheme.name, job.id, *before, *values]
 
-    return csv_text(["scheme", "job_id", *job_columns, *outcomes], rows())
+    outcomes = [form.renamed.get(name, name) for name in form.outcomes]
+    return csv_text(["scheme", "job_id", *form.jobs, *outcomes], rows())
 
 
 def series_text(replays: Sequence[Replay]) -> str:
-    """Return the state of the cluster over time, as CSV."""
-    return moments_text(replays)
+    """Return the cluster over time, as CSV: a row for each scheme and step of time.
 
-
-def _columns_of_series(replay: Any) -> dict[str, np.ndarray]:
-    return {field.name: getattr(replay.series, field.name) for field in fields(replay.series)}
-
-
-def moments_text(
-    replays: Sequence[Any],
-    columns_of: Callable[[Any], Mapping[str, np.ndarray]] = _columns_of_series,
-) -> str:
-    """Return a row for each scheme and moment, as CSV, whichever engine ran.
-
-    Parameters
-    ----------
-    replays
-        Runs of one setup.
-    columns_of
-        Returns the columns of a run by name, the same names for all; by default the fields of its
-        ``series``.
+    Values are means from the moment of their row to that of the next; see `Series`.
     """
-    names = list(columns_of(replays[0]))
 
     def rows() -> Iterable[Sequence[object]]:
         for replay in replays:
-            columns = [column.tolist() for column in columns_of(replay).values()]
+            columns = [column.tolist() for column in _columns_of_series(replay).values()]
             for values in zip(*columns, strict=True):
                 yield [replay.scheme.name, *values]
 
-    return csv_text(["scheme", *names], rows())
+    return csv_text(["scheme", *_columns_of_series(replays[0])], rows())
+
+
+def _columns_of_series(replay: Replay) -> dict[str, np.ndarray]:
+    setup, series = replay.setup, replay.series
+    jobs = {"queued_jobs": series.queued_jobs, "running_jobs": series.running_jobs}
+    if setup.kind == POOLS:
+        return {
+            "time_s": series.time_s,
+            "training_gpus_held": series.own_gpus_held,
+            "loan_gpus_held": series.gpus_held_on_loan,
+            "servers_on_loan": series.servers_on_loan,
+            **jobs,
+            "inference_busy_share": series.gpus_serving / max(1, setup.cluster.inference_gpus),
+        }
+    if setup.kind == TYPES:
+        return {
+            "time_s": series.time_s,
+            **jobs,
+            "copies": series.running_copies,
+            "busy_servers": series.busy_servers,
+            **{f"gpus_given_{name}": held for name, held in series.gpus_held.items()},
+        }
+    return {
+        "time_s": series.time_s,
+        **jobs,
+        "gpus_held": series.own_gpus_held,
+        "gpus_computing": series.gpus_computing,
+        "gpus_handed_over": series.gpus_handed_over,
+        "machines_partly_free": series.machines_partly_free,
+    }
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -224,45 +288,14 @@ def _as_written(value: object) -> object:
 
 def page_text(replays: Sequence[Replay], plots: Sequence[Plot]) -> str:
     """Return everything as one HTML page that needs no other file."""
-    from instances.workloads.transform import demand_in_words
-
     setup = replays[0].setup
-    return comparison_page(
-        "simulation.html.jinja",
-        replays,
-        MEASURES,
-        plots,
-        demand=demand_in_words(setup.workload, setup.cluster.gpus),
-    )
-
-
-def comparison_page(
-    template: str,
-    replays: Sequence[Any],
-    measures: Sequence[Measure],
-    plots: Sequence[Plot],
-    **values: Any,
-) -> str:
-    """Return runs of one setup side by side as a page, whichever engine ran.
-
-    Parameters
-    ----------
-    template
-        One of `TEMPLATES` that extends that of simulations.
-    replays
-        The runs.
-    measures
-        Rows of the table; those without a value in any run are left out.
-    plots
-        Below the table.
-    values
-        What else the template asks for.
-    """
+    form = FORMS[setup.kind]
     records = [replay.as_json_object() for replay in replays]
-    shown = shown_measures(records, measures)
+    shown = shown_measures(records, form.measures)
     return render_page(
-        template,
-        setup=replays[0].setup,
+        form.template,
+        setup=setup,
+        demand=setup.demand_in_words,
         schemes=[replay.scheme for replay in replays],
         rows=[(measure.name, [measure.of(record) for record in records]) for measure in shown],
         meanings=[measure for measure in shown if measure.meaning],
@@ -270,7 +303,6 @@ def comparison_page(
         assumptions=dict.fromkeys(
             sentence for replay in replays for sentence in replay.assumptions
         ),
-        **values,
     )
 
 

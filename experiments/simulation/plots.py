@@ -8,16 +8,18 @@ import numpy as np
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
+from experiments.simulation.network_plots import network_costs
 from experiments.simulation.replay import step_means
+from experiments.simulation.setup import RACKS, TYPES
 from lyra_opt.pictures import as_written, house_style
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from experiments.simulation.drawn import DrawnReplay, Moments
     from experiments.simulation.replay import Replay
+    from lyra_opt.simulation.series import Series
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 
@@ -65,12 +67,11 @@ GREY = "#808080"
 def draw_plots(replays: Sequence[Replay]) -> list[Plot]:
     """Return the plots of runs of one setup under different schemes."""
     with house_style():
-        plots = [
-            over_time(replays, [_panels(replay) for replay in replays]),
-            distributions(replays),
-        ]
-        if any(_borrows(replay) for replay in replays):
+        plots = [over_time(replays), distributions(replays)]
+        if any(replay.borrows for replay in replays):
             plots.append(_loans(replays))
+        if replays[0].setup.kind == RACKS:
+            plots.append(network_costs(replays))
     return plots
 
 
@@ -93,10 +94,6 @@ def distribution(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[places], (places + 1) / len(ordered)
 
 
-def _borrows(replay: Replay) -> bool:
-    return replay.setup.loaning is not None and replay.scheme.borrows
-
-
 class _TimeAxis:
     """The bins that runs are averaged over, and their axis.
 
@@ -106,7 +103,7 @@ class _TimeAxis:
         The runs that are drawn.
     """
 
-    def __init__(self, replays: Sequence[DrawnReplay]) -> None:
+    def __init__(self, replays: Sequence[Replay]) -> None:
         self.first_s = float(replays[0].series.time_s[0])
         runs_s = [_until_nearly_done_s(replay) for replay in replays]
         shown_s = max(
@@ -144,7 +141,7 @@ class _TimeAxis:
         """Return where moments are on the axis."""
         return (time_s - self.first_s) / UNITS_S[self._unit]
 
-    def draw(self, axes: Axes, series: Moments, values: np.ndarray, **style: Any) -> None:
+    def draw(self, axes: Axes, series: Series, values: np.ndarray, **style: Any) -> None:
         """Draw the means of values over time, until the run ends."""
         bins = max(1, int(np.searchsorted(self.edges_s, series.time_s[-1])))
         edges_s = self.edges_s[: bins + 1]
@@ -156,7 +153,7 @@ class _TimeAxis:
         axes.set_xlabel(f"Time since the first submission ({self._unit})")
 
 
-def _until_nearly_done_s(replay: DrawnReplay) -> float:
+def _until_nearly_done_s(replay: Replay) -> float:
     """Return how long it takes from the first submission until nearly all jobs are complete."""
     complete_s = np.quantile(replay.outcomes.completion_s, NEARLY_ALL, method="higher")
     return float(complete_s) - replay.first_submission_s
@@ -168,20 +165,11 @@ def _in_words(length_s: int) -> str:
     return name.removesuffix("s") if count == 1 else f"{count} {name}"
 
 
-def over_time(
-    replays: Sequence[DrawnReplay], panels_of: Sequence[Mapping[str, np.ndarray]]
-) -> Plot:
-    """Return the plot of what happens over time, one panel below the other.
-
-    Parameters
-    ----------
-    replays
-        Runs of one setup.
-    panels_of
-        Of each run, values at the moments of its series by name, the same names for all.
-    """
+def over_time(replays: Sequence[Replay]) -> Plot:
+    """Return the plot of what happens over time, one panel below the other."""
     from matplotlib.figure import Figure
 
+    panels_of = [_panels(replay) for replay in replays]
     panels = panels_of[0]
     width, height = PANEL_INCHES
     figure = Figure(figsize=(width, height * len(panels)), layout="constrained")
@@ -209,15 +197,32 @@ def over_time(
 
 
 def _panels(replay: Replay) -> dict[str, np.ndarray]:
-    """Return what is drawn over time of a run, by name."""
-    series = replay.series
-    panels = {"Training usage (%)": 100 * replay.training_usage_over_time}
-    if replay.setup.cluster.inference_servers:
-        panels["Overall usage (%)"] = 100 * replay.overall_usage_over_time
+    """Return what is drawn over time of a run, by name, at the moments of its series."""
+    cluster, series = replay.setup.cluster, replay.series
+    usage = 100 * replay.gpu_usage_over_time
+    if replay.setup.kind == RACKS:
+        panels = {
+            "GPUs held (%)": usage,
+            "GPUs computing (%)": 100 * series.gpus_computing / cluster.gpus,
+            "Machines partly free (%)": (
+                100 * series.machines_partly_free / len(cluster.gpus_of_host)
+            ),
+        }
+    elif replay.setup.kind == TYPES:
+        panels = {"GPUs given (%)": usage}
+        if len(cluster.gpu_types) > 1:
+            panels |= {
+                f"{name} (%)": 100 * held / max(1, cluster.gpus_of_type[name])
+                for name, held in series.gpus_held.items()
+            }
+    else:
+        panels = {"Training usage (%)": usage}
+        if cluster.inference_servers:
+            panels["Overall usage (%)"] = 100 * replay.overall_usage_over_time
     return {**panels, "Queued jobs": series.queued_jobs}
 
 
-def _line(replay: DrawnReplay, replays: Sequence[DrawnReplay]) -> dict[str, Any]:
+def _line(replay: Replay, replays: Sequence[Replay]) -> dict[str, Any]:
     """Return style and label of a run; earlier ones are wider, to be seen under later ones."""
     names = [other.scheme.name for other in replays]
     style = line_style(replay.scheme.name, names)
@@ -231,7 +236,7 @@ def _line(replay: DrawnReplay, replays: Sequence[DrawnReplay]) -> dict[str, Any]
     }
 
 
-def distributions(replays: Sequence[DrawnReplay]) -> Plot:
+def distributions(replays: Sequence[Replay]) -> Plot:
     """Return the plot of the distributions of queuing times and JCTs."""
     from matplotlib.figure import Figure
 
@@ -291,8 +296,9 @@ def _duration_axis(axes: Axes, first_s: float, longest_s: float) -> None:
 def _loans(replays: Sequence[Replay]) -> Plot:
     from matplotlib.figure import Figure
 
-    borrowers = [replay for replay in replays if _borrows(replay)]
+    borrowers = [replay for replay in replays if replay.borrows]
     cluster = replays[0].setup.cluster
+    gpus_per_server = cluster.inference_gpus / cluster.inference_servers
     figure = Figure(figsize=LOANS_INCHES, layout="constrained")
     axes = figure.subplots()
     time_axis = _TimeAxis(borrowers)
@@ -303,7 +309,7 @@ def _loans(replays: Sequence[Replay]) -> Plot:
     time_axis.draw(
         axes,
         longest,
-        cluster.inference_servers * (1 - longest.inference_busy_share),
+        cluster.inference_servers - longest.gpus_serving / gpus_per_server,
         baseline=None,
         color="#505050",
         linewidth=0.9,
@@ -313,7 +319,7 @@ def _loans(replays: Sequence[Replay]) -> Plot:
     for replay in borrowers:
         style = _line(replay, replays)
         style["label"] = f"held, {style['label']}"
-        held = replay.series.loan_gpus_held / cluster.inference_gpus_per_server
+        held = replay.series.gpus_held_on_loan / gpus_per_server
         time_axis.draw(axes, replay.series, held, **style)
     axes.set_ylabel("Inference servers")
     axes.set_ylim(bottom=0)

@@ -16,6 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from experiments.simulation.measures import Measure
+    from experiments.simulation.replay import Replay
+
+
+def print_replays(replays: Sequence[Replay]) -> None:
+    """Print runs of one setup side by side, and what is assumed of them."""
+    from experiments.simulation.page import FORMS
+    from experiments.simulation.setup import POOLS, RACKS, TYPES
+
+    setup = replays[0].setup
+    cluster = setup.cluster
+    place = {
+        POOLS: f"scenario {setup.scenario}",
+        TYPES: f"cluster {cluster.name}",
+        RACKS: f"cluster {cluster.name}, network {cluster.network}",
+    }[setup.kind]
+    print_tables(
+        f"{setup.workload.name}, {place}",
+        [replay.scheme.name for replay in replays],
+        [replay.as_json_object() for replay in replays],
+        FORMS[setup.kind].measures,
+    )
 
 
 def print_tables(

@@ -8,21 +8,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s, since
-from experiments.simulation.setup import DAY_S, expected_makespan_s
-from lyra_opt.simulation.decisions import DecisionError
-from lyra_opt.simulation.engine import DECISION_KINDS, Simulation
-from lyra_opt.simulation.metrics import measure, require_conserved
+from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
+from experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.metrics import finish_time_fairness, measure
+from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
+from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from experiments.simulation.setup import Setup
+    from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics
+    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.series import Series
 
-STEPS_OF_A_RUN = 4000
-"""How many times the state of the cluster is noted in a run, about, or as often as servers move."""
+DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
+"""The problems whose instances can be captured."""
+
+ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS}
+"""What ``simulate --topology --json`` calls tenures, under ``engine``."""
+
+_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
+_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+
+FIGURES = {
+    POOLS: (
+        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "training_usage", "overall_usage"),
+        *("preemptions", "preemptions_per_submission", "collateral_share", "loans", "reclaims"),
+        *("returned_servers", "scaling_operations", "loan_usage"),
+    ),
+    TYPES: (
+        *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "jct_max_s", "makespan_s", "cru"),
+        *("gpu_usage", "gpu_usage_by_type", "fairness_mean", "fairness_max", "restarts"),
+        *("preemptions", "preemptions_per_submission", "copies_mean", "copies_max", "rounds"),
+        *("restarting_s", "merging_s", "decision_mean_s", "decision_max_s", "ttd_s"),
+    ),
+    RACKS: (
+        *("jobs", "finished", *_QUEUES, "queue_max_s", *_JCTS, "jct_max_s", "makespan_s", "gpu_s"),
+        *("computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
+        *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
+        *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
+        *("preemptions", "preemptions_per_submission", "migrations", "decisions"),
+        *("decision_mean_s", "decision_p99_s", "decision_max_s"),
+    ),
+}
+"""Keys of ``simulate --json`` that stand for fields of `Metrics`, by kind of setup."""
+
+METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
+"""The field of a key of another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +75,30 @@ class Outcomes:
     jct_s
         From submission to completion.
     held_gpu_s
-        GPU-seconds that it held, of either kind.
-    preemptions
-        How often it was sent back to the queue.
+        GPU-seconds that it held, of whatever kind.
+    running_s
+        Seconds in which it held GPUs and ran, pauses left out.
+    computing_gpu_s
+        GPU-seconds in which it ran that were not lost to distance.
+    communication_share
+        Share of its GPU-seconds of running that was lost to distance.
+    fairness
+        Its finish-time fairness; see `lyra_opt.simulation.metrics.Metrics`.
+    preemptions, restarts
+        How often it was interrupted, and began again elsewhere or after that.
+    losses, migrations
+        How often it lost its GPUs before it was complete, and got others than the last time.
+    allocations
+        How often it got GPUs.
+    machine_allocations, rack_allocations, network_allocations
+        How often these were on one server, in one rack, and in several; 0 where racks do not
+        matter.
+    most_copies
+        At once.
     ran_on_loan
         Whether it ever had workers on servers on loan.
     most_racks
-        Racks of training servers that it spanned at once; 0 where racks do not matter.
+        Racks of own servers that it spanned at once; 0 where racks do not matter.
     """
 
     start_s: np.ndarray
@@ -52,36 +106,21 @@ class Outcomes:
     queued_s: np.ndarray
     jct_s: np.ndarray
     held_gpu_s: np.ndarray
+    running_s: np.ndarray
+    computing_gpu_s: np.ndarray
+    communication_share: np.ndarray
+    fairness: np.ndarray
     preemptions: np.ndarray
+    restarts: np.ndarray
+    losses: np.ndarray
+    migrations: np.ndarray
+    allocations: np.ndarray
+    machine_allocations: np.ndarray
+    rack_allocations: np.ndarray
+    network_allocations: np.ndarray
+    most_copies: np.ndarray
     ran_on_loan: np.ndarray
     most_racks: np.ndarray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """The state of the cluster over time; each row holds until the next.
-
-    Parameters
-    ----------
-    time_s
-        Since time 0 of the workload.
-    training_gpus_held, loan_gpus_held
-        GPUs that jobs hold on training servers, and on servers on loan.
-    servers_on_loan
-        Inference servers on loan.
-    queued_jobs, running_jobs
-        Jobs that wait, and jobs that hold GPUs.
-    inference_busy_share
-        Share of the inference cluster's GPUs that serve.
-    """
-
-    time_s: np.ndarray
-    training_gpus_held: np.ndarray
-    loan_gpus_held: np.ndarray
-    servers_on_loan: np.ndarray
-    queued_jobs: np.ndarray
-    running_jobs: np.ndarray
-    inference_busy_share: np.ndarray
 
 
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
@@ -114,6 +153,8 @@ class Replay:
         Its figures.
     outcomes, series
         By job, and over time.
+    borrows
+        Whether jobs could run on servers on loan.
     wall_time_s, cpu_time_s
         Of the simulation alone; loading solvers and compiling their kernels not counted in the
         former.
@@ -124,6 +165,7 @@ class Replay:
     metrics: Metrics
     outcomes: Outcomes
     series: Series
+    borrows: bool
     wall_time_s: float
     cpu_time_s: float
 
@@ -138,77 +180,130 @@ class Replay:
         return self.setup.workload.jobs[-1].submit_s
 
     @property
-    def training_usage_over_time(self) -> np.ndarray:
-        """Share of the training GPUs that jobs hold, at the moments of the series."""
-        usage: np.ndarray = self.series.training_gpus_held / self.setup.cluster.gpus
+    def gpu_usage_over_time(self) -> np.ndarray:
+        """Share of the own GPUs that jobs hold, in the mean over each step of the series."""
+        usage: np.ndarray = self.series.own_gpus_held / self.setup.cluster.gpus
         return usage
 
     @property
     def overall_usage_over_time(self) -> np.ndarray:
-        """Share of the GPUs of both clusters that jobs hold or inference needs."""
+        """Share of the GPUs of both clusters that jobs hold or inference needs, likewise."""
         cluster, series = self.setup.cluster, self.series
-        inference_gpus = cluster.inference_servers * cluster.inference_gpus_per_server
-        busy: np.ndarray = (
-            series.training_gpus_held
-            + series.loan_gpus_held
-            + series.inference_busy_share * inference_gpus
-        )
-        return busy / (cluster.gpus + inference_gpus)
+        busy: np.ndarray = series.own_gpus_held + series.gpus_held_on_loan + series.gpus_serving
+        return busy / (cluster.gpus + cluster.inference_gpus)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What is assumed, a sentence each; those of the setup, and of this run."""
-        plan = self.setup.plan
-        sentences = self.setup.assumptions
+        setup, scheme, plan = self.setup, self.scheme, self.setup.plan
+        if setup.kind == RACKS:
+            sentences = (*setup.assumptions, setup.tenure_in_words(scheme.tenure))
+        else:
+            sentences = setup.assumptions_under(scheme.tenure)
+        if forks(scheme):
+            rounds = setup.options.rounds
+            worth = ", ".join(f"{share:g}" for share in rounds.copy_efficiency)
+            sentences += (
+                "Assumed: copies of a job share what is left of it by their speed; merging them "
+                f"takes {rounds.merge_s:g} s of each round; a step of 1, 2, ... copies is worth "
+                f"{worth} (the last one for more copies too). HadarE's costs were not found.",
+            )
         if plan is not None:
             planned_s = len(plan.on_loan) * plan.interval_s
             if self.metrics.makespan_s > planned_s:
                 days = planned_s / DAY_S
                 sentences += (
-                    f"Loans are planned for {days:g} days; scheme {self.scheme.name} takes longer, "
+                    f"Loans are planned for {days:g} days; scheme {scheme.name} takes longer, "
                     "and the last loans stand until it ends.",
                 )
         return sentences
 
     def _while_submitting(self, values: np.ndarray) -> float | None:
         """Return the mean of values of the series from the first submission to the last."""
-        jobs = self.setup.workload.jobs
-        edges_s = np.array([jobs[0].submit_s, jobs[-1].submit_s])
+        edges_s = np.array([self.first_submission_s, self.last_submission_s])
         if edges_s[0] == edges_s[1]:
             return None
         return float(step_means(self.series.time_s, values, edges_s)[0])
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``simulate --json``."""
-        setup, metrics = self.setup, asdict(self.metrics)
-        cluster, loaning = setup.cluster, setup.loaning
-        load = setup.workload.load(cluster.gpus)
-        borrows = loaning is not None and self.scheme.borrows
+        """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
+        setup, figures = self.setup, asdict(self.metrics)
+        of_kind, of_run = {
+            POOLS: (self._of_pools, self._of_loans),
+            TYPES: (self._of_types, dict),
+            RACKS: (self._of_racks, dict),
+        }[setup.kind]
         return {
             "workload": setup.workload.name,
+            **of_kind(),
+            "dropped": setup.dropped,
+            **{key: figures[METRIC_OF.get(key, key)] for key in FIGURES[setup.kind]},
+            **of_run(),
+            "wall_time_s": self.wall_time_s,
+            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
+            "assumptions": list(self.assumptions),
+        }
+
+    def _of_pools(self) -> dict[str, Any]:
+        setup, cluster, loaning = self.setup, self.setup.cluster, self.setup.loaning
+        load = setup.workload.load(cluster.gpus)
+        return {
             "scenario": setup.scenario,
             "scheme": self.scheme.name,
             "seed": setup.options.seed,
-            "servers": cluster.servers,
-            "gpus_per_server": cluster.gpus_per_server,
+            "servers": len(cluster.own_servers),
+            "gpus_per_server": max(cluster.most_on_a_server.values()),
             "inference_servers": cluster.inference_servers,
             "forecaster": None if loaning is None else loaning.orchestrator.forecaster.name,
             "headroom": None if loaning is None else loaning.orchestrator.headroom,
             "load": load if math.isfinite(load) else None,
-            "dropped": setup.dropped,
-            **metrics,
-            "training_usage_while_submitting": self._while_submitting(
-                self.training_usage_over_time
-            ),
+        }
+
+    def _of_loans(self) -> dict[str, Any]:
+        loaning = self.setup.loaning
+        return {
+            "training_usage_while_submitting": self._while_submitting(self.gpu_usage_over_time),
             "overall_usage_while_submitting": self._while_submitting(self.overall_usage_over_time),
             "inference_shortfall_share": (
                 loaning.shortfall_share(self.metrics.makespan_s)
-                if loaning is not None and borrows
+                if loaning is not None and self.borrows
                 else None
             ),
-            "wall_time_s": self.wall_time_s,
-            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
-            "assumptions": list(self.assumptions),
+        }
+
+    def _of_types(self) -> dict[str, Any]:
+        setup, cluster = self.setup, self.setup.cluster
+        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
+        return {
+            "cluster": cluster.name,
+            "scheme": self.scheme.name,
+            "seed": setup.options.seed,
+            "servers": len(cluster.own_servers),
+            "gpus": dict(cluster.gpus_of_type),
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
+            "merge_s": rounds and rounds.merge_s,
+            "copy_efficiency": rounds and list(rounds.copy_efficiency),
+        }
+
+    def _of_racks(self) -> dict[str, Any]:
+        setup, topology = self.setup, self.setup.cluster.topology
+        assert topology is not None, "distance is that of a topology"
+        leases = setup.options.leases if self.scheme.tenure == LEASES else None
+        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
+        return {
+            "topology": topology.name,
+            "network": setup.cluster.network,
+            "scheme": self.scheme.name,
+            "engine": ENGINE_NAMES[self.scheme.tenure],
+            "seed": setup.options.seed,
+            "racks": len(topology.racks),
+            "machines": topology.machines,
+            "gpus": topology.gpus,
+            "lease_s": leases and leases.lease_s,
+            "hand_over_s_per_gpu": leases and leases.hand_over_s_per_gpu,
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
         }
 
 
@@ -229,113 +324,73 @@ def replay(
     scheme
         How the cluster is run.
     capture, captured_kinds
-        As for `lyra_opt.simulation.engine.Simulation`.
+        Is given the decisions of these kinds: the kind and the instance.
     progress
-        Is given the simulated seconds so far.
+        Is given the simulated seconds so far, since the first submission.
 
     Raises
     ------
     SimulationError
-        If a solver has no answer, or GPU-seconds are not conserved.
+        If the scheme breaks a rule, leaves jobs waiting for ever or has no answer; or if
+        GPU-seconds, work or time are not conserved.
     UserError
-        If a job can never run.
+        If a job can never run, or the scheme cannot run the workload on the cluster.
     """
-    simulation = _NotedSimulation(
+    series = SeriesObserver()
+    observers: list[Observer] = [series]
+    if progress is not None:
+        observers.append(ProgressObserver(progress))
+    if capture is not None:
+        observers.append(CaptureObserver(capture, frozenset(captured_kinds)))
+    simulation = prepare(
         setup.workload,
         setup.cluster,
         scheme,
         plan=setup.plan,
         options=setup.options,
-        capture=capture,
-        captured_kinds=captured_kinds,
-        progress=since(progress, setup.workload.jobs[0].submit_s),
+        observers=observers,
     )
-    effort = carry_out(
-        simulation.run,
-        scheme=scheme.name,
-        failures=DecisionError,
-        require_conserved=lambda: require_conserved(simulation),
-    )
+    effort = carry_out(simulation, scheme=scheme.name)
     return Replay(
         setup=setup,
         scheme=scheme,
         metrics=measure(simulation),
         outcomes=_outcomes(simulation),
-        series=_series(simulation),
+        series=series.series,
+        borrows=simulation.loans.is_active,
         wall_time_s=effort.wall_time_s,
         cpu_time_s=effort.cpu_time_s,
     )
 
 
-class _NotedSimulation(Simulation):
-    """Notes its state, and says how far it is, between the ticks of the plan or without one.
+def _outcomes(simulation: Kernel) -> Outcomes:
+    runs: Sequence[Run] = simulation.runs
 
-    A state is that at the end of its moment: a job that is sent back to the queue and starts again
-    at once does not wait.
-    """
+    def column(name: str, dtype: type = np.float64) -> np.ndarray:
+        return np.array([getattr(run, name) for run in runs], dtype=dtype)
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._step_s = expected_makespan_s(self.workload, self.cluster) / STEPS_OF_A_RUN
-        ticks_suffice = self._plan is not None and self._step_s >= self._plan.interval_s
-        self._next_note_s = math.inf if ticks_suffice else self.now_s + self._step_s
-        self._is_note_due = True
-
-    def run(self) -> Simulation:
-        super().run()
-        super()._note_state()
-        return self
-
-    def _note_state(self) -> None:
-        self._is_note_due = True
-
-    def _advance(self, now_s: float) -> None:
-        if self._is_note_due and now_s > self.now_s:
-            super()._note_state()
-            self._is_note_due = False
-        if now_s >= self._next_note_s:
-            self._note_at(self._next_note_s, now_s)
-            steps = math.floor((now_s - self._next_note_s) / self._step_s)
-            if steps:  # nothing has changed in between
-                self._note_at(self._next_note_s + steps * self._step_s, now_s)
-            self._next_note_s += (steps + 1) * self._step_s
-            if self._progress is not None:
-                self._progress(now_s)
-        super()._advance(now_s)
-
-    def _note_at(self, time_s: float, now_s: float) -> None:
-        """Note the state of a moment that is over, or of this one when it is."""
-        if time_s >= now_s:
-            self._note_state()
-        else:
-            super()._advance(time_s)
-            super()._note_state()
-
-
-def _outcomes(simulation: Simulation) -> Outcomes:
-    runs = simulation.runs
-    completion_s = np.array([run.completion_s for run in runs])
+    by_tier = np.array([run.allocations_by_tier for run in runs], dtype=np.int64)
+    computing_gpu_s = column("done_gpu_s")
     return Outcomes(
-        start_s=np.array([run.start_s for run in runs]),
-        completion_s=completion_s,
-        queued_s=np.array([run.queued_s for run in runs]),
-        jct_s=completion_s - np.array([run.job.submit_s for run in runs]),
-        held_gpu_s=np.array([run.held_gpu_s for run in runs]),
-        preemptions=np.array([run.preemptions for run in runs], dtype=np.int64),
-        ran_on_loan=np.array([run.ran_on_loan for run in runs], dtype=np.bool_),
-        most_racks=np.array([run.most_racks for run in runs], dtype=np.int64),
-    )
-
-
-def _series(simulation: Simulation) -> Series:
-    columns = [np.array(column) for column in zip(*simulation.totals.series, strict=True)]
-    time_s, training, loan, on_loan, queued, running, busy = columns
-    return Series(
-        time_s=time_s,
-        training_gpus_held=training,
-        loan_gpus_held=loan,
-        servers_on_loan=on_loan,
-        queued_jobs=queued,
-        running_jobs=running,
-        inference_busy_share=busy,
+        start_s=column("start_s"),
+        completion_s=column("completion_s"),
+        queued_s=column("queued_s"),
+        jct_s=column("jct_s"),
+        held_gpu_s=column("held_gpu_s"),
+        running_s=column("running_s"),
+        computing_gpu_s=computing_gpu_s,
+        # Rounding may leave a little below 0.
+        communication_share=np.maximum(0.0, 1 - computing_gpu_s / column("ran_gpu_s")),
+        fairness=finish_time_fairness(simulation),
+        preemptions=column("preemptions", np.int64),
+        restarts=column("restarts", np.int64),
+        losses=column("losses", np.int64),
+        migrations=column("migrations", np.int64),
+        allocations=column("allocations", np.int64),
+        machine_allocations=by_tier[:, Tier.MACHINE],
+        rack_allocations=by_tier[:, Tier.RACK],
+        network_allocations=by_tier[:, Tier.NETWORK],
+        most_copies=column("most_copies", np.int64),
+        ran_on_loan=column("ran_on_loan", np.bool_),
+        most_racks=column("most_racks", np.int64),
     )

@@ -1,9 +1,9 @@
-"""``lyra-opt simulate`` for schemes that decide in rounds: its options, and what it does."""
+"""``lyra-opt simulate`` on unlike GPUs: its options, and what it simulates."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.arguments import (
@@ -13,31 +13,39 @@ from lyra_opt.commands.arguments import (
     seconds,
     seconds_or_none,
 )
+from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from experiments.simulation.rounds_replay import RoundReplay, RoundScheme
-    from experiments.simulation.rounds_setup import RoundSetup
-    from lyra_opt.simulation.rounds.setup import HeterogeneousCluster
+    from experiments.simulation.setup import Setup
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.tenure import Rounds
+    from lyra_opt.simulation.workload import Job, Workload
 
-MIX_SIZES = (1, 3, 4, 5, 8, 10, 12)
-ROUND_WORKLOADS = ("gavel-like", "hadar-480", *(f"mix-{jobs}" for jobs in MIX_SIZES))
+LYRA_LIKE, GAVEL_LIKE = "lyra-like", "gavel-like"
+"""Workloads that have options of their own."""
 
-DEFAULT_SCHEME = "lyra"
 DEFAULT_ROUND_SCHEME = "hadar"
 MOST_JOBS = 1_000_000
 MOST_GPUS = 1_000_000
 
-ROUND_OPTIONS = (
-    *("gpus", "cluster", "round_s", "restart_s", "merge_s", "copy_efficiency"),
-    *("job_count", "arrivals_per_hour"),
-)
-OTHER_OPTIONS = (
+POOL_OPTIONS = (
     *("scenario", "servers", "servers_per_rack", "inference_servers", "inference_gpu_speed"),
-    *("inference_usage", "forecaster", "headroom", "capture", "capture_limit"),
+    *("inference_usage", "forecaster", "headroom"),
 )
-"""Of schemes that do not decide in rounds."""
+"""Of training and inference servers whose GPUs are alike."""
+
+TENURE_OPTIONS = {
+    "leases": ("lease_s", "hand_over_s"),
+    "rounds": ("round_s", "restart_s", "merge_s", "copy_efficiency"),
+}
+"""Options that say something where a scheme has such a tenure."""
+
+TENURES_IN_WORDS = {"leases": "with leases", "rounds": "that decides in rounds"}
 
 
 def add_round_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +65,7 @@ def add_round_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         type=plain_text,
         metavar="NAME",
-        help="a cluster of a paper, see below (default: gavel-108 for gavel-like, hadar-60 for "
-        "hadar-480, hadare-aws for mixes)",
+        help="a cluster of a paper or of yours, see below (default: that of the workload)",
     )
     group.add_argument(
         "--round-s",
@@ -139,158 +146,183 @@ def _shares(text: str) -> tuple[float, ...]:
     return values
 
 
-def default_scheme(arguments: argparse.Namespace) -> str:
-    """Return the scheme that is simulated where none is named."""
-    has_unlike_gpus = arguments.gpus is not None or arguments.cluster is not None
-    if has_unlike_gpus or arguments.workload in ROUND_WORKLOADS:
-        return DEFAULT_ROUND_SCHEME
-    return DEFAULT_SCHEME
-
-
-def require_other_options(arguments: argparse.Namespace, schemes: Sequence[str]) -> None:
-    """Raise `UserError` if anything is given that only schemes that decide in rounds know."""
-    from lyra_opt.errors import UserError
-
-    if arguments.workload in ROUND_WORKLOADS:
-        raise UserError(
-            f"--workload {arguments.workload} is for schemes that decide in rounds, not for "
-            f"{schemes[0]}"
-        )
-    remark = f"is for schemes that decide in rounds, not for {schemes[0]}"
-    require_none_of(ROUND_OPTIONS, arguments, remark)
-
-
 def require_none_of(options: Sequence[str], arguments: argparse.Namespace, remark: str) -> None:
     """Raise `UserError` with the first of the options that is given, and the remark."""
-    from lyra_opt.errors import UserError
-
     for option in options:
         if getattr(arguments, option) is not None:
             raise UserError(f"--{option.replace('_', '-')} {remark}")
 
 
-def run_rounds(arguments: argparse.Namespace, names: Sequence[str]) -> int:
-    """Simulate schemes that decide in rounds; return the exit code."""
-    from experiments.simulation.carried_out import replay_each
-    from experiments.simulation.page import output_folder, require_folder_path
-    from experiments.simulation.printing import report_runs, say
-    from experiments.simulation.rounds_replay import find_round_scheme, replay_rounds
-    from lyra_opt.commands.output import stdout_kept_clean
-
-    # All that can be wrong is found out before the first simulation.
-    schemes = [find_round_scheme(name) for name in names]
-    out = None if arguments.out is None else Path(arguments.out)
-    if out is not None:
-        require_folder_path("--out", out)
-    setup = _setup(arguments, schemes)
-    with output_folder("--out", out), stdout_kept_clean():
-        say(setup.demand_in_words)
-        replays = replay_each(
-            schemes,
-            setup.expected_makespan_s,
-            lambda scheme, show: replay_rounds(setup, scheme, progress=show),
-        )
-        if replays and out is not None:
-            from experiments.simulation.rounds_page import write_round_files
-
-            write_round_files(replays, out)
-    return report_runs(
-        arguments,
-        [replay.as_json_object() for replay in replays],
-        schemes=len(schemes),
-        print_tables=lambda: _print(replays),
-    )
+def require_tenures(arguments: argparse.Namespace, schemes: Sequence[Scheme]) -> None:
+    """Raise `UserError` if an option is given of a tenure that no scheme has."""
+    tenures = {scheme.tenure for scheme in schemes}
+    for tenure, options in TENURE_OPTIONS.items():
+        if tenure not in tenures:
+            remark = f"says nothing without a scheme {TENURES_IN_WORDS[tenure]}"
+            require_none_of(options, arguments, remark)
 
 
-def _setup(arguments: argparse.Namespace, schemes: Sequence[RoundScheme]) -> RoundSetup:
-    from experiments.simulation import rounds_setup as making
-    from experiments.trace import locate
-    from lyra_opt.errors import UserError
-    from lyra_opt.simulation.rounds.setup import RoundOptions
+def given_rounds(arguments: argparse.Namespace, **defaults: float) -> Rounds:
+    """Return how rounds behave, with defaults of one's own."""
+    from lyra_opt.simulation.tenure import Rounds
 
-    require_none_of(
-        OTHER_OPTIONS,
-        arguments,
-        f"is not for schemes that decide in rounds, such as {schemes[0].name}",
-    )
+    given = {name: getattr(arguments, name) for name in TENURE_OPTIONS["rounds"]}
+    return Rounds(**defaults | {name: value for name, value in given.items() if value is not None})
+
+
+def has_unlike_gpus(arguments: argparse.Namespace) -> bool:
+    """Whether jobs or cluster know several types of GPUs."""
+    if arguments.gpus is not None or arguments.cluster is not None:
+        return True
+    return arguments.workload is not None and _workload_cluster(arguments) is not None
+
+
+def _workload_cluster(arguments: argparse.Namespace) -> str | None:
+    """Return the name of the cluster that a generated workload is for; None if it is for any."""
+    from instances.workloads.named import find_workload
+
+    return find_workload(arguments.workload).cluster
+
+
+def make_round_setup(
+    arguments: argparse.Namespace, schemes: Sequence[Scheme], options: Options
+) -> Setup:
+    """Return what is simulated; `UserError` if options do not go together."""
+    from experiments.simulation.setup import Setup
+    from instances.traces import locate
+    from instances.workloads.named import find_workload, gavel_like_for
+
+    remark = "says nothing with GPUs of several types, for schemes that decide in rounds"
+    require_none_of(POOL_OPTIONS, arguments, remark)
     is_trace = arguments.jobs is not None
     if not is_trace:
-        if arguments.workload not in ROUND_WORKLOADS:
+        if arguments.workload == LYRA_LIKE:
             raise UserError(
-                f"--workload {arguments.workload} is not for schemes that decide in rounds, such "
-                f"as {schemes[0].name}: must be one of: {', '.join(ROUND_WORKLOADS)}"
+                f"--workload {LYRA_LIKE} is not for GPUs of several types, as {GAVEL_LIKE} is"
             )
         require_none_of(("vc", "days"), arguments, "is for --jobs alone")
-    if arguments.workload != making.GAVEL_LIKE:
+    if arguments.workload != GAVEL_LIKE:
         require_none_of(
-            ("job_count", "arrivals_per_hour"),
-            arguments,
-            f"is for --workload {making.GAVEL_LIKE} alone",
+            ("job_count", "arrivals_per_hour"), arguments, f"is for --workload {GAVEL_LIKE} alone"
         )
-    names = ("round_s", "restart_s", "merge_s", "copy_efficiency")
-    given = {name: getattr(arguments, name) for name in names}
-    options = RoundOptions(
-        seed=arguments.seed,
-        **{name: value for name, value in given.items() if value is not None},
-    )
     cluster = _cluster(arguments)
     if is_trace:
-        workload = making.trace_workload(
+        workload = trace_workload(
             locate(arguments.jobs),
             cluster=cluster,
             seed=arguments.seed,
             vc=arguments.vc,
             days=arguments.days,
         )
-    else:
-        workload = making.generated_workload(
-            arguments.workload,
-            cluster=cluster,
-            seed=arguments.seed,
+    elif arguments.workload == GAVEL_LIKE:
+        workload = gavel_like_for(
+            cluster,
+            arguments.seed,
             jobs=arguments.job_count,
             arrivals_per_hour=arguments.arrivals_per_hour,
         )
-    workload, dropped = making.without_oversized(
-        workload,
-        cluster,
-        [scheme.make() for scheme in schemes],
-        drop=arguments.drop_oversized,
+    else:
+        workload = find_workload(arguments.workload).make(cluster, arguments.seed)
+    workload, dropped = without_obstacles(
+        workload, cluster, schemes, options, drop=arguments.drop_oversized
     )
-    return making.RoundSetup(workload=workload, cluster=cluster, options=options, dropped=dropped)
+    return Setup(workload=workload, cluster=cluster, options=options, dropped=dropped)
 
 
-def _cluster(arguments: argparse.Namespace) -> HeterogeneousCluster:
-    from experiments.simulation.rounds_setup import default_cluster
+def _cluster(arguments: argparse.Namespace) -> Cluster:
     from instances.heterogeneous.clusters import (
         GPUS_PER_SERVER,
         cluster_of,
         find_cluster,
         known_types,
     )
-    from lyra_opt.errors import UserError
 
     if arguments.gpus is None:
         if arguments.gpus_per_server is not None:
             raise UserError("--gpus-per-server says nothing without --gpus")
-        if arguments.cluster is None and arguments.jobs is not None:
-            raise UserError(
-                "--jobs needs --gpus or --cluster: traces do not say how large their cluster was"
-            )
-        return find_cluster(arguments.cluster or default_cluster(arguments.workload))
+        name = arguments.cluster or _workload_cluster(arguments)
+        assert name is not None, "the workload is for a cluster"
+        return find_cluster(name)
     for name in arguments.gpus:
         if name not in known_types():
             raise UserError(f"--gpus has {name!r}: must be one of: {', '.join(known_types())}")
     return cluster_of(arguments.gpus, gpus_per_server=arguments.gpus_per_server or GPUS_PER_SERVER)
 
 
-def _print(replays: Sequence[RoundReplay]) -> None:
-    from experiments.simulation.printing import print_tables
-    from experiments.simulation.rounds_measures import ROUND_MEASURES
+def trace_workload(
+    path: str | Path,
+    *,
+    cluster: Cluster,
+    seed: int,
+    vc: str | None = None,
+    days: int | None = None,
+) -> Workload:
+    """Read a job trace, and draw what its jobs train.
 
-    setup = replays[0].setup
-    print_tables(
-        f"{setup.workload.name}, cluster {setup.cluster.name}",
-        [replay.scheme.name for replay in replays],
-        [replay.as_json_object() for replay in replays],
-        ROUND_MEASURES,
+    Raises
+    ------
+    InputError
+        If the file is no job trace.
+    """
+    from instances.heterogeneous.trace_jobs import assigned_models
+    from instances.workloads.readers import read_workload
+    from instances.workloads.transform import first_days
+
+    trace = read_workload(path, vc=vc)
+    if days is not None:
+        trace = first_days(trace, days)
+    return assigned_models(
+        trace, seed=seed, gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types]
+    )
+
+
+def without_obstacles(
+    workload: Workload,
+    cluster: Cluster,
+    schemes: Sequence[Scheme],
+    options: Options,
+    *,
+    drop: bool,
+) -> tuple[Workload, int]:
+    """Return the jobs that a cluster can run under each scheme, and how many were left out.
+
+    Raises
+    ------
+    UserError
+        If there are others that are not to be left out, or none is left.
+    """
+    from lyra_opt.simulation.speed import Speed
+
+    speed = Speed(cluster)
+
+    def obstacle(job: Job) -> str | None:
+        alone = replace(workload, jobs=(job,))
+        if not speed.rates_of(job):
+            gang = f"job {job.id} has a gang of {job.min_gpus}"
+            return f"{gang}, which no type of GPUs of cluster {cluster.name} can run"
+        for scheme in schemes:
+            reason = scheme.obstacle(alone, cluster, options.tenure(scheme.tenure))
+            if reason is not None:
+                return f"scheme {scheme.name}: {reason}"
+        return None
+
+    kept = []
+    remark = ""
+    for job in workload.jobs:
+        reason = obstacle(job)
+        if reason is None:
+            kept.append(job)
+        remark = remark or reason or ""
+    dropped = len(workload.jobs) - len(kept)
+    if not dropped:
+        return workload, 0
+    if not kept:
+        raise UserError(f"{workload.name}: no job can run: {remark}")
+    if not drop:
+        others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
+        raise UserError(f"{workload.name}: {remark}{others}; --drop-oversized leaves out such jobs")
+    sentence = f"{dropped:,} job{'s' * (dropped != 1)} left out that would wait for ever: {remark}."
+    return (
+        replace(workload, jobs=tuple(kept), assumptions=(*workload.assumptions, sentence)),
+        dropped,
     )

@@ -71,7 +71,7 @@ ROUND_MEASURES = (
         "copies_mean",
         "Copies of a job, mean",
         _two_digits,
-        "Over the rounds in which it runs; 1 without forking.",
+        "Over the time for which it runs; 1 without forking.",
     ),
     Measure("copies_max", "Copies of a job, most", show_count),
     Measure("rounds", "Rounds", show_count, "In which jobs were there."),
@@ -79,7 +79,8 @@ ROUND_MEASURES = (
         "decision_mean_s",
         "Decision time, mean (ms)",
         show_milliseconds,
-        "Wall time that the scheme takes for a round.",
+        "Wall time that the scheme takes for a round; those in which nothing can change are not "
+        "decided anew.",
     ),
     Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
     _COMMON["wall_time_s"],

@@ -1,18 +1,22 @@
-"""What the help of ``lyra-opt simulate`` says of schemes that nothing else has to load."""
+"""What the help of ``lyra-opt simulate`` says of what is found by name; nothing else loads it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import HelpFormatter
+from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.plugins import Plugins
+    from lyra_opt.simulation.scheme import Scheme
 
 HELP_COLUMNS = 99
 
-ROUND_SCHEMES, NETWORK_SCHEMES = "<schemes that decide in rounds>", "<schemes on a network>"
-"""Stand for what is said of them until the help is shown."""
+SCHEMES = "<schemes>"
+"""Stands for what is said of them until the help is shown."""
 
 
 class SchemeHelpFormatter(HelpFormatter):
@@ -21,32 +25,85 @@ class SchemeHelpFormatter(HelpFormatter):
     def format_help(self) -> str:
         """Return the help."""
         shown = super().format_help()
-        for placeholder, fill_in in ((ROUND_SCHEMES, _rounds), (NETWORK_SCHEMES, _network)):
-            if placeholder in shown:
-                shown = shown.replace(placeholder, fill_in())
-        return shown
+        return shown.replace(SCHEMES, _schemes()) if SCHEMES in shown else shown
 
 
-def _rounds() -> str:
-    from instances.heterogeneous.clusters import SUMMARIES as CLUSTERS
-    from lyra_opt.heterogeneous.policies import SUMMARIES
-
-    lines = ["schemes that decide in rounds, on unlike GPUs:", *_in_columns(SUMMARIES)]
-    return "\n".join([*lines, "", "clusters of unlike GPUs:", *_in_columns(CLUSTERS)])
-
-
-def _network() -> str:
+def _schemes() -> str:
     from textwrap import fill
 
-    from lyra_opt.simulation.leases.network_schemes import LEASES, NETWORK_SCHEMES
+    from experiments.simulation.scenarios import SCENARIOS
+    from instances.heterogeneous.clusters import CLUSTERS
+    from instances.workloads.named import WORKLOADS
+    from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, SCHEMES
 
-    with_leases = {
-        name: scheme.summary for name, scheme in NETWORK_SCHEMES.items() if scheme.engine == LEASES
+    broken: dict[str, str] = {}
+
+    def known(plugins: Plugins) -> list[Any]:
+        """Return those that can be loaded; somebody's own may not."""
+        found = []
+        for name in plugins.names():
+            try:
+                found.append(plugins.find(name))
+            except UserError as error:
+                broken[name] = str(error)
+        return found
+
+    schemes = known(SCHEMES)
+    summaries = {
+        tenure: {scheme.name: scheme.summary for scheme in schemes if scheme.tenure == tenure}
+        for tenure in (FOREVER, ROUNDS, LEASES)
     }
-    others = ", ".join(name for name in NETWORK_SCHEMES if name not in with_leases)
-    lines = ["schemes with leases, on a network of tiers (--topology):", *_in_columns(with_leases)]
-    remark = f"With --topology, of the schemes above: {others}."
-    return "\n".join([*lines, "", fill(remark, HELP_COLUMNS, break_on_hyphens=False)])
+    workloads = {
+        workload.name: workload.summary + (f"; on {workload.cluster}" if workload.cluster else "")
+        for workload in known(WORKLOADS)
+    }
+    remark = (
+        "Any scheme may be named on any cluster; one that cannot run there says why. Gangs on "
+        "several machines of a network (--topology) are refused by:"
+    )
+    parts = {
+        "schemes whose jobs keep their GPUs until they complete or are preempted": (
+            summaries[FOREVER]
+        ),
+        "schemes that decide in rounds, on unlike GPUs": summaries[ROUNDS],
+        "schemes with leases, on a network of tiers (--topology)": summaries[LEASES],
+        fill(remark, HELP_COLUMNS, break_on_hyphens=False).removesuffix(":"): (
+            _refusals_of_a_gang(schemes)
+        ),
+        "workloads": workloads,
+        "clusters of unlike GPUs": _summaries(known(CLUSTERS)),
+        "scenarios": _summaries(known(SCENARIOS)),
+        "not to be had": broken,
+    }
+    return "\n\n".join(
+        "\n".join((f"{title}:", *_in_columns(entries)))
+        for title, entries in parts.items()
+        if entries
+    )
+
+
+def _summaries(objects: Sequence[Any]) -> dict[str, str]:
+    return {each.name: each.summary for each in objects}
+
+
+def _refusals_of_a_gang(schemes: Sequence[Scheme]) -> dict[str, str]:
+    """Return which schemes do not run a gang on two machines of a network, and why."""
+    from lyra_opt.network.communication import ClosedForm
+    from lyra_opt.network.topology import Topology
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.workload import Job, Workload
+
+    gang = Job.rigid(id="j", submit_s=0, gpus=2, work_gpu_s=1, model="bert")
+    workload = Workload(name="one", jobs=(gang,))
+    topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=1)
+    cluster = Cluster.of_racks(topology, ClosedForm())
+    options = Options()
+    return {
+        scheme.name: reason
+        for scheme in schemes
+        if (reason := scheme.obstacle(workload, cluster, options.tenure(scheme.tenure)))
+    }
 
 
 def _in_columns(summaries: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""From the options of ``lyra-opt simulate`` to what is simulated: jobs, cluster and loans."""
+"""What a simulation is of: jobs, cluster, loans and options; and what is assumed of them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from experiments.simulation.measures import counted
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
 from lyra_opt.errors import InputError
-from lyra_opt.simulation.cluster import Cluster, LoanPlan, Options
+from lyra_opt.simulation.cluster import LoanPlan
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.tenure import RESTART_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lyra_opt.simulation.cluster import GpuType
+    from lyra_opt.simulation.cluster import Cluster, GpuType
     from lyra_opt.simulation.loaning import Orchestrator
+    from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
+HOUR_S = 3600
 DAY_S = 86_400
 
 LYRA_LIKE_SERVERS = 443
@@ -34,6 +41,11 @@ LOAN_INTERVAL_S = 300.0
 LEAST_DRAIN_DAYS = 10
 LONGEST_PLAN_DAYS = 1000
 
+POOLS, TYPES, RACKS = "pools", "types", "racks"
+"""What a simulation is about: servers of its own and on loan, unlike GPUs, or a network."""
+
+USUAL_TENURE = {POOLS: FOREVER, TYPES: ROUNDS}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -43,24 +55,41 @@ class Setup:
     ----------
     workload
         What is submitted.
-    scenario
-        Name of the scenario.
     cluster
         Where it runs.
     options
         How the cluster behaves.
+    scenario
+        Name of the scenario; empty where there is none.
     dropped
-        Jobs larger than the cluster that were left out.
+        Jobs that were left out, for they could never run.
     loaning
         The inference cluster and the plan of its loans; None without inference servers.
+    remarks
+        What is assumed beside what workload, cluster, loans and tenures assume, a sentence each.
     """
 
     workload: Workload
-    scenario: str
     cluster: Cluster
     options: Options
+    scenario: str = ""
     dropped: int = 0
     loaning: Loaning | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it is about: `POOLS`, `TYPES` or `RACKS`, by what the cluster is.
+
+        `RACKS` where distance costs speed, else `TYPES` where the own GPUs are unlike or jobs were
+        measured on some.
+        """
+        if self.cluster.communication is not None:
+            return RACKS
+        own_pools = sum(not pool.is_lent for pool in self.cluster.pools)
+        if own_pools > 1 or any(job.measured is not None for job in self.workload.jobs):
+            return TYPES
+        return POOLS
 
     @property
     def plan(self) -> LoanPlan | None:
@@ -68,25 +97,102 @@ class Setup:
         return None if self.loaning is None else self.loaning.plan
 
     @property
+    def demand_in_words(self) -> str:
+        """How much is asked of the cluster, on one line."""
+        from instances.workloads.transform import demand_in_words
+
+        workload, cluster = self.workload, self.cluster
+        kind = self.kind
+        if kind == POOLS:
+            return demand_in_words(workload, cluster.gpus)
+        span_h = workload.submission_span_s / HOUR_S
+        when = f"over {span_h:,.1f} hours" if span_h > 0 else "at one moment"
+        jobs = counted(len(workload.jobs), "job")
+        asks = "asks" if len(workload.jobs) == 1 else "ask"
+        if kind == RACKS:
+            assert cluster.topology is not None, "distance is that of a topology"
+            return (
+                f"{jobs} {when} {asks} for {workload.gpu_work_s / HOUR_S:,.1f} GPU hours of "
+                f"computing of {counted(cluster.gpus, 'GPU')} ({cluster.topology.name}, network "
+                f"{cluster.network})"
+            )
+        speed = Speed(cluster)
+        work_gpu_s = math.fsum(
+            job.min_gpus * speed.unit_of(job).work / max(speed.rates_of(job).values())
+            for job in workload.jobs
+        )
+        return (
+            f"{jobs} {when} {asks} for {work_gpu_s / HOUR_S:,.1f} GPU hours, each on the type that "
+            f"suits it best, of {cluster.gpus:,} GPUs ({cluster.name})"
+        )
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is assumed, a sentence each."""
-        options, cluster = self.options, self.cluster
-        sentences = [
+        """What is assumed, a sentence each; of tenures the one that is usual for its kind."""
+        return self.assumptions_under(USUAL_TENURE.get(self.kind))
+
+    def assumptions_under(self, tenure: str | None) -> tuple[str, ...]:
+        """Return what is assumed, a sentence each, where jobs have a tenure; None leaves it out."""
+        of_tenure = () if tenure is None else (self.tenure_in_words(tenure),)
+        return (
             *self.workload.assumptions,
-            f"Simulated: a preempted job starts again from its last checkpoint, or from the "
-            f"beginning if it has none, and holds its GPUs for {options.preemption_s:g} s before; "
-            f"elastic jobs are resized every {options.scaling_interval_s:g} s at most.",
-        ]
-        if self.loaning is not None:
-            sentences += [
-                *self.loaning.demand.assumptions,
-                f"{_replicas_in_words(cluster.inference_gpu)}, and a job on both kinds reaches "
-                f"{100 * options.mixed_efficiency:g} % of the ideal.",
-                f"Servers are lent and called back every {LOAN_INTERVAL_S:g} s by forecast "
-                f"({self.loaning.orchestrator.forecaster.name}), with "
-                f"{100 * self.loaning.orchestrator.headroom:g} % of the inference cluster kept.",
-            ]
-        return tuple(sentences)
+            *self.cluster.assumptions,
+            *of_tenure,
+            *(() if self.loaning is None else self._loans_in_words(self.loaning)),
+            *self.remarks,
+        )
+
+    def tenure_in_words(self, tenure: str) -> str:
+        """Return how a tenure is simulated, the same sentence for all schemes that share it."""
+        options, is_network = self.options, self.kind == RACKS
+        if tenure == LEASES:
+            leases = options.leases
+            return (
+                "Simulated, schemes with leases (after Dally's public simulator): a gang gives all "
+                f"its GPUs back after {leases.lease_s:g} s and competes again; released GPUs stay "
+                f"idle for {leases.hand_over_s_per_gpu:g} s for each GPU of the gang. Ours: time "
+                "is continuous, and a scheme is asked again when one of its timers runs out."
+            )
+        if tenure == ROUNDS:
+            rounds = options.rounds
+            if is_network:
+                return (
+                    f"Simulated, schemes that decide in rounds of {rounds.round_s:g} s: a gang "
+                    f"that starts or moves loses {rounds.restart_s:g} s. A scheme knows two speeds "
+                    "of a gang, on one machine and on several, the latter that of the nearest "
+                    "tier; it runs at the speed of where it is placed."
+                )
+            is_published = rounds.restart_s == RESTART_S
+            source = " (as in Hadar's simulation, from memory)" if is_published else ""
+            return (
+                f"Simulated: who runs where is decided every {rounds.round_s:g} s; a job that ends "
+                "before keeps its GPUs until then, but its completion counts when it is. A gang "
+                f"that starts, or goes on elsewhere, loses {rounds.restart_s:g} s{source}. A gang "
+                "on unlike GPUs runs at the speed of the slowest."
+            )
+        if is_network:
+            return (
+                "Simulated, schemes under which gangs keep their GPUs until they complete or are "
+                "preempted: those in the manner of Lyra put them where best fit does, which looks "
+                "at no racks; there are no elastic jobs and no loans, and nothing is handed over."
+            )
+        return (
+            "Simulated: a preempted job starts again from its last checkpoint, or from the "
+            f"beginning if it has none, and holds its GPUs for {options.forever.preemption_s:g} s "
+            f"before; elastic jobs are resized every {options.scaling_interval_s:g} s at most."
+        )
+
+    def _loans_in_words(self, loaning: Loaning) -> tuple[str, ...]:
+        orchestrator = loaning.orchestrator
+        lent = next(pool.gpu_type for pool in self.cluster.pools if pool.is_lent)
+        return (
+            *loaning.demand.assumptions,
+            f"{_replicas_in_words(lent)}, and a job on both kinds reaches "
+            f"{100 * self.options.mixed_efficiency:g} % of the ideal.",
+            f"Servers are lent and called back every {LOAN_INTERVAL_S:g} s by forecast "
+            f"({orchestrator.forecaster.name}), with {100 * orchestrator.headroom:g} % of the "
+            "inference cluster kept.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +247,7 @@ def proportional_inference_servers(gpus: int) -> int:
 
 
 def generated_workload(
-    *, days: int = LYRA_LIKE_DAYS, seed: int, gpus: int, scenario: str = BASIC
+    *, days: int = LYRA_LIKE_DAYS, seed: int, gpus: int, scenario: str = BASIC.name
 ) -> Workload:
     """Return a workload with the published figures of Lyra's trace, for so many training GPUs."""
     from instances.workloads.lyra_like import lyra_like
@@ -150,30 +256,51 @@ def generated_workload(
     return lyra_like(days=days, seed=seed, training_gpus=gpus, **shares)
 
 
-def trace_workload(
-    path: str | Path,
-    *,
-    cluster: Cluster,
-    seed: int,
-    vc: str | None = None,
-    days: int | None = None,
-    scenario: str = PLAIN,
-    drop_oversized: bool = False,
-) -> tuple[Workload, int]:
-    """Read a job trace; return its jobs and how many were dropped.
+def trace_workload(path: str | Path, *, vc: str | None = None, days: int | None = None) -> Workload:
+    """Read a job trace.
 
     Parameters
     ----------
     path
         The file.
-    cluster
-        Which the jobs have to fit.
-    seed
-        Of what the scenario draws.
     vc
         Only the jobs of this virtual cluster.
     days
         Only the jobs of the first days; None for all.
+
+    Raises
+    ------
+    InputError
+        If the file is no job trace.
+    """
+    from instances.workloads.readers import read_workload
+    from instances.workloads.transform import first_days
+
+    workload = read_workload(path, vc=vc)
+    return workload if days is None else first_days(workload, days)
+
+
+def admitted(
+    workload: Workload,
+    cluster: Cluster,
+    *,
+    source: str,
+    seed: int,
+    scenario: str = PLAIN.name,
+    drop_oversized: bool = False,
+) -> tuple[Workload, int]:
+    """Return what a scenario says of the jobs that fit a cluster, and how many were dropped.
+
+    Parameters
+    ----------
+    workload
+        Of whose jobs nobody else has said it.
+    cluster
+        Which the jobs have to fit.
+    source
+        Where they are from, for errors.
+    seed
+        Of what the scenario draws.
     scenario
         What is assumed of the jobs; `PLAIN` leaves them as they are.
     drop_oversized
@@ -182,15 +309,10 @@ def trace_workload(
     Raises
     ------
     InputError
-        If the file is no job trace, or holds a job larger than the cluster that is not to be
-        left out, or holds no other.
+        If there is a job larger than the cluster that is not to be left out, or no other.
     """
-    from instances.workloads.readers import read_workload
-    from instances.workloads.transform import first_days, with_elasticity, without_oversized
+    from instances.workloads.transform import with_elasticity, without_oversized
 
-    workload = read_workload(path, vc=vc)
-    if days is not None:
-        workload = first_days(workload, days)
     dropped = 0
     oversized = [job for job in workload.jobs if not cluster.holds(job)]
     if oversized:
@@ -200,14 +322,19 @@ def trace_workload(
             f"{cluster.gpus:,}"
         )
         if len(oversized) == len(workload.jobs):
-            raise InputError(str(path), f"no job fits the cluster: {remark}")
+            raise InputError(source, f"no job fits the cluster: {remark}")
         if not drop_oversized:
             others = f" ({len(oversized):,} jobs are too large)" if len(oversized) > 1 else ""
-            raise InputError(str(path), f"{remark}{others}; --drop-oversized leaves out such jobs")
+            raise InputError(source, f"{remark}{others}; --drop-oversized leaves out such jobs")
         workload, dropped = without_oversized(workload, cluster.gpus)
-    if scenario != PLAIN:
+    if scenario != PLAIN.name:
         workload = with_elasticity(workload, seed=seed, **find_scenario(scenario).shares)
     return workload, dropped
+
+
+def forks(scheme: Scheme) -> bool:
+    """Whether a scheme runs copies of a job at once."""
+    return isinstance(scheme, RoundScheme) and scheme.make().forks
 
 
 def make_options(*, seed: int, scenario: str) -> Options:
@@ -314,10 +441,3 @@ def plan_days(workload: Workload, cluster: Cluster) -> int:
     drain_s = 2 * (workload.gpu_work_s / cluster.gpus + longest_s)
     days = workload.submission_span_s / DAY_S + max(LEAST_DRAIN_DAYS, drain_s / DAY_S)
     return min(LONGEST_PLAN_DAYS, math.ceil(days))
-
-
-def expected_makespan_s(workload: Workload, cluster: Cluster) -> float:
-    """Return a lower bound of the makespan without scaling, from which progress is estimated."""
-    first_s = workload.jobs[0].submit_s
-    latest_s = max(job.submit_s + job.duration_s for job in workload.jobs) - first_s
-    return max(latest_s, workload.gpu_work_s / cluster.gpus)

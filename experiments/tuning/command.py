@@ -64,10 +64,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--workload",
-        choices=NETWORK_WORKLOADS,
+        type=plain_text,
         default=NETWORK_WORKLOADS[0],
         metavar="NAME",
-        help=f"generated jobs: {', '.join(NETWORK_WORKLOADS)} (default: {NETWORK_WORKLOADS[0]})",
+        help="generated jobs, of those that simulate --help lists for --topology, or yours "
+        f"(default: {NETWORK_WORKLOADS[0]})",
     )
     source.add_argument(
         "--jobs",
@@ -171,21 +172,25 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.documents import format_document, write_text
     from lyra_opt.network.class_timers import timers_text
+    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.speed import Speed
 
     # All that can be wrong is found out before the first simulation.
     load_optuna()
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
-    cluster, options = given_cluster(arguments), given_leases(arguments)
-    space = TimerSpace.of(
-        cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
-    )
+    cluster, leases = given_cluster(arguments), given_leases(arguments)
+    options = Options(seed=arguments.seed, leases=leases)
+    topology = cluster.topology
+    assert topology is not None, "the cluster has a network"
+    space = TimerSpace.of(topology, most_leases=arguments.most_leases, classes=arguments.classes)
     seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
     drawn = [given_workload(arguments, cluster, seed=seed) for seed in seeds]
     draws = [workload for workload, _ in drawn]
     dropped = [count for _, count in drawn]
+    speed = Speed(cluster)
     for draw in draws:
-        cluster.require_runs(draw)
+        speed.require_runs(draw)
     known, fresh = (
         Situation(cluster=cluster, draws=tuple(part), options=options)
         for part in (draws[: arguments.seeds], draws[arguments.seeds :])
@@ -197,10 +202,10 @@ def run(arguments: argparse.Namespace) -> int:
                 tuning = _tuned(arguments, space, known, fresh)
             record = {
                 "workload": draws[0].name.removesuffix(f"-seed{seeds[0]}"),
-                "topology": cluster.topology.name,
+                "topology": topology.name,
                 "network": cluster.network,
-                "lease_s": options.lease_s,
-                "hand_over_s_per_gpu": options.hand_over_s_per_gpu,
+                "lease_s": leases.lease_s,
+                "hand_over_s_per_gpu": leases.hand_over_s_per_gpu,
                 "seeds": list(seeds[: arguments.seeds]),
                 "fresh_seeds": list(seeds[arguments.seeds :]),
                 "trials": arguments.trials,
@@ -217,7 +222,7 @@ def run(arguments: argparse.Namespace) -> int:
             if out is not None:
                 remarks = (
                     f"Best of {arguments.trials} timers on {counted(arguments.seeds, 'draw')} of "
-                    f"{record['workload']}, cluster {cluster.topology.name}, network "
+                    f"{record['workload']}, cluster {topology.name}, network "
                     f"{cluster.network}.",
                     "Leases that gangs wait before they accept machines of one rack, and of "
                     "several.",

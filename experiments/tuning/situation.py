@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from experiments.pool import worker_pool
 from experiments.simulation.carried_out import carry_out
 from lyra_opt.network.class_timers import ClassTimers
-from lyra_opt.network.policies import PLACEMENT_POLICIES
-from lyra_opt.simulation.leases.engine import LeaseSimulation, PolicyError
-from lyra_opt.simulation.leases.metrics import require_leases_conserved
-from lyra_opt.simulation.leases.setup import LeaseOptions
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import PlacementScheme, find_scheme, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkWorkload
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
 
 Candidate: TypeAlias = ClassTimers | str
-"""Fixed timers, or a placement policy by name."""
+"""Fixed timers, or a placement scheme by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +39,13 @@ class Situation:
         How the cluster behaves.
     """
 
-    cluster: NetworkCluster
-    draws: tuple[NetworkWorkload, ...]
-    options: LeaseOptions = field(default_factory=LeaseOptions)
+    cluster: Cluster
+    draws: tuple[Workload, ...]
+    options: Options = field(default_factory=Options)
 
 
 def mean_jct_s(
-    workload: NetworkWorkload, candidate: Candidate, cluster: NetworkCluster, options: LeaseOptions
+    workload: Workload, candidate: Candidate, cluster: Cluster, options: Options
 ) -> float:
     """Return the mean JCT of a draw under a candidate.
 
@@ -57,15 +56,13 @@ def mean_jct_s(
     UserError
         If a job can never run.
     """
-    make = PLACEMENT_POLICIES[candidate] if isinstance(candidate, str) else candidate.policy
-    policy = make()
-    simulation = LeaseSimulation(workload, cluster, policy, options=options)
-    carry_out(
-        simulation.run,
-        scheme=policy.name,
-        failures=PolicyError,
-        require_conserved=lambda: require_leases_conserved(simulation.record),
-    )
+    name = candidate if isinstance(candidate, str) else "manual"
+    scheme = find_scheme(name)
+    if isinstance(candidate, ClassTimers):
+        assert isinstance(scheme, PlacementScheme), "timers are those of a placement rule"
+        scheme = replace(scheme, make=candidate.policy)
+    simulation = prepare(workload, cluster, scheme, options=options)
+    carry_out(simulation, scheme=name)
     return math.fsum(run.jct_s for run in simulation.runs) / len(simulation.runs)
 
 

@@ -1,14 +1,19 @@
-"""Clusters of unlike GPUs that papers report on, and clusters by numbers of GPUs."""
+"""Clusters of unlike GPUs that papers report on, and clusters by numbers of GPUs.
+
+A cluster with a name is an entry point of the group ``lyra_opt.clusters``, in the tree or outside
+of it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.job_types import MEASURED_TYPES
 from instances.heterogeneous.speeds import DERIVED_SPEEDS, derivation_in_words
-from lyra_opt.errors import FieldError, UserError
-from lyra_opt.heterogeneous.instance import GpuServer, GpuType
-from lyra_opt.simulation.rounds.setup import HeterogeneousCluster
+from lyra_opt.errors import FieldError
+from lyra_opt.plugins import Plugins
+from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
@@ -19,6 +24,35 @@ PRICES_PER_HOUR = {"v100": 0.74, "p100": 0.43, "k80": 0.135}
 
 GPUS_PER_SERVER = 4
 """Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCluster:
+    """A cluster that the command line knows.
+
+    Parameters
+    ----------
+    name
+        The name it is known by.
+    summary
+        What it has, on one line.
+    make
+        Returns it.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[], Cluster]
+
+
+CLUSTERS = Plugins("lyra_opt.clusters", "cluster", NamedCluster)
+"""All of them by name."""
+
+
+def find_cluster(name: str) -> Cluster:
+    """Return the cluster called `name`; `UserError` that names all if there is none."""
+    found: NamedCluster = CLUSTERS.find(name)
+    return found.make()
 
 
 def known_types() -> tuple[str, ...]:
@@ -32,7 +66,7 @@ def cluster_of(
     gpus_per_server: int = GPUS_PER_SERVER,
     name: str | None = None,
     assumptions: Sequence[str] = (),
-) -> HeterogeneousCluster:
+) -> Cluster:
     """Return a cluster whose servers have GPUs of one type each.
 
     Parameters
@@ -62,9 +96,9 @@ def cluster_of(
         require_integer(f"gpus.{gpu_type}", count, minimum=1)
         for number, start in enumerate(range(0, count, gpus_per_server)):
             held = min(gpus_per_server, count - start)
-            servers.append(GpuServer(id=f"{gpu_type}-{number}", gpus={gpu_type: held}))
+            servers.append(Server(id=f"{gpu_type}-{number}", gpus={gpu_type: held}))
     derived = [gpu_type for gpu_type in gpus if gpu_type in DERIVED_SPEEDS]
-    return HeterogeneousCluster(
+    return Cluster(
         name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
         gpu_types=tuple(
             GpuType(name=gpu_type, price_per_hour=PRICES_PER_HOUR.get(gpu_type, 1.0))
@@ -75,7 +109,7 @@ def cluster_of(
     )
 
 
-def hadar_60() -> HeterogeneousCluster:
+def hadar_60() -> Cluster:
     """Return the simulated cluster of Hadar (IPDPS 2024): 15 nodes, three types."""
     return cluster_of(
         {"v100": 20, "p100": 20, "k80": 20},
@@ -87,7 +121,7 @@ def hadar_60() -> HeterogeneousCluster:
     )
 
 
-def gavel_108() -> HeterogeneousCluster:
+def gavel_108() -> Cluster:
     """Return the simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
     return cluster_of(
         {"v100": 36, "p100": 36, "k80": 36},
@@ -100,7 +134,7 @@ def gavel_108() -> HeterogeneousCluster:
     )
 
 
-def hadare_aws() -> HeterogeneousCluster:
+def hadare_aws() -> Cluster:
     """Return a testbed like HadarE's at AWS: five nodes of one GPU."""
     return cluster_of(
         {"v100": 2, "t4": 2, "k80": 1},
@@ -114,7 +148,7 @@ def hadare_aws() -> HeterogeneousCluster:
     )
 
 
-def hadare_lab() -> HeterogeneousCluster:
+def hadare_lab() -> Cluster:
     """Return a testbed like that of HadarE's laboratory: five nodes of one GPU."""
     return cluster_of(
         dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
@@ -127,24 +161,23 @@ def hadare_lab() -> HeterogeneousCluster:
     )
 
 
-CLUSTERS: Mapping[str, Callable[[], HeterogeneousCluster]] = {
-    "hadar-60": hadar_60,
-    "gavel-108": gavel_108,
-    "hadare-aws": hadare_aws,
-    "hadare-lab": hadare_lab,
-}
-
-SUMMARIES: Mapping[str, str] = {
-    "hadar-60": "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
-    "gavel-108": "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
-    "hadare-aws": "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
-    "hadare-lab": "RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
-}
-"""One line on each of `CLUSTERS`."""
-
-
-def find_cluster(name: str) -> HeterogeneousCluster:
-    """Return the cluster called `name`; `UserError` that names all if there is none."""
-    if name not in CLUSTERS:
-        raise UserError(f"--cluster is {name!r}: must be one of: {', '.join(CLUSTERS)}")
-    return CLUSTERS[name]()
+HADAR_60 = NamedCluster(
+    name="hadar-60",
+    summary="20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
+    make=hadar_60,
+)
+GAVEL_108 = NamedCluster(
+    name="gavel-108",
+    summary="36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
+    make=gavel_108,
+)
+HADARE_AWS = NamedCluster(
+    name="hadare-aws",
+    summary="2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
+    make=hadare_aws,
+)
+HADARE_LAB = NamedCluster(
+    name="hadare-lab",
+    summary="RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
+    make=hadare_lab,
+)

@@ -14,7 +14,7 @@ from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.utility import Utility
-    from lyra_opt.simulation.rounds.setup import HeterogeneousCluster
+    from lyra_opt.simulation.cluster import Cluster
 
 VERSION = 1
 """Goes up when a seed gives another instance."""
@@ -29,7 +29,7 @@ _PARTS = 1_000
 
 
 def offline_instance(
-    cluster: HeterogeneousCluster,
+    cluster: Cluster,
     *,
     jobs: int,
     rounds: int,
@@ -110,8 +110,8 @@ def offline_instance(
         name=name
         or f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
         objective=objective,
-        gpu_types=cluster.gpu_types,
-        servers=cluster.servers,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
         jobs=tuple(drawn),
         round_s=round_s,
         horizon_rounds=rounds,

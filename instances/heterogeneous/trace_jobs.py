@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.job_types import find_type, gang_of, measured_gangs, types_for
 from instances.randomness import IntegerStream
 from lyra_opt.errors import FieldError
-from lyra_opt.simulation.rounds.setup import HeterogeneousWorkload
+from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.simulation.workload import TrainingJob, Workload
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -77,6 +76,9 @@ HADAR_CLASSES = (
 """Bounds and models from memory. Transformer is of class L in Hadar, as LM is: it stands here for
 jobs of class M on several GPUs, for which CycleGAN was not measured."""
 
+PHILLY_TRACE = "philly_jobs.csv.gz"
+"""From which Hadar's jobs are drawn, as in Hadar."""
+
 HADAR_JOBS = 480
 BUSY_HOURS = (3, 11)
 """Hours 3 to 10 of the day, the last one included."""
@@ -84,7 +86,7 @@ BUSY_HOURS = (3, 11)
 
 def hadar_480(
     trace: Workload, *, seed: int, gpu_types: Sequence[str], jobs: int = HADAR_JOBS
-) -> HeterogeneousWorkload:
+) -> Workload:
     """Return jobs drawn from a trace by class, as Hadar's simulation has them.
 
     Parameters
@@ -122,8 +124,8 @@ def hadar_480(
         IntegerStream(workload="hadar-480", version=VERSION, purpose=job_class.name, seed=seed)
         for job_class in HADAR_CLASSES
     ]
-    left: list[list[TrainingJob]] = [[] for _ in HADAR_CLASSES]
-    drawn: list[tuple[float, int, TrainingJob, JobClass]] = []
+    left: list[list[Job]] = [[] for _ in HADAR_CLASSES]
+    drawn: list[tuple[float, int, Job, JobClass]] = []
     repeated = 0
     for number in range(jobs):
         place = classes.below(len(HADAR_CLASSES))
@@ -148,9 +150,9 @@ def hadar_480(
                 gpu_types=gpu_types,
             )
         )
-    return HeterogeneousWorkload(
+    return Workload(
         name=f"hadar-{jobs}-of-{trace.name}-seed{seed}",
-        jobs=tuple(gangs),
+        jobs=tuple(map(Job.of_gang, gangs)),
         assumptions=(
             *trace.assumptions,
             f"Drawn by seed: {jobs} jobs of the trace on 1, 2, 4 or 8 GPUs, classes S, M, L and XL "
@@ -165,7 +167,7 @@ def hadar_480(
     )
 
 
-def _is_candidate(job: TrainingJob, job_class: JobClass) -> bool:
+def _is_candidate(job: Job, job_class: JobClass) -> bool:
     first_h, end_h = BUSY_HOURS
     return (
         job.min_gpus in measured_gangs()
@@ -174,9 +176,7 @@ def _is_candidate(job: TrainingJob, job_class: JobClass) -> bool:
     )
 
 
-def assigned_models(
-    trace: Workload, *, seed: int, gpu_types: Sequence[str]
-) -> HeterogeneousWorkload:
+def assigned_models(trace: Workload, *, seed: int, gpu_types: Sequence[str]) -> Workload:
     """Return the jobs of a trace, each with a model drawn by seed.
 
     Parameters
@@ -209,9 +209,9 @@ def assigned_models(
                 gpu_types=gpu_types,
             )
         )
-    return HeterogeneousWorkload(
+    return Workload(
         name=f"{trace.name}-models-seed{seed}",
-        jobs=tuple(gangs),
+        jobs=tuple(map(Job.of_gang, gangs)),
         assumptions=(
             *trace.assumptions,
             "Assigned by seed: the trace does not say what its jobs run; each gets a model that "

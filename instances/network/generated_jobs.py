@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from instances.network.job_sets import BATCH, DISTRIBUTED, apportioned
 from instances.randomness import IntegerStream
-from lyra_opt.simulation.leases.setup import NetworkJob, NetworkWorkload
+from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ DISTRIBUTED_DAYS = (6.9, 13.9)
 DISTRIBUTED_JOBS_PER_DAY = DISTRIBUTED.jobs / DISTRIBUTED_DAYS[0]
 
 
-def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> NetworkWorkload:
+def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> Workload:
     """Return the batch set: all jobs at time 0.
 
     Models and gangs are those published in number, paired at random; work is drawn.
@@ -55,7 +55,7 @@ def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> NetworkWorkload:
     return _workload(BATCH, jobs, seed, jobs_per_day=None)
 
 
-def dally_poisson(*, jobs_per_day: float, seed: int, jobs: int = BATCH.jobs) -> NetworkWorkload:
+def dally_poisson(*, jobs_per_day: float, seed: int, jobs: int = BATCH.jobs) -> Workload:
     """Return the jobs of `dally_batch` of the same seed, submitted one after the other.
 
     Parameters
@@ -74,7 +74,7 @@ def dally_distributed(
     seed: int,
     jobs: int = DISTRIBUTED.jobs,
     jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY,
-) -> NetworkWorkload:
+) -> Workload:
     """Return the set of gangs of several GPUs alone.
 
     Parameters
@@ -88,9 +88,7 @@ def dally_distributed(
     return _workload(DISTRIBUTED, jobs, seed, jobs_per_day=jobs_per_day)
 
 
-def _workload(
-    job_set: JobSet, jobs: int, seed: int, *, jobs_per_day: float | None
-) -> NetworkWorkload:
+def _workload(job_set: JobSet, jobs: int, seed: int, *, jobs_per_day: float | None) -> Workload:
     require_integer("jobs", jobs, minimum=1)
     require_integer("seed", seed, minimum=0)
     if jobs_per_day is not None:
@@ -111,10 +109,10 @@ def _workload(
             waited = -math.log1p(-gaps.below(_PARTS) / _PARTS)
             submit_ms += round(DAY_MS * waited / jobs_per_day)
         generated.append(
-            NetworkJob(
+            Job.rigid(
                 id=f"j{number}",
                 submit_s=submit_ms / 1000,
-                gang=gang,
+                gpus=gang,
                 work_gpu_s=worked_ms / 1000,
                 model=model,
             )
@@ -124,7 +122,7 @@ def _workload(
     if jobs_per_day is not None:
         name = name.replace("batch", "poisson") + f"-{jobs_per_day:.3g}perday"
         rate = f"one after the other, {jobs_per_day:.3g} a day on average (Poisson)"
-    return NetworkWorkload(
+    return Workload(
         name=f"{name}-v{VERSION}-{jobs}jobs-seed{seed}",
         jobs=tuple(generated),
         assumptions=_assumptions(job_set, jobs, rate),

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from instances.network.job_sets import BATCH
 from instances.randomness import IntegerStream
-from lyra_opt.simulation.leases.setup import NetworkJob, NetworkWorkload
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lyra_opt.simulation.workload import Workload
 
 VERSION = 1
 """Goes up when a seed gives another workload."""
@@ -29,7 +28,7 @@ def shares_of(models: Collection[str]) -> Mapping[str, int]:
 
 def assigned_models(
     trace: Workload, *, seed: int, shares: Mapping[str, int] = BATCH.models
-) -> NetworkWorkload:
+) -> Workload:
     """Return the jobs of a trace, each with the model that it names, or else one drawn by seed.
 
     A job's gang is its GPUs, elastic jobs with their base demand, and its work is its running time
@@ -51,13 +50,13 @@ def assigned_models(
     stream = IntegerStream(workload="network-models", version=VERSION, seed=seed)
     models, weights = list(shares), list(shares.values())
     drawn = sum(job.model is None for job in trace.jobs)
-    return NetworkWorkload(
+    return Workload(
         name=f"{trace.name}-network-models-seed{seed}" if drawn else trace.name,
         jobs=tuple(
-            NetworkJob(
+            Job.rigid(
                 id=job.id,
                 submit_s=job.submit_s,
-                gang=job.min_gpus,
+                gpus=job.min_gpus,
                 work_gpu_s=job.duration_s * job.min_gpus,
                 model=models[stream.weighted(weights)] if job.model is None else job.model,
             )

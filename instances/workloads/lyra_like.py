@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from instances.randomness import IntegerStream
 from instances.workloads.scenario import Scenario, assigned
 from lyra_opt.errors import FieldError
-from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
+from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def lyra_like(
         duration_ms, gpus, _ = drawn[position]
         gpus = min(gpus, widest)
         plain.append(
-            TrainingJob(
+            Job(
                 id=f"j{number:0{digits}d}",
                 submit_s=submissions_ms[position] / 1000,
                 work_worker_s=duration_ms * gpus / 1000,
@@ -313,7 +313,7 @@ def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
     require_integer("days", days, minimum=1)
     require_integer("seed", seed, minimum=0)
     source_days = max(1, int(workload.jobs[-1].submit_s / DAY_S + 0.5))
-    jobs_of: list[list[TrainingJob]] = [[] for _ in range(source_days)]
+    jobs_of: list[list[Job]] = [[] for _ in range(source_days)]
     for job in workload.jobs:
         day = int(job.submit_s // DAY_S)
         if day < source_days:

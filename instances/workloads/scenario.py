@@ -17,7 +17,7 @@ from lyra_opt.validation import require_flag, require_integer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.simulation.workload import TrainingJob
+    from lyra_opt.simulation.workload import Job
 
 LARGEST_RANGE = 2
 """Most workers of an elastic job as a multiple of its base demand (Lyra, section 7.1, Ideal)."""
@@ -111,12 +111,12 @@ class Scenario:
 
 
 def assigned(
-    jobs: Sequence[TrainingJob],
+    jobs: Sequence[Job],
     scenario: Scenario,
     *,
     seed: int,
     elastic_first: Sequence[int] = (),
-) -> tuple[TrainingJob, ...]:
+) -> tuple[Job, ...]:
     """Return the jobs with what a scenario says of them; what they said before is lost.
 
     Parameters

@@ -16,7 +16,7 @@ from lyra_opt.validation import require_integer, require_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.simulation.workload import TrainingJob
+    from lyra_opt.simulation.workload import Job
 
 DAY_S = 86_400
 
@@ -191,7 +191,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
-def _changed(workload: Workload, jobs: Sequence[TrainingJob], sentence: str) -> Workload:
+def _changed(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:
     return Workload(
         name=workload.name,
         jobs=tuple(jobs),

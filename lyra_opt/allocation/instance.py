@@ -107,10 +107,11 @@ class ElasticJob:
     def with_work(self, work_worker_s: float) -> ElasticJob:
         """Return the job with another amount of work; what is unchanged is not checked again."""
         job = object.__new__(ElasticJob)
-        for keep, value_of in _JOB_FIELDS:
+        for keep, value_of in _OTHER_FIELDS:
             keep(job, value_of(self))
-        object.__setattr__(job, "work_worker_s", work_worker_s)
-        job._keep_float("work_worker_s", above=True)
+        _KEEP_WORK(job, work_worker_s)
+        if type(work_worker_s) is not float or not 0 < work_worker_s <= LARGEST_AMOUNT:
+            job._keep_float("work_worker_s", above=True)
         return job
 
     def rate(self, workers: Fraction | int) -> Fraction:
@@ -123,9 +124,14 @@ class ElasticJob:
         return Fraction(self.work_worker_s) / self.rate(workers)
 
 
-_JOB_FIELDS = tuple(
+_KEEP_WORK = vars(ElasticJob)["work_worker_s"].__set__
+_OTHER_FIELDS = tuple(
     (member.__set__, member.__get__)
-    for member in (vars(ElasticJob)[field.name] for field in fields(ElasticJob))
+    for member in (
+        vars(ElasticJob)[field.name]
+        for field in fields(ElasticJob)
+        if field.name != "work_worker_s"
+    )
 )
 """How a field of a frozen job is written and read, without a look-up by name."""
 

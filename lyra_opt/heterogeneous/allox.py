@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,10 @@ class AlloX(RoundPolicy):
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Keep the names of the types."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
+
+    def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
+        """See `RoundPolicy`; only who comes and goes matters."""
+        return math.inf
 
     def decide(self, state: RoundState) -> Decision:
         """Return the running jobs where they run, and the first of each free GPU's queue."""

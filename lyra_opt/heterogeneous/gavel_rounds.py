@@ -146,6 +146,7 @@ class GavelRounds(RoundPolicy):
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Keep the size of the cluster."""
+        self._jobs = {}
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
         self._there = FreeGpus(state.servers).of_type
         self._largest = {

@@ -2,7 +2,7 @@
 
 A policy sees a `RoundState` and says where each gang runs in the round that begins. The same
 objects answer standalone instances (`RolledOutPolicy` in `lyra_opt.heterogeneous.rollout`) and run
-the simulated cluster (`lyra_opt.simulation.rounds`), so that no rule is written twice.
+the simulated cluster (`lyra_opt.simulation.policies.round_by_round`): no rule is written twice.
 """
 
 from __future__ import annotations
@@ -132,7 +132,18 @@ class RoundPolicy(ABC):
     """Whether it runs jobs of more than one GPU."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: B027
-        """Look at the cluster before the first round; `state` holds no jobs yet."""
+        """Look at the cluster before the first round, and again when servers came or went.
+
+        Before the first round `state` holds no jobs yet.
+        """
+
+    def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
+        """Return for how long it would decide as it has just decided, if no job comes or goes.
+
+        Asked after `decide`, of the state that it saw. A simulation passes over rounds that begin
+        within that time.
+        """
+        return 0.0
 
     @abstractmethod
     def decide(self, state: RoundState) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -69,6 +70,18 @@ class Tiresias(RoundPolicy):
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Keep what the whole cluster can hold."""
         self._placer = GangPlacer(state.servers)
+
+    def unchanged_for_s(self, state: RoundState) -> float:
+        """See `RoundPolicy`; until a running job is demoted, or a waiting one may be promoted."""
+        if self._promote_knob is not None:
+            return 0.0
+        least_s = math.inf
+        for active in state.jobs:
+            queue = self.queue_of(active)
+            if active.placements and queue < len(self._thresholds):
+                missing_gpu_s = self._thresholds[queue] - active.attained_gpu_s
+                least_s = min(least_s, missing_gpu_s / active.job.gang)
+        return least_s
 
     def queue_of(self, active: ActiveJob) -> int:
         """Return the queue that a job is in, from 0."""

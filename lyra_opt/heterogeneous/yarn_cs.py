@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.placing import GangPlacer
@@ -30,6 +31,10 @@ class YarnCs(RoundPolicy):
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Keep what the whole cluster can hold."""
         self._placer = GangPlacer(state.servers)
+
+    def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
+        """See `RoundPolicy`; only who comes and goes matters."""
+        return math.inf
 
     def decide(self, state: RoundState) -> Decision:
         """Return the running jobs where they run, and those that start."""

@@ -1,8 +1,9 @@
 """Rules that decide which waiting gangs start where, and what they decide on.
 
 A policy sees a `PlacementState` and returns `Grant`s. The same objects answer standalone instances
-(`lyra_opt.network.one_epoch`) and run the simulated cluster (`lyra_opt.simulation.leases`), so that
-no rule is written twice. States are arrays, because a simulation makes one at every event.
+(`lyra_opt.network.one_epoch`) and run the simulated cluster
+(`lyra_opt.simulation.policies.placing_gangs`): no rule is written twice. States are arrays, because
+a simulation makes one at every event.
 """
 
 from __future__ import annotations

@@ -1,25 +1,22 @@
-"""What a simulation runs on: kinds of GPUs, servers in racks, loans over time, and their rules."""
+"""What a simulation runs on: servers with GPUs of one or more types, in racks, own or borrowed."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.errors import FieldError
+from lyra_opt.heterogeneous import instance as heterogeneous
+from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import TrainingJob
+    from collections.abc import Collection, Mapping
 
-PREEMPTION_S = 63.0
-"""What a preempted job pays when it starts again; Lyra (EuroSys 2023), section 7.5."""
-
-MIXED_EFFICIENCY = 0.7
-"""Throughput of a job on both kinds of GPUs, as a share of the ideal; Lyra, section 7.1."""
-
-SCALING_INTERVAL_S = 60.0
-"""How often elastic jobs are resized at most. Lyra does not state its own interval."""
+    from lyra_opt.network.communication import CommunicationModel
+    from lyra_opt.simulation.workload import Job
 
 REPLICA_TOLERANCE = 1e-9
 """Part of a GPU that is taken for a rounding error of a relative speed."""
@@ -34,11 +31,15 @@ class GpuType:
     name
         What it is called in results.
     relative_speed
-        Work that one does in the time in which a training GPU does 1, above 0 and at most 1.
+        Work that one does in the time in which a reference GPU does 1, above 0 and at most 1; for
+        jobs whose throughput on it was not measured.
+    price_per_hour
+        What one costs, above 0.
     """
 
     name: str
     relative_speed: float = 1.0
+    price_per_hour: float = 1.0
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -46,68 +47,425 @@ class GpuType:
         if speed > 1:
             raise FieldError("relative_speed", self.relative_speed, "must be at most 1")
         object.__setattr__(self, "relative_speed", speed)
+        price = require_number("price_per_hour", self.price_per_hour, minimum=0, above=True)
+        object.__setattr__(self, "price_per_hour", price)
 
     @property
     def replicas(self) -> int:
-        """Fewest GPUs of this kind that together are at least as fast as a training GPU."""
+        """Fewest GPUs of this kind that together are at least as fast as a reference GPU."""
         return math.ceil(1 / self.relative_speed - REPLICA_TOLERANCE)
 
     @property
     def worker_speed(self) -> float:
-        """Work that so many `replicas` do while a training GPU does 1; at least 1."""
+        """Work that so many `replicas` do while a reference GPU does 1; at least 1."""
         return max(1.0, self.replicas * self.relative_speed)
 
+
+TRAINING_GPU = GpuType(name="V100")
+"""What training servers have in Lyra (EuroSys 2023), section 7.1."""
 
 INFERENCE_GPU = GpuType(name="T4", relative_speed=1 / 3)
 """Three do what one V100 does; Lyra (EuroSys 2023), section 7.5."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Training servers, and the inference servers that can be borrowed.
+class Server:
+    """A server with GPUs of one or more types.
 
     Parameters
     ----------
-    servers, gpus_per_server
-        Of the training cluster.
-    servers_per_rack
-        Of the training cluster, numbered rack by rack; None where racks do not matter.
-    inference_servers, inference_gpus_per_server
-        Of the inference cluster; none by default.
-    inference_gpu
-        What its GPUs are, beside those of the training cluster, whose speed is 1.
+    id
+        Unique in the cluster.
+    gpus
+        How many of each type, at least one GPU in all; types left out are not there.
+    is_lent
+        Whether it belongs to an inference cluster, and is there while it is on loan.
     """
 
-    servers: int
-    gpus_per_server: int = 8
-    servers_per_rack: int | None = None
-    inference_servers: int = 0
-    inference_gpus_per_server: int = 8
-    inference_gpu: GpuType = INFERENCE_GPU
+    id: str
+    gpus: Mapping[str, int]
+    is_lent: bool = False
 
     def __post_init__(self) -> None:
-        require_integer("servers", self.servers, minimum=1)
-        require_integer("gpus_per_server", self.gpus_per_server, minimum=1)
-        if self.servers_per_rack is not None:
-            require_integer("servers_per_rack", self.servers_per_rack, minimum=1)
-        require_integer("inference_servers", self.inference_servers, minimum=0)
-        require_integer("inference_gpus_per_server", self.inference_gpus_per_server, minimum=1)
+        require_text("id", self.id)
+        kept = {
+            name: count
+            for name, count in self.gpus.items()
+            if require_integer(f"gpus.{name}", count, minimum=0)
+        }
+        if not kept:
+            raise FieldError("gpus", dict(self.gpus), "must have at least one GPU")
+        object.__setattr__(self, "gpus", kept)
 
-    @property
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The GPUs of a type, own or borrowed: alike, but for where they are.
+
+    Parameters
+    ----------
+    number
+        Its place among the cluster's pools.
+    gpu_type
+        What they are.
+    is_lent
+        Whether they are there only while on loan.
+    hosts
+        The hosts that have them. A *host* is what a server has of one type; hosts are numbered pool
+        by pool, and within a pool in the order of servers.
+    """
+
+    number: int
+    gpu_type: GpuType
+    is_lent: bool
+    hosts: range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Servers, own ones first.
+
+    Parameters
+    ----------
+    name
+        What it is called in results.
+    gpu_types
+        Of all servers, at least one, unique; for policies that go through types in order.
+    servers
+        At least one of its own, unique ids, own ones before those that are lent to it.
+    topology
+        The racks of all servers, in their order; None where racks do not matter.
+    communication
+        How well gangs compute across `topology`; None where distance costs nothing.
+    network
+        What the links are called in results.
+    assumptions
+        What is assumed of it, a sentence each; every result repeats them.
+
+    Raises
+    ------
+    FieldError
+        If a rule is broken; names the field, its value and the rule.
+    """
+
+    name: str
+    gpu_types: tuple[GpuType, ...]
+    servers: tuple[Server, ...]
+    topology: Topology | None = None
+    communication: CommunicationModel | None = None
+    network: str = ""
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        for field_name in ("gpu_types", "servers"):
+            if not getattr(self, field_name):
+                raise FieldError(field_name, [], "must not be empty")
+        known: set[str] = set()
+        for position, gpu_type in enumerate(self.gpu_types):
+            if gpu_type.name in known:
+                raise FieldError(f"gpu_types[{position}].name", gpu_type.name, "must be unique")
+            known.add(gpu_type.name)
+        ids: set[str] = set()
+        has_lent = False
+        for position, server in enumerate(self.servers):
+            if server.id in ids:
+                raise FieldError(f"servers[{position}].id", server.id, "must be unique")
+            ids.add(server.id)
+            for name in server.gpus:
+                if name not in known:
+                    rule = f"must be one of the gpu_types: {', '.join(sorted(known))}"
+                    raise FieldError(f"servers[{position}].gpus", name, rule)
+            if has_lent and not server.is_lent:
+                rule = "must stand before all servers that are lent"
+                raise FieldError(f"servers[{position}]", server.id, rule)
+            has_lent = server.is_lent
+        if self.servers[0].is_lent:
+            raise FieldError("servers", [], "must have one that is not lent")
+        if self.topology is not None:
+            held = [sum(server.gpus.values()) for server in self.servers]
+            if self.topology.gpus_of_machine.tolist() != held:
+                rule = "must have the GPUs of the servers, machine by machine"
+                raise FieldError("topology", self.topology.name, rule)
+        elif self.communication is not None:
+            raise FieldError("topology", None, "must be there for a model of communication")
+
+    # What makes them.
+
+    @classmethod
+    def of_servers(
+        cls,
+        servers: int,
+        *,
+        gpus_per_server: int = 8,
+        servers_per_rack: int | None = None,
+        inference_servers: int = 0,
+        inference_gpus_per_server: int = 8,
+        inference_gpu: GpuType = INFERENCE_GPU,
+        name: str = "",
+    ) -> Cluster:
+        """Return equal training servers, and inference servers that can be borrowed.
+
+        Parameters
+        ----------
+        servers, gpus_per_server
+            Of the training cluster.
+        servers_per_rack
+            Of the training cluster, numbered rack by rack; None where racks do not matter. Distance
+            costs nothing all the same: only how many racks a job spans is counted.
+        inference_servers, inference_gpus_per_server
+            Of the inference cluster; none by default.
+        inference_gpu
+            What its GPUs are, beside those of the training cluster, whose speed is 1.
+        name
+            None names it like ``443x8``.
+        """
+        require_integer("servers", servers, minimum=1)
+        require_integer("gpus_per_server", gpus_per_server, minimum=1)
+        topology = None
+        if servers_per_rack is not None:
+            require_integer("servers_per_rack", servers_per_rack, minimum=1)
+            whole, rest = divmod(servers, servers_per_rack)
+            racks = [servers_per_rack] * whole + [rest] * (rest > 0)
+            topology = Topology(
+                name="racks",
+                racks=tuple(
+                    Rack(machines=machines, gpus_per_machine=gpus_per_server) for machines in racks
+                ),
+            )
+        cluster = cls(
+            name=name or f"{servers}x{gpus_per_server}",
+            gpu_types=(TRAINING_GPU,),
+            servers=tuple(
+                Server(id=f"training-{number}", gpus={TRAINING_GPU.name: gpus_per_server})
+                for number in range(servers)
+            ),
+            topology=topology,
+        )
+        require_integer("inference_servers", inference_servers, minimum=0)
+        require_integer("inference_gpus_per_server", inference_gpus_per_server, minimum=1)
+        return cluster.with_lent(
+            inference_servers, gpus_per_server=inference_gpus_per_server, gpu_type=inference_gpu
+        )
+
+    @classmethod
+    def of_racks(
+        cls,
+        topology: Topology,
+        communication: CommunicationModel,
+        *,
+        network: str = "",
+        gpu_types: tuple[GpuType, ...] = (TRAINING_GPU,),
+        assumptions: tuple[str, ...] = (),
+    ) -> Cluster:
+        """Return machines in racks, across which gangs compute the slower the farther.
+
+        Parameters
+        ----------
+        topology, communication, network, assumptions
+            See the class.
+        gpu_types
+            Of the machines: rack by rack in turn, so that a rack has one type.
+        """
+        names = topology.machine_names()
+        racks = topology.rack_of_machine.tolist()
+        return cls(
+            name=topology.name,
+            gpu_types=gpu_types,
+            servers=tuple(
+                Server(id=name, gpus={gpu_types[rack % len(gpu_types)].name: gpus})
+                for name, rack, gpus in zip(
+                    names, racks, topology.gpus_of_machine.tolist(), strict=True
+                )
+            ),
+            topology=topology,
+            communication=communication,
+            network=network,
+            assumptions=assumptions,
+        )
+
+    def with_lent(self, servers: int, *, gpus_per_server: int, gpu_type: GpuType) -> Cluster:
+        """Return this cluster with inference servers beside it, which stand in a rack of their own.
+
+        Parameters
+        ----------
+        servers, gpus_per_server
+            Of the inference cluster.
+        gpu_type
+            What its GPUs are; one named like one of the cluster's own is told apart by its name.
+        """
+        if not servers:
+            return self
+        if any(found.name == gpu_type.name for found in self.gpu_types):
+            # Rules that know types alone must not take borrowed GPUs for own ones.
+            gpu_type = replace(gpu_type, name=f"{gpu_type.name} (lent)")
+        gpu_types = (*self.gpu_types, gpu_type)
+        topology = self.topology
+        if topology is not None:
+            rack = Rack(machines=servers, gpus_per_machine=gpus_per_server)
+            topology = Topology(name=topology.name, racks=(*topology.racks, rack))
+        lent = tuple(
+            Server(id=f"inference-{number}", gpus={gpu_type.name: gpus_per_server}, is_lent=True)
+            for number in range(servers)
+        )
+        return replace(self, gpu_types=gpu_types, servers=(*self.servers, *lent), topology=topology)
+
+    # What they come to.
+
+    @cached_property
+    def own_servers(self) -> tuple[Server, ...]:
+        """Those that are always there."""
+        return tuple(server for server in self.servers if not server.is_lent)
+
+    @cached_property
+    def inference_servers(self) -> int:
+        """How many servers can be borrowed."""
+        return len(self.servers) - len(self.own_servers)
+
+    @cached_property
+    def inference_gpus(self) -> int:
+        """GPUs of the servers that can be borrowed."""
+        return sum(sum(self._host_gpus_of(pool)) for pool in self.pools if pool.is_lent)
+
+    @cached_property
     def gpus(self) -> int:
-        """GPUs of the training cluster."""
-        return self.servers * self.gpus_per_server
+        """GPUs that are always there."""
+        return sum(self.gpus_of_type.values())
 
-    def holds(self, job: TrainingJob) -> bool:
-        """Whether the base demand of a job fits the empty training cluster."""
-        per_server = self.gpus_per_server // job.gpus_per_worker
-        return per_server * self.servers >= job.min_workers
+    @cached_property
+    def gpus_of_type(self) -> dict[str, int]:
+        """GPUs of each type that are always there, by name in the order of types."""
+        return {
+            gpu_type.name: sum(server.gpus.get(gpu_type.name, 0) for server in self.own_servers)
+            for gpu_type in self.gpu_types
+        }
 
-    def rack_of(self, server: int) -> int:
-        """Return the rack of a training server; `ValueError` where racks do not matter."""
-        if self.servers_per_rack is None:
-            raise ValueError("the cluster says nothing of racks")
-        return server // self.servers_per_rack
+    @cached_property
+    def most_on_a_server(self) -> dict[str, int]:
+        """GPUs of each type on the own server that has most of them."""
+        return {
+            gpu_type.name: max(server.gpus.get(gpu_type.name, 0) for server in self.own_servers)
+            for gpu_type in self.gpu_types
+        }
+
+    @cached_property
+    def type_of(self) -> dict[str, GpuType]:
+        """GPU types by name."""
+        return {gpu_type.name: gpu_type for gpu_type in self.gpu_types}
+
+    @cached_property
+    def pools(self) -> tuple[Pool, ...]:
+        """The GPUs by type, own and borrowed ones apart; own ones first."""
+        found: list[Pool] = []
+        first = 0
+        for is_lent in (False, True):
+            for gpu_type in self.gpu_types:
+                hosts = sum(
+                    gpu_type.name in server.gpus
+                    for server in self.servers
+                    if server.is_lent == is_lent
+                )
+                if hosts:
+                    found.append(
+                        Pool(
+                            number=len(found),
+                            gpu_type=gpu_type,
+                            is_lent=is_lent,
+                            hosts=range(first, first + hosts),
+                        )
+                    )
+                    first += hosts
+        return tuple(found)
+
+    @cached_property
+    def host_of(self) -> dict[tuple[str, str], int]:
+        """The host by server id and GPU type."""
+        return {
+            (self.servers[server].id, self.pools[pool].gpu_type.name): host
+            for host, (server, pool) in enumerate(
+                zip(self.server_of_host, self.pool_of_host, strict=True)
+            )
+        }
+
+    @cached_property
+    def pool_of_host(self) -> list[int]:
+        """Number of the pool of each host."""
+        return [pool.number for pool in self.pools for _ in pool.hosts]
+
+    @cached_property
+    def server_of_host(self) -> list[int]:
+        """Position of the server of each host."""
+        return [
+            position
+            for pool in self.pools
+            for position, server in enumerate(self.servers)
+            if server.is_lent == pool.is_lent and pool.gpu_type.name in server.gpus
+        ]
+
+    @cached_property
+    def name_of_host(self) -> list[str]:
+        """Id of the server of each host."""
+        return [self.servers[server].id for server in self.server_of_host]
+
+    @cached_property
+    def gpus_of_host(self) -> list[int]:
+        """GPUs of each host."""
+        return [
+            self.servers[server].gpus[self.pools[pool].gpu_type.name]
+            for server, pool in zip(self.server_of_host, self.pool_of_host, strict=True)
+        ]
+
+    @cached_property
+    def rack_of_host(self) -> list[int]:
+        """Rack of each host; 0 where racks do not matter."""
+        if self.topology is None:
+            return [0] * len(self.server_of_host)
+        racks = self.topology.rack_of_machine.tolist()
+        return [racks[server] for server in self.server_of_host]
+
+    def _host_gpus_of(self, pool: Pool) -> list[int]:
+        return self.gpus_of_host[pool.hosts.start : pool.hosts.stop]
+
+    # As the heterogeneous problem has them.
+
+    @cached_property
+    def problem_types(self) -> tuple[heterogeneous.GpuType, ...]:
+        """All types, as instances of the heterogeneous problem have them."""
+        return tuple(
+            heterogeneous.GpuType(name=gpu_type.name, price_per_hour=gpu_type.price_per_hour)
+            for gpu_type in self.gpu_types
+        )
+
+    def problem_servers(self, lent: Collection[int] = ()) -> tuple[heterogeneous.GpuServer, ...]:
+        """Return the own servers and those of lent hosts, as such instances have them."""
+        there = {self.server_of_host[host] for host in lent}
+        return tuple(
+            heterogeneous.GpuServer(id=server.id, gpus=server.gpus)
+            for place, server in enumerate(self.servers)
+            if not server.is_lent or place in there
+        )
+
+    def holds(self, job: Job) -> bool:
+        """Whether the base demand of a job fits own GPUs of one type when nothing else runs."""
+        return any(
+            self.most_workers(pool.number, job.gpus_per_worker) >= job.min_workers
+            for pool in self.pools
+            if not pool.is_lent
+        )
+
+    def most_workers(self, pool: int, gpus_per_worker: int) -> int:
+        """Return how many workers of so many GPUs fit a pool; kept."""
+        key = pool, gpus_per_worker
+        found = self._most_workers_of.get(key)
+        if found is None:
+            found = self._most_workers_of[key] = sum(
+                gpus // gpus_per_worker for gpus in self._host_gpus_of(self.pools[pool])
+            )
+        return found
+
+    @cached_property
+    def _most_workers_of(self) -> dict[tuple[int, int], int]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,31 +497,3 @@ class LoanPlan:
         for position, share in enumerate(self.busy_share):
             if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
                 raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the cluster behaves whatever the scheme.
-
-    Parameters
-    ----------
-    seed
-        For schemes that draw.
-    preemption_s
-        Seconds that a preempted job holds its GPUs for before it goes on.
-    mixed_efficiency
-        Throughput of a job on both kinds of GPUs at once, as a share of the ideal.
-    scaling_interval_s
-        Least time between two resizings of elastic jobs; 0 resizes at every event.
-    """
-
-    seed: int = 0
-    preemption_s: float = PREEMPTION_S
-    mixed_efficiency: float = MIXED_EFFICIENCY
-    scaling_interval_s: float = SCALING_INTERVAL_S
-
-    def __post_init__(self) -> None:
-        require_number("preemption_s", self.preemption_s, minimum=0)
-        if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
-            raise FieldError("mixed_efficiency", self.mixed_efficiency, "must be at most 1")
-        require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)

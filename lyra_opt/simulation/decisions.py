@@ -7,7 +7,7 @@ Instances can be captured on the way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from lyra_opt.seeding import derive_seed
 from lyra_opt.solver import find_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from lyra_opt.simulation.pools import ServerPool
-    from lyra_opt.simulation.run import JobRun, Share
-
-    Capture = Callable[[str, Any], None]
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.view import View
 
 LONGEST_DECISION_S = 10.0
 """Seconds that a solver may take for one decision; what it has then is taken."""
@@ -59,105 +58,106 @@ class ReclaimRule:
             derive_seed(simulation="reclaim", solver=solver, seed=seed)
         )
 
-    def choose(
-        self,
-        pool: ServerPool,
-        hosted: Sequence[tuple[JobRun, Share]],
-        count: int,
-        *,
-        name: str,
-        capture: Capture | None = None,
-    ) -> list[int]:
-        """Return the numbers of `count` servers of `pool` to vacate.
-
-        Parameters
-        ----------
-        hosted
-            The jobs with workers there, with what they hold, in the order of the workload.
+    def choose(self, view: View, count: int) -> list[int]:
+        """Return the hosts of `count` servers on loan to vacate.
 
         Raises
         ------
         DecisionError
             If the solver has no answer.
         """
-        instance = reclaim_instance(
-            pool, hosted, count, name=name, weighs_lost_work=self._weighs_lost_work
-        )
-        if capture is not None:
-            capture("reclaim", instance)
+        instance = reclaim_instance(view, count, weighs_lost_work=self._weighs_lost_work)
+        view.observed("reclaim", instance)
         result = self._solver.solve(
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
         )
         if result.solution is None:
             raise DecisionError(f"{self._solver.name} chose no servers: {result.message}")
-        servers = [int(server) for server in result.solution.servers]
-        if len(set(servers)) != count:
-            raise DecisionError(f"{self._solver.name} chose {len(set(servers))} of {count} servers")
-        return servers
+        host_of = dict(
+            zip((server.id for server in instance.servers), view.hosts.lent(), strict=True)
+        )
+        hosts = [host_of[server] for server in result.solution.servers]
+        if len(set(hosts)) != count:
+            raise DecisionError(f"{self._solver.name} chose {len(set(hosts))} of {count} servers")
+        return hosts
 
 
-def reclaim_instance(
-    pool: ServerPool,
-    hosted: Sequence[tuple[JobRun, Share]],
-    count: int,
-    *,
-    name: str,
-    weighs_lost_work: bool = False,
-) -> ReclaimInstance:
-    """Return the question which `count` servers of `pool` to vacate; arguments as `choose`."""
-    servers = tuple(
-        Server(id=str(server), gpus=pool.gpus_per_server, on_loan=True)
-        for server in sorted(pool.servers)
-    )
+def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) -> ReclaimInstance:
+    """Return the question which `count` servers on loan to vacate now.
+
+    Parameters
+    ----------
+    weighs_lost_work
+        Whether a preemption counts the GPU-seconds that it loses.
+    """
+    name_of, size = view.cluster.name_of_host, view.hosts.size
     jobs = []
-    for run, share in hosted:
-        base, flexible = share.placements
+    for run in view.hosted():
+        view.account(run)
+        gpus_per_worker = run.job.gpus_per_worker
+        base, flexible = _gpus_on_loan(view, run)
         jobs.append(
             Job(
                 id=str(run.order),
                 workers=tuple(
                     WorkerGroup(
-                        server=str(server),
-                        base=base.get(server, 0),
-                        flexible=flexible.get(server, 0),
+                        server=name_of[host],
+                        base=base.get(host, 0) // gpus_per_worker,
+                        flexible=flexible.get(host, 0) // gpus_per_worker,
                     )
-                    for server in sorted(base.keys() | flexible.keys())
+                    for host in sorted(base.keys() | flexible.keys())
                 ),
-                weight=_lost_gpu_s(run) if weighs_lost_work else 1,
-                gpus_per_worker=run.job.gpus_per_worker,
+                weight=_lost_gpu_s(view, run) if weighs_lost_work else 1,
+                gpus_per_worker=gpus_per_worker,
             )
         )
     return ReclaimInstance(
-        name=name,
+        name=f"reclaim-at-{view.now_s:.0f}-s",
         semantics=Semantics.RIGID,
         reclaim_servers=count,
-        servers=servers,
+        servers=tuple(
+            Server(id=name_of[host], gpus=size[host], on_loan=True) for host in view.hosts.lent()
+        ),
         jobs=tuple(jobs),
     )
 
 
-def _lost_gpu_s(run: JobRun) -> int:
-    """Return the GPU-seconds, on training GPUs, that a preemption of the job loses; at least 1."""
-    if run.job.checkpoints:
-        return 1
-    done_worker_s = run.job.work_worker_s - run.remaining_worker_s
-    return 1 + int(done_worker_s * run.job.gpus_per_worker)
+def _gpus_on_loan(view: View, run: Run) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the GPUs of base and flexible workers of a job on servers on loan, by host."""
+    pools = view.cluster.pools
+    on_loan = [part.gpus for part in run.parts if pools[part.pool].is_lent]
+    if len(on_loan) == 1:
+        return on_loan[0]
+    found: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for gpus in on_loan:
+        for merged, of_part in zip(found, gpus, strict=True):
+            for host, held in of_part.items():
+                merged[host] = merged.get(host, 0) + held
+    return found
+
+
+def _lost_gpu_s(view: View, run: Run) -> int:
+    """Return the GPU-seconds, on reference GPUs, that a preemption of the job loses; at least 1."""
+    lost = view.tenure.left_when_stopped(run) - run.left
+    return 1 + int(lost * view.speed.worker_s(run.job) * run.job.gpus_per_worker)
 
 
 class ScalingRule(Protocol):
     """How many workers beyond their base demand running jobs get."""
 
     def extra_workers(
-        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
     ) -> list[int]:
         """Return the flexible workers of each job.
 
         Parameters
         ----------
         runs
-            Running elastic jobs of one pool, in the order of the workload.
+            Running elastic jobs of one pool, in the order of the workload, accounted for.
         free_gpus
-            GPUs, counted as training GPUs, beyond the base demands.
+            GPUs, counted as reference GPUs, beyond the base demands.
+        name
+            Of the instance, where the question is one.
         """
 
 
@@ -172,24 +172,23 @@ class KnapsackScaling:
         self._jobs = _ElasticJobs()
 
     def extra_workers(
-        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
     ) -> list[int]:
         """See `ScalingRule`; `DecisionError` if the solver has no answer."""
         wanted = sum(
             (run.job.max_workers - run.job.min_workers) * run.job.gpus_per_worker for run in runs
         )
         every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
-        if wanted <= free_gpus and every_worker_helps and capture is None:
+        if wanted <= free_gpus and every_worker_helps and not view.captures("allocation"):
             # There is nothing to choose.
             return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,
             objective=Objective.JCT_REDUCTION,
             gpus=free_gpus,
-            jobs=tuple(self._jobs.of(run) for run in runs),
+            jobs=tuple(self._jobs.of(view.speed, run) for run in runs),
         )
-        if capture is not None:
-            capture("allocation", instance)
+        view.observed("allocation", instance)
         result = self._solver.solve(
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=np.random.default_rng(0)
         )
@@ -218,17 +217,16 @@ class PolicyScaling:
         self._jobs = _ElasticJobs(running=True)
 
     def extra_workers(
-        self, runs: Sequence[JobRun], free_gpus: int, *, name: str, capture: Capture | None = None
+        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
     ) -> list[int]:
         """See `ScalingRule`."""
         instance = AllocationInstance(
             name=name,
             objective=Objective.MEAN_JCT,
-            gpus=free_gpus + sum(run.min_gpus for run in runs),
-            jobs=tuple(self._jobs.of(run) for run in runs),
+            gpus=free_gpus + sum(run.job.min_gpus for run in runs),
+            jobs=tuple(self._jobs.of(view.speed, run) for run in runs),
         )
-        if capture is not None:
-            capture("allocation", instance)
+        view.observed("allocation", instance)
         state = FluidState(instance, logs=False)
         self._policy.prepare(state)
         state.advance()
@@ -243,8 +241,8 @@ class _ElasticJobs:
         self._running = running
         self._known: dict[int, ElasticJob] = {}
 
-    def of(self, run: JobRun) -> ElasticJob:
-        work_worker_s = max(run.believed_remaining_worker_s, LEAST_WORK_WORKER_S)
+    def of(self, speed: Speed, run: Run) -> ElasticJob:
+        work_worker_s = max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S)
         known = self._known.get(run.order)
         if known is not None:
             return known.with_work(work_worker_s)

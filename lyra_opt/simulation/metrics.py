@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from lyra_opt.network.links import Tier
 from lyra_opt.simulation.percentiles import percentiles_s
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.engine import Simulation
-    from lyra_opt.simulation.run import JobRun
+    from collections.abc import Iterable, Mapping
+
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.workload import Job
+
+Count = TypeVar("Count", int, float)
+
+TOLERANCE = 1e-6
+"""Part by which sums of rounded times may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,30 +32,76 @@ class Metrics:
     Parameters
     ----------
     jobs, finished
-        Jobs admitted, and how many completed.
-    queue_mean_s, queue_p50_s, queue_p95_s, queue_p99_s
-        Of the queuing times: the sum of all waits of a job, those after preemptions included.
-    jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s
+        Jobs submitted, and how many completed.
+    queue_mean_s, queue_p50_s, queue_p95_s, queue_p99_s, queue_max_s
+        Of the queuing times: the sum of all waits of a job, those after preemptions and between
+        its leases included, and so the hand-over of its own GPUs after each of them.
+    jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s, jct_min_s, jct_max_s
         Of the job completion times, from submission to completion.
     makespan_s
-        From the first submission to the last completion.
-    training_usage
-        GPU-seconds held on training servers, as a share of what they have over the makespan.
+        From the first submission to the last completion; the total time duration of Hadar.
+    gpu_usage, gpu_usage_by_type
+        GPU-seconds that jobs hold on own servers, as a share of what these have over the makespan;
+        of all, and of each type. Pauses after starts are held.
     overall_usage
         The same over both clusters, busy inference GPUs counted.
+    loan_usage
+        GPU-seconds held on servers on loan, as a share of theirs; None without loans.
+    cru
+        Cluster resource utilisation: time in which jobs hold any GPU of a server, over own servers
+        and makespan. Source: HadarE, from memory. None where servers are not told apart.
+    fairness_mean, fairness_max
+        Of the finish-time fairness rho: the JCT of a job over the JCT that it would have on an
+        equal n-th part of the cluster of its own, where n is the mean number of jobs that are
+        there while it is. Below 1, it fares better. Source: Themis (NSDI 2020), from memory; the
+        speed on an n-th part is Gavel's (see `isolated_rate`).
     preemptions, preemptions_per_submission
-        Jobs sent back to the queue, in all and for each job.
+        How often jobs were stopped, or did not go on as soon as the GPUs of their ended lease were
+        free, in all and for each job.
+    lost_gpu_s
+        GPU-seconds on reference GPUs that preemptions made vain.
+    losses
+        How often jobs had to give their GPUs back before they were complete.
+    restarts, restarting_s
+        How often jobs began again elsewhere, or after they were stopped; and seconds that they and
+        their copies lost by starts and restarts.
+    migrations
+        How often a job got other GPUs than the last time; None where racks do not matter.
+    allocations, allocations_by_tier
+        How often jobs got GPUs, and that by what they spanned (`Tier.label`), None where racks do
+        not matter.
+    copies_mean, copies_max
+        Copies of a job while it runs; 1 without forking.
+    rounds, merging_s
+        Rounds in which jobs were there, and seconds that jobs lost by merging copies.
+    scaling_operations
+        How often an elastic job was resized, to admit another job not counted.
+    loans, reclaims, returned_servers
+        How often servers were lent and called back, and how many were called back.
     collateral_share
         GPUs vacated on servers that were not given back, as a share of those on servers that were;
         None without reclaims.
-    loans, reclaims
-        How often servers were lent, and called back.
-    returned_servers
-        Servers called back in all.
-    scaling_operations
-        How often an elastic job was resized, to admit another job not counted.
-    loan_usage
-        GPU-seconds held on servers on loan, as a share of theirs; None without loans.
+    gpu_s, computing_gpu_s
+        GPU-seconds in which jobs ran, and those of them that were not lost to distance.
+    communication_s, communication_share
+        GPU-seconds in which jobs ran and waited for the network, in the mean over jobs, and as a
+        share of `gpu_s`.
+    computing_usage
+        GPU-seconds of computing, as a share of what there are over the makespan.
+    hand_over_share
+        GPU-seconds in which GPUs were neither held nor free, as such a share.
+    gpu_s_by_tier
+        GPU-seconds held, by what they spanned; None where racks do not matter.
+    fragmented_machines_mean
+        Hosts that are partly free, as a share of all, in the mean over time; None where servers are
+        not told apart.
+    stranded_share
+        Of the GPU-seconds that were free, the share on hosts that were partly free; 0 where
+        none were, None where servers are not told apart.
+    decisions
+        How often the rule was asked, None where that is not counted.
+    decision_mean_s, decision_p99_s, decision_max_s
+        Wall time of a decision, None where it is not known; not part of equality.
     """
 
     jobs: int
@@ -54,80 +110,259 @@ class Metrics:
     queue_p50_s: float
     queue_p95_s: float
     queue_p99_s: float
+    queue_max_s: float
     jct_mean_s: float
     jct_p50_s: float
     jct_p95_s: float
     jct_p99_s: float
+    jct_min_s: float
+    jct_max_s: float
     makespan_s: float
-    training_usage: float
+    gpu_usage: float
+    gpu_usage_by_type: Mapping[str, float]
     overall_usage: float
+    loan_usage: float | None
+    cru: float | None
+    fairness_mean: float
+    fairness_max: float
     preemptions: int
     preemptions_per_submission: float
-    collateral_share: float | None
+    lost_gpu_s: float
+    losses: int
+    restarts: int
+    restarting_s: float
+    migrations: int | None
+    allocations: int
+    allocations_by_tier: Mapping[str, int] | None
+    copies_mean: float
+    copies_max: int
+    rounds: int
+    merging_s: float
+    scaling_operations: int
     loans: int
     reclaims: int
     returned_servers: int
-    scaling_operations: int
-    loan_usage: float | None
+    collateral_share: float | None
+    gpu_s: float
+    computing_gpu_s: float
+    communication_s: float
+    communication_share: float
+    computing_usage: float
+    hand_over_share: float
+    gpu_s_by_tier: Mapping[str, float] | None
+    fragmented_machines_mean: float | None
+    stranded_share: float | None
+    decisions: int | None
+    decision_mean_s: float | None = field(compare=False)
+    decision_p99_s: float | None = field(compare=False)
+    decision_max_s: float | None = field(compare=False)
 
 
-def measure(simulation: Simulation) -> Metrics:
-    """Return the figures of a finished simulation."""
+def measure(simulation: Kernel) -> Metrics:
+    """Return the figures of a finished simulation; O(jobs log jobs + decisions log decisions)."""
     runs, totals, cluster = simulation.runs, simulation.totals, simulation.cluster
-    queue = np.array([run.queued_s for run in runs])
-    jct = np.array([run.completion_s - run.job.submit_s for run in runs])
+    queue_s = np.array([run.queued_s for run in runs])
+    jct_s = np.array([run.jct_s for run in runs])
     makespan_s = max(run.completion_s for run in runs) - runs[0].job.submit_s
-    training_s = cluster.gpus * makespan_s
-    training_usage = totals.training_gpu_s / training_s
-    overall_usage = training_usage
-    if cluster.inference_servers:
-        inference_gpus = cluster.inference_servers * cluster.inference_gpus_per_server
-        held_s = totals.training_gpu_s + totals.loan_gpu_s + totals.serving_gpu_s
-        overall_usage = held_s / (training_s + inference_gpus * makespan_s)
+    held_gpu_s = [0.0, 0.0]
+    there_gpu_s = [0.0, 0.0]
+    by_type: dict[str, float] = {}
+    for pool, held, there in zip(cluster.pools, totals.held_gpu_s, totals.there_gpu_s, strict=True):
+        held_gpu_s[pool.is_lent] += held
+        there_gpu_s[pool.is_lent] += there
+        if not pool.is_lent:
+            name = pool.gpu_type.name
+            by_type[name] = held / (cluster.gpus_of_type[name] * makespan_s)
+    own_gpu_s = cluster.gpus * makespan_s
+    whole_gpu_s = own_gpu_s + cluster.inference_gpus * makespan_s
+    gpu_s = math.fsum(run.ran_gpu_s for run in runs)
+    computing_gpu_s = math.fsum(run.done_gpu_s for run in runs)
+    # Rounding may leave a little below 0 where no gang ever waits for the network.
+    communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
+    preemptions = sum(run.preemptions for run in runs)
+    fairness = finish_time_fairness(simulation)
+    tells_apart = not any(simulation.hosts.is_counted)
+    has_racks = cluster.topology is not None
+    decision_s = totals.decision_s
     return Metrics(
         jobs=len(runs),
         finished=sum(run.completion_s >= 0 for run in runs),
-        queue_mean_s=math.fsum(queue) / len(runs),
-        **percentiles_s("queue", queue),
-        jct_mean_s=math.fsum(jct) / len(runs),
-        **percentiles_s("jct", jct),
+        queue_mean_s=math.fsum(queue_s) / len(runs),
+        **percentiles_s("queue", queue_s),
+        queue_max_s=float(queue_s.max()),
+        jct_mean_s=math.fsum(jct_s) / len(runs),
+        **percentiles_s("jct", jct_s),
+        jct_min_s=float(jct_s.min()),
+        jct_max_s=float(jct_s.max()),
         makespan_s=makespan_s,
-        training_usage=training_usage,
-        overall_usage=overall_usage,
-        preemptions=totals.preemptions,
-        preemptions_per_submission=totals.preemptions / len(runs),
-        collateral_share=(
-            totals.collateral_gpus / totals.vacated_gpus if totals.vacated_gpus else None
+        gpu_usage=held_gpu_s[0] / own_gpu_s,
+        gpu_usage_by_type=by_type,
+        overall_usage=(math.fsum(held_gpu_s) + totals.serving_gpu_s) / whole_gpu_s,
+        loan_usage=held_gpu_s[1] / there_gpu_s[1] if there_gpu_s[1] else None,
+        cru=(
+            totals.busy_server_s / (len(cluster.own_servers) * makespan_s + totals.on_loan_server_s)
+            if tells_apart
+            else None
         ),
+        fairness_mean=math.fsum(fairness) / len(runs),
+        fairness_max=float(fairness.max()),
+        preemptions=preemptions,
+        preemptions_per_submission=preemptions / len(runs),
+        lost_gpu_s=math.fsum(
+            run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker
+            for run in runs
+            if run.lost_work
+        ),
+        losses=sum(run.losses for run in runs),
+        restarts=sum(run.restarts for run in runs),
+        restarting_s=math.fsum(run.restarting_s for run in runs),
+        migrations=sum(run.migrations for run in runs) if has_racks else None,
+        allocations=sum(run.allocations for run in runs),
+        allocations_by_tier=(
+            _by_label(map(sum, zip(*(run.allocations_by_tier for run in runs), strict=True)))
+            if has_racks
+            else None
+        ),
+        copies_mean=1 + totals.more_copy_s / totals.running_job_s,
+        copies_max=max(1, *(run.most_copies for run in runs)),
+        rounds=totals.rounds,
+        merging_s=totals.merging_s,
+        scaling_operations=totals.scaling_operations,
         loans=totals.loans,
         reclaims=totals.reclaims,
         returned_servers=totals.returned_servers,
-        scaling_operations=totals.scaling_operations,
-        loan_usage=(
-            totals.loan_gpu_s / totals.loan_capacity_gpu_s if totals.loan_capacity_gpu_s else None
+        collateral_share=(
+            totals.collateral_gpus / totals.vacated_gpus if totals.vacated_gpus else None
         ),
+        gpu_s=gpu_s,
+        computing_gpu_s=computing_gpu_s,
+        communication_s=communicating_gpu_s / len(runs),
+        communication_share=communicating_gpu_s / gpu_s,
+        computing_usage=computing_gpu_s / (own_gpu_s + there_gpu_s[1]),
+        hand_over_share=totals.handed_over_gpu_s / (own_gpu_s + there_gpu_s[1]),
+        gpu_s_by_tier=(
+            _by_label(map(math.fsum, zip(*(run.gpu_s_by_tier for run in runs), strict=True)))
+            if has_racks
+            else None
+        ),
+        fragmented_machines_mean=(
+            totals.partly_free_host_s / (len(simulation.hosts.size) * makespan_s)
+            if tells_apart
+            else None
+        ),
+        stranded_share=(
+            (totals.stranded_gpu_s / totals.free_gpu_s if totals.free_gpu_s else 0.0)
+            if tells_apart
+            else None
+        ),
+        decisions=totals.decisions or None,
+        decision_mean_s=math.fsum(decision_s) / len(decision_s) if decision_s else None,
+        decision_p99_s=float(np.percentile(decision_s, 99)) if decision_s else None,
+        decision_max_s=max(decision_s, default=None),
     )
 
 
-def require_conserved(simulation: Simulation) -> None:
-    """Check that GPU-seconds are conserved.
+def _by_label(values: Iterable[Count]) -> dict[str, Count]:
+    return {tier.label: value for tier, value in zip(Tier, values, strict=True)}
+
+
+# Finish-time fairness.
+
+
+def isolated_rate(job: Job, speed: Speed, jobs: float) -> float:
+    """Return the work a second of a job on an equal part of the cluster of its own.
+
+    It spends the share c_r / (n gang) of its time on the own GPUs of type r, of which there are
+    c_r, scaled down where these shares are more than 1 in all. Source: Gavel (OSDI 2020), its
+    policy for finish-time fairness. On each type it has the best rate at which it fits there.
+
+    Parameters
+    ----------
+    job
+        Which the cluster can run.
+    speed
+        How fast jobs run there.
+    jobs
+        n, at least 1.
+    """
+    counts = speed.cluster.gpus_of_type
+    shares = {name: count / (jobs * job.min_gpus) for name, count in counts.items()}
+    scale = max(1.0, math.fsum(shares.values()))
+    rates = speed.rates_of(job)
+    return math.fsum(rates.get(name, 0.0) * share for name, share in shares.items()) / scale
+
+
+def finish_time_fairness(simulation: Kernel) -> np.ndarray:
+    """Return rho of each job; see `Metrics`. O(jobs (log jobs + types))."""
+    runs, speed = simulation.runs, simulation.speed
+    submitted_s = np.array([run.job.submit_s for run in runs])
+    completed_s = np.array([run.completion_s for run in runs])
+    jct_s = completed_s - submitted_s
+    there_s = _integral(submitted_s, completed_s) - _integral(submitted_s, submitted_s)
+    gone_s = _integral(completed_s, completed_s) - _integral(completed_s, submitted_s)
+    mean_jobs = np.maximum(1.0, (there_s - gone_s) / jct_s)
+    isolated_s = [
+        run.work / isolated_rate(run.job, speed, float(jobs))
+        for run, jobs in zip(runs, mean_jobs, strict=True)
+    ]
+    fairness: np.ndarray = jct_s / np.array(isolated_s)
+    return fairness
+
+
+def _integral(steps_s: np.ndarray, until_s: np.ndarray) -> np.ndarray:
+    """Return, for each moment, the integral up to it of how many of the steps are before."""
+    ordered = np.sort(steps_s)
+    sums = np.concatenate(([0.0], np.cumsum(ordered)))
+    counts = np.searchsorted(ordered, until_s)
+    areas: np.ndarray = counts * until_s - sums[counts]
+    return areas
+
+
+# What must be true of any simulation.
+
+
+def require_conserved(simulation: Kernel) -> None:
+    """Check that GPU-seconds, work and time are conserved.
 
     Raises
     ------
     AssertionError
-        If the GPU-seconds that jobs held are not those that the cluster gave, or a job did not
-        complete.
+        If a job did not complete, did not do its work, or waited for a negative time; if its waits
+        and its time on GPUs are not the time for which it was there; or if the GPU-seconds that
+        jobs held, and those handed over and free, are not those of the cluster.
     """
-    totals = simulation.totals
-    given = totals.training_gpu_s + totals.loan_gpu_s
-    held = math.fsum(run.held_gpu_s for run in simulation.runs)
-    if not math.isclose(given, held, rel_tol=1e-6, abs_tol=1e-6):
-        raise AssertionError(f"jobs held {held} GPU-seconds, but the cluster gave {given}")
-    unfinished = [run.job.id for run in simulation.runs if not is_complete(run)]
+    runs, totals = simulation.runs, simulation.totals
+    unfinished = [run.job.id for run in runs if not is_complete(run)]
     if unfinished:
         raise AssertionError(f"{len(unfinished)} jobs did not complete, {unfinished[0]} first")
+    given = math.fsum(totals.held_gpu_s)
+    _require_close("GPU-seconds held by jobs", math.fsum(run.held_gpu_s for run in runs), given)
+    _require_close(
+        "GPU-seconds of the cluster",
+        given + totals.handed_over_gpu_s + totals.free_gpu_s,
+        math.fsum(totals.there_gpu_s),
+    )
+    for run in runs:
+        job = run.job
+        tolerance_s = TOLERANCE * run.completion_s
+        if abs(run.rest) > TOLERANCE * run.work:
+            raise AssertionError(f"job {job.id} is complete with {run.rest} of {run.work} to do")
+        if run.queued_s < -tolerance_s:
+            raise AssertionError(f"job {job.id} waited for {run.queued_s} s")
+        if abs(run.queued_s + run.on_gpus_s - run.jct_s) > tolerance_s:
+            raise AssertionError(
+                f"job {job.id} waited for {run.queued_s} s and held GPUs for {run.on_gpus_s} s of "
+                f"the {run.jct_s} s in which it was there"
+            )
+        if simulation.cluster.topology is not None:
+            _require_close(f"tiers of job {job.id}", math.fsum(run.gpu_s_by_tier), run.held_gpu_s)
 
 
-def is_complete(run: JobRun) -> bool:
+def is_complete(run: Run) -> bool:
     """Whether a job has completed."""
-    return run.completion_s >= 0 and run.remaining_worker_s == 0
+    return run.completion_s >= 0 and run.left == 0
+
+
+def _require_close(what: str, found: float, expected: float) -> None:
+    if not math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        raise AssertionError(f"{what}: {found}, not {expected}")

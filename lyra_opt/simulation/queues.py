@@ -7,9 +7,11 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from lyra_opt.simulation.run import JobRun
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.workload import Job
 
 
 class JobQueue(ABC):
@@ -25,7 +27,7 @@ class JobQueue(ABC):
         """Return how many jobs wait."""
 
     @abstractmethod
-    def add(self, run: JobRun) -> None:
+    def add(self, run: Run) -> None:
         """Let a job wait, at the place that its submission or size gives it."""
 
     @abstractmethod
@@ -33,7 +35,7 @@ class JobQueue(ABC):
         """Offer all jobs again."""
 
     @abstractmethod
-    def first(self) -> JobRun | None:
+    def first(self) -> Run | None:
         """Return the next job to be tried; None if none is left in this pass."""
 
     @abstractmethod
@@ -55,26 +57,29 @@ class FirstComeQueue(JobQueue):
         for other GPUs; none by default.
     """
 
-    def __init__(self, stands_apart: Callable[[JobRun], bool] | None = None) -> None:
+    def __init__(self, stands_apart: Callable[[Job], bool] | None = None) -> None:
         self._stands_apart = stands_apart
-        self._heaps: tuple[list[tuple[int, JobRun]], ...] = ([], [])
-        self._offered: list[list[tuple[int, JobRun]]] = []
+        self._heaps: tuple[list[tuple[int, Run]], ...] = ([], [])
+        self._offered: list[list[tuple[int, Run]]] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._heaps))
 
-    def add(self, run: JobRun) -> None:
+    def add(self, run: Run) -> None:
         """See `JobQueue`; a preempted job returns to the place of its submission."""
-        apart = self._stands_apart is not None and self._stands_apart(run)
+        apart = self._stands_apart is not None and self._stands_apart(run.job)
         heappush(self._heaps[apart], (run.order, run))
 
     def begin(self) -> None:
         """See `JobQueue`."""
         self._offered = [heap for heap in self._heaps if heap]
 
-    def first(self) -> JobRun | None:
+    def first(self) -> Run | None:
         """See `JobQueue`."""
-        self._offered = sorted(filter(None, self._offered), key=lambda heap: heap[0][0])
+        offered = self._offered
+        if len(offered) == 1:
+            return offered[0][0][1] if offered[0] else None
+        self._offered = sorted(filter(None, offered), key=lambda heap: heap[0][0])
         return self._offered[0][0][1] if self._offered else None
 
     def take(self) -> None:
@@ -96,21 +101,26 @@ class SmallestFirstQueue(JobQueue):
     ----------
     key
         What is smallest first; ties go to the earlier submission.
+    needs_of
+        What a job needs, by its place in the workload: there is room for all jobs with the same
+        needs, or for none.
     """
 
-    def __init__(self, key: Callable[[JobRun], tuple[float, ...]]) -> None:
+    def __init__(
+        self, key: Callable[[Run], tuple[float, ...]], needs_of: Callable[[Job, int], Any]
+    ) -> None:
         self._key = key
-        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, JobRun]]] = {}
+        self._needs_of = needs_of
+        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Run]]] = {}
         self._offered: list[tuple[tuple[float, ...], int, Any]] = []
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def add(self, run: JobRun) -> None:
+    def add(self, run: Run) -> None:
         """See `JobQueue`."""
-        job = run.job
-        kind = (run.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic)
+        kind = self._needs_of(run.job, run.order)
         heap = self._heaps.setdefault(kind, [])
         heappush(heap, (self._key(run), run.order, run))
         self._length += 1
@@ -123,7 +133,7 @@ class SmallestFirstQueue(JobQueue):
                 key, order, _ = heap[0]
                 heappush(self._offered, (key, order, kind))
 
-    def first(self) -> JobRun | None:
+    def first(self) -> Run | None:
         """See `JobQueue`."""
         return self._heaps[self._offered[0][2]][0][2] if self._offered else None
 
@@ -140,3 +150,45 @@ class SmallestFirstQueue(JobQueue):
     def block(self) -> None:
         """See `JobQueue`."""
         heappop(self._offered)
+
+
+def _by_true_duration(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+    return (run.job.duration_s,)
+
+
+def _by_shortest_running_time(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+    # Jobs on both kinds of GPUs get what all others leave (Lyra, section 6).
+    return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
+
+
+def _by_remaining_work(run: Run, speed: Speed) -> tuple[float, ...]:
+    work = speed.believed_left_worker_s(run) * run.job.gpus_per_worker
+    return (float(run.job.heterogeneous), work)
+
+
+ORDERS: Mapping[str, Callable[[Run, Speed], tuple[float, ...]] | None] = {
+    "first-come": None,
+    "shortest": _by_true_duration,
+    "shortest-base": _by_shortest_running_time,
+    "smallest-work": _by_remaining_work,
+}
+"""Orders of a queue by name, smallest first.
+
+``first-come`` (nobody overtakes the head), ``shortest`` (by true duration), ``shortest-base``
+(Lyra's phase 1: by the believed running time with all workers) and ``smallest-work`` (by believed
+remaining work).
+"""
+
+
+def make_queue(
+    order: str,
+    speed: Speed,
+    *,
+    stands_apart: Callable[[Job], bool] | None,
+    needs_of: Callable[[Job, int], Any],
+) -> JobQueue:
+    """Return an empty queue of one of the `ORDERS`; other parameters as of the queues."""
+    key = ORDERS[order]
+    if key is None:
+        return FirstComeQueue(stands_apart)
+    return SmallestFirstQueue(lambda run: key(run, speed), needs_of)

@@ -1,47 +1,82 @@
-"""A job on its way through the cluster: queued, running, preempted, done."""
+"""A job on its way through the cluster: waiting, running, interrupted, done."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from lyra_opt.simulation.pools import Group
+from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from lyra_opt.simulation.pools import Placement, Pool
-    from lyra_opt.simulation.workload import TrainingJob
+    from lyra_opt.simulation.workload import Job
 
 NEVER = -1.0
 
 
-class Share:
+class Part:
     """What a running job holds in one pool.
 
     Parameters
     ----------
     pool
-        The pool.
-    base, flexible
-        Workers of the base demand and beyond it, counted as training workers.
-    placements
-        Where they are, by group.
+        Number of the pool.
+    gpus
+        Where its workers of the base demand are, GPUs by host.
+    base, held
+        How many workers these are, counted as on reference GPUs, and how many GPUs.
+    worker_speed
+        What a worker does there beside one on reference GPUs, the `replicas` that make one up
+        taken together.
+    copy
+        Which copy of the job it belongs to; jobs without copies have number 0 alone.
+
+    Attributes
+    ----------
+    flexible
+        Workers beyond the base demand.
+    gpus
+        GPUs by host: those of the base demand, and those beyond it.
+    held
+        GPUs of both groups.
     """
 
-    __slots__ = ("base", "flexible", "placements", "pool")
+    __slots__ = ("base", "copy", "flexible", "gpus", "held", "pool", "worker_speed")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(
+        self,
+        pool: int,
+        gpus: dict[int, int],
+        *,
+        base: int = 0,
+        held: int = 0,
+        worker_speed: float = 1.0,
+        copy: int = 0,
+    ) -> None:
         self.pool = pool
-        self.base = self.flexible = 0
-        self.placements: tuple[Placement, Placement] = ({}, {})
+        self.gpus: tuple[dict[int, int], dict[int, int]] = (gpus, {})
+        self.base = base
+        self.flexible = 0
+        self.held = held
+        self.worker_speed = worker_speed
+        self.copy = copy
 
     @property
     def workers(self) -> int:
         """Workers of both groups."""
         return self.base + self.flexible
 
+    def by_host(self) -> dict[int, int]:
+        """Return the GPUs of both groups by host."""
+        base, flexible = self.gpus
+        if not flexible:
+            return base
+        found = dict(base)
+        for host, count in flexible.items():
+            found[host] = found.get(host, 0) + count
+        return found
 
-class JobRun:
+
+class Run:
     """A job with its state; times are NEVER while they are not known.
 
     Parameters
@@ -50,148 +85,256 @@ class JobRun:
         As submitted.
     order
         Its place in the workload, by which ties are broken.
+    work
+        All of its work, in the unit of the model of speed.
+
+    Attributes
+    ----------
+    work, left
+        All of its work and what is left of it, in the unit of the model of speed.
+    rate
+        Work a second where it runs.
+    efficiency
+        Share of its speed that distance leaves it where it runs.
+    parts
+        What it holds; empty while it waits.
+    workers, held_gpus
+        Counted as on reference GPUs, of one copy; and GPUs of whatever kind, of all copies.
+    updated_s, pauses_until_s
+        When it was accounted for last, and when it begins to work after a start.
+    waiting_since_s
+        NEVER while it runs.
+    queued_s
+        The sum of all waits.
+    running_s, paused_s
+        Seconds in which it ran, and held GPUs without running, after a start or a move.
+    held_gpu_s, paused_gpu_s, distance_gpu_s
+        GPU-seconds in which it held GPUs, those of pauses, and those lost to distance.
+    restarting_s
+        Seconds of pauses after starts and moves, as they were to be.
+    rest
+        What was left of it when it completed, by rounding.
+    lost_work
+        What it did and lost, in the unit of the model of speed.
+    allocations
+        How often it got GPUs.
+    losses
+        How often its tenure ended, or it was stopped, before it was complete.
+    preemptions
+        How often it was stopped, or did not go on as soon as the GPUs of its ended tenure were
+        free.
+    restarts
+        How often it began again, at once elsewhere or after it was stopped; first starts, and
+        starts after a lease, left out.
+    migrations
+        How often it got GPUs on other hosts, or other numbers of them, than the last time.
+    ran_on_loan
+        Whether it ever held GPUs of borrowed servers.
+    most_racks, most_copies
+        Racks that it has spanned, and copies that it has had, at once.
+    allocations_by_tier, gpu_s_by_tier
+        `allocations` and `held_gpu_s` by `Tier`, where racks matter.
     """
 
     __slots__ = (
+        "allocations",
+        "allocations_by_tier",
+        "began_s",
+        "completes",
         "completion_s",
+        "copies",
+        "distance_gpu_s",
+        "efficiency",
+        "gpu_s_by_tier",
         "held_gpu_s",
         "held_gpus",
         "job",
-        "min_gpus",
+        "kept_gpus",
+        "last_gpus",
+        "lease_ends_s",
+        "left",
+        "losses",
+        "lost_work",
+        "migrations",
+        "most_copies",
         "most_racks",
         "order",
+        "parts",
+        "paused_gpu_s",
+        "paused_s",
         "pauses_until_s",
         "preemptions",
         "queued_s",
-        "queued_since_s",
         "ran_on_loan",
         "rate",
-        "remaining_worker_s",
-        "shares",
+        "rest",
+        "restarting_s",
+        "restarts",
+        "resumes_by_s",
+        "running_s",
         "start_s",
+        "tier",
         "updated_s",
         "version",
+        "waiting_since_s",
+        "work",
         "workers",
     )
 
-    def __init__(self, job: TrainingJob, order: int) -> None:
+    def __init__(self, job: Job, order: int, work: float) -> None:
         self.job = job
         self.order = order
-        self.min_gpus = job.min_workers * job.gpus_per_worker
-        self.remaining_worker_s = job.work_worker_s
-        self.queued_since_s = job.submit_s
-        self.queued_s = 0.0
-        self.start_s = self.completion_s = self.updated_s = self.pauses_until_s = NEVER
-        self.rate = 0.0
-        self.workers = 0
-        self.shares: list[Share] = []
-        self.preemptions = 0
-        self.version = 0
-        self.held_gpu_s = 0.0
-        self.held_gpus = 0  # of whatever kind
-        self.ran_on_loan = False
-        self.most_racks = 0  # that its workers on training servers have spanned at once
+        self.work = self.left = work
+        self.waiting_since_s = job.submit_s
+        self.start_s = self.completion_s = self.updated_s = self.began_s = NEVER
+        self.pauses_until_s = self.lease_ends_s = NEVER
+        self.resumes_by_s = math.inf
+        self.completes = self.ran_on_loan = False
+        self.rate = self.queued_s = self.running_s = self.paused_s = 0.0
+        self.held_gpu_s = self.paused_gpu_s = self.distance_gpu_s = 0.0
+        self.lost_work = self.rest = self.restarting_s = 0.0
+        self.efficiency = 1.0
+        self.parts: list[Part] = []
+        self.copies: Copies | None = None
+        self.workers = self.held_gpus = self.version = 0
+        self.allocations = self.losses = self.preemptions = self.restarts = self.migrations = 0
+        self.most_racks = self.most_copies = 0
+        self.tier = Tier.MACHINE
+        self.last_gpus: dict[int, int] | None = None
+        self.kept_gpus: dict[int, int] | None = None
+        self.allocations_by_tier = [0] * len(Tier)
+        self.gpu_s_by_tier = [0.0] * len(Tier)
 
     @property
     def is_running(self) -> bool:
         """Whether it holds GPUs."""
-        return self.workers > 0
+        return bool(self.parts)
 
     @property
     def flexible_workers(self) -> int:
         """Workers beyond the base demand."""
-        return self.workers - self.job.min_workers if self.workers else 0
-
-    def share_in(self, pool: Pool) -> Share:
-        """Return what it holds in a pool, where it holds something."""
-        return next(share for share in self.shares if share.pool is pool)
+        return self.workers - self.job.min_workers if self.parts else 0
 
     @property
-    def mean_worker_speed(self) -> float:
-        """How fast its workers are, on average over them, beside training GPUs."""
-        first = self.shares[0]
-        if len(self.shares) == 1:
-            return first.pool.worker_speed
-        return sum(share.workers * share.pool.worker_speed for share in self.shares) / self.workers
+    def jct_s(self) -> float:
+        """From submission to completion."""
+        return self.completion_s - self.job.submit_s
 
     @property
-    def believed_remaining_worker_s(self) -> float:
-        """What is left of its work as far as the scheduler knows, above 0 until it completes."""
-        job = self.job
-        if job.estimated_work_worker_s is None:
-            return self.remaining_worker_s
-        done = job.work_worker_s - self.remaining_worker_s
-        # A job that outlives its estimate is taken to be nearly done.
-        return max(job.estimated_work_worker_s - done, 0.01 * job.estimated_work_worker_s)
+    def on_gpus_s(self) -> float:
+        """Seconds in which it held GPUs."""
+        return self.running_s + self.paused_s
 
-    def advance(self, now_s: float) -> None:
-        """Account for the work done since the last call."""
-        if self.workers:
-            self.held_gpu_s += self.held_gpus * (now_s - self.updated_s)
-            started = max(self.updated_s, self.pauses_until_s)
-            if now_s > started:
-                self.remaining_worker_s = max(
-                    0.0, self.remaining_worker_s - self.rate * (now_s - started)
-                )
-        self.updated_s = now_s
+    @property
+    def ran_gpu_s(self) -> float:
+        """GPU-seconds in which it ran."""
+        return self.held_gpu_s - self.paused_gpu_s
 
-    def expected_completion_s(self, now_s: float) -> float:
-        """Return when it completes if nothing changes."""
-        return max(now_s, self.pauses_until_s) + self.remaining_worker_s / self.rate
+    @property
+    def done_gpu_s(self) -> float:
+        """GPU-seconds in which it ran that were not lost to distance."""
+        return self.ran_gpu_s - self.distance_gpu_s
 
-    def hold(self, pool: Pool, workers: int, group: Group) -> Share:
-        """Place workers in a pool; return what it now holds there."""
-        placed = pool.place(workers, self.job.gpus_per_worker, group)
-        share = next((share for share in self.shares if share.pool is pool), None)
-        if share is None:
-            share = Share(pool)
-            self.shares.append(share)
-        merged = share.placements[group]
-        for server, replicas in placed.items():
-            merged[server] = merged.get(server, 0) + replicas
-        if group is Group.BASE:
-            share.base += workers
-        else:
-            share.flexible += workers
-        self.workers += workers
-        self.held_gpus += workers * pool.replicas * self.job.gpus_per_worker
-        return share
+    @property
+    def done_share(self) -> float:
+        """Share of its work that is done."""
+        return 1.0 - self.left / self.work
 
-    def drop_flexible(
-        self, share: Share, workers: int, first: Collection[int] = frozenset()
+    def part_in(self, pool: int) -> Part | None:
+        """Return what it holds in a pool; None if that is nothing."""
+        for part in self.parts:
+            if part.pool == pool:
+                return part
+        return None
+
+    @property
+    def gpus(self) -> dict[int, int]:
+        """All that it holds, GPUs by host; not to be changed."""
+        found = self.kept_gpus
+        if found is None:
+            parts = self.parts
+            if len(parts) == 1:
+                found = parts[0].by_host()
+            else:
+                found = {}
+                for part in parts:
+                    for host, count in part.by_host().items():
+                        found[host] = found.get(host, 0) + count
+            self.kept_gpus = found
+        return found
+
+
+class Copies:
+    """How copies of a job work together for a while: each after what its start costs it.
+
+    Parameters
+    ----------
+    rates
+        Of each, in work a second.
+    lost_s
+        What its start costs each, from the beginning of the while.
+    trains_s
+        For how long they work at most, before they are merged.
+    merge_s
+        What that takes.
+    began_s, left
+        When the while began, and what was left then.
+    """
+
+    __slots__ = ("began_s", "left", "lost_s", "merge_s", "rates", "trains_s")
+
+    def __init__(
+        self,
+        rates: list[float],
+        lost_s: list[float],
+        *,
+        trains_s: float,
+        merge_s: float,
+        began_s: float,
+        left: float,
     ) -> None:
-        """Take flexible workers away: from some servers first, then where there are fewest of them.
+        self.rates, self.lost_s = rates, lost_s
+        self.trains_s, self.merge_s = trains_s, merge_s
+        self.began_s, self.left = began_s, left
 
-        So servers are emptied that can be given to others, or back. A share of which nothing is
-        left is given up.
-        """
-        placement = share.placements[Group.FLEXIBLE]
-        left = workers * share.pool.replicas
-        removed: Placement = {}
-        for server in sorted(
-            placement, key=lambda server: (server not in first, placement[server], -server)
-        ):
-            taken = min(left, placement[server])
-            removed[server] = taken
-            placement[server] -= taken
-            if not placement[server]:
-                del placement[server]
-            left -= taken
-            if not left:
-                break
-        share.pool.remove(removed, workers, self.job.gpus_per_worker)
-        share.flexible -= workers
-        if not share.workers:
-            self.shares.remove(share)
-        self.workers -= workers
-        self.held_gpus -= workers * share.pool.replicas * self.job.gpus_per_worker
+    def left_at(self, now_s: float) -> float:
+        """Return what is left at a moment."""
+        time_s = min(now_s - self.began_s, self.trains_s)
+        return max(0.0, self.left - steps_within(time_s, self.rates, self.lost_s))
 
-    def release_all(self) -> None:
-        """Give up all that it holds."""
-        for share in self.shares:
-            for group, workers in ((Group.BASE, share.base), (Group.FLEXIBLE, share.flexible)):
-                if workers:
-                    share.pool.remove(share.placements[group], workers, self.job.gpus_per_worker)
-        self.shares = []
-        self.workers = self.held_gpus = 0
-        self.rate = 0.0
+    def completes_after_s(self, tolerance: float) -> float | None:
+        """Return after how long the job is complete and merged; None if it is not by then."""
+        if steps_within(self.trains_s, self.rates, self.lost_s) < self.left - tolerance:
+            return None
+        trained_s = min(self.trains_s, time_of_steps(self.left, self.rates, self.lost_s))
+        return trained_s + self.merge_s
+
+
+def steps_within(time_s: float, rates: list[float], lost_s: list[float]) -> float:
+    """Return the steps that copies do within a time, each after what it loses.
+
+    >>> steps_within(10.0, [1.0, 2.0], [0.0, 4.0])
+    22.0
+    """
+    return math.fsum(
+        rate * max(0.0, time_s - lost) for rate, lost in zip(rates, lost_s, strict=True)
+    )
+
+
+def time_of_steps(steps: float, rates: list[float], lost_s: list[float]) -> float:
+    """Return how long copies take that share steps by their speed, so that all end at once.
+
+    Source: HadarE's throughput-proportional division, from memory. Steps are not rounded to whole
+    ones. O(copies log copies).
+
+    >>> time_of_steps(22.0, [1.0, 2.0], [0.0, 4.0])
+    10.0
+    """
+    rate = done = at_s = 0.0
+    for lost, gained in sorted(zip(lost_s, rates, strict=True)):
+        if rate > 0 and done + rate * (lost - at_s) >= steps:
+            break
+        done += rate * (lost - at_s)
+        rate += gained
+        at_s = lost
+    return at_s + (steps - done) / rate

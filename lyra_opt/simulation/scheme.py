@@ -1,24 +1,45 @@
-"""Schemes: which queue, which scaling, which reclaiming, put together from existing solvers."""
+"""Schemes by name: what decides, for how long jobs keep their GPUs, and what a run needs.
+
+A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or outside of it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.errors import UserError
-from lyra_opt.simulation.queues import FirstComeQueue, SmallestFirstQueue
+from lyra_opt.plugins import Plugins
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.tenure import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
+    from lyra_opt.heterogeneous.policy import RoundPolicy
+    from lyra_opt.network.policy import PlacementPolicy
+    from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
-    from lyra_opt.simulation.queues import JobQueue
-    from lyra_opt.simulation.run import JobRun
+    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.policy import Policy
+    from lyra_opt.simulation.tenure import Tenure
+    from lyra_opt.simulation.workload import Workload
+
+ENTRY_POINT_GROUP = "lyra_opt.schemes"
+
+FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
+"""Tenures by name."""
+
+DEFAULT_RECLAIMER = "lyra-greedy"
+"""Of schemes whose papers know no loans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
+class Scheme(ABC):
     """How a cluster is run.
 
     Parameters
@@ -27,17 +48,47 @@ class Scheme:
         The name the command line knows it by.
     summary
         What it does, on one line.
+    paper
+        Whose rule it is, or who compares with it where nobody calls it his own.
+    tenure
+        For how long jobs keep their GPUs where nothing else is said: ``forever``, ``leases`` or
+        ``rounds``.
+    """
+
+    name: str
+    summary: str
+    paper: str = "other"
+    tenure: str = FOREVER
+
+    @abstractmethod
+    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:
+        """Return who decides in a run; `tuned` is what `tuned_speed` returned."""
+
+    def tuned_speed(self, cluster: Cluster, seed: int) -> TunedSpeed | None:  # noqa: ARG002
+        """Return how fast jobs run that it tunes; None if it tunes none."""
+        return None
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+        """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedScheme(Scheme):
+    """A scheme put together from a queue, elastic scaling and reclaiming.
+
+    Parameters
+    ----------
     queue
-        ``first-come`` (nobody overtakes the head), ``shortest`` (by true duration),
-        ``shortest-base`` (Lyra's phase 1: by the believed running time with all workers) or
-        ``smallest-work`` (by believed remaining work).
+        One of `lyra_opt.simulation.queues.ORDERS`.
     reclaimer
         Solver that chooses which servers on loan to give back; None for a scheme that borrows
         none.
     weighs_lost_work
         Whether a preemption counts by the work that it loses.
     scaling
-        How elastic jobs grow: None (not at all), ``knapsack:SOLVER``, ``policy:POLICY``,
+        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
+        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step),
         ``goodput:pollux`` or ``goodput:knapsack``.
     grows_only_without_queue
         Whether jobs grow only while none waits.
@@ -51,8 +102,6 @@ class Scheme:
         (not at all), ``linear`` or ``goodput``.
     """
 
-    name: str
-    summary: str
     queue: str = "first-come"
     reclaimer: str | None = None
     weighs_lost_work: bool = False
@@ -67,22 +116,45 @@ class Scheme:
         """Whether it runs jobs on inference servers."""
         return self.reclaimer is not None
 
-    def make_queue(self, stands_apart: Callable[[JobRun], bool] | None = None) -> JobQueue:
-        """Return an empty queue; `stands_apart` as for `FirstComeQueue`."""
-        if self.queue == "first-come":
-            return FirstComeQueue(stands_apart)
-        return SmallestFirstQueue(_KEYS[self.queue])
+    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:
+        """See `Scheme`."""
+        from lyra_opt.simulation.policies.composed import ComposedPolicy
 
-    def make_speed(self, *, seed: int, gpus_per_server: int) -> TunedSpeed | None:
-        """Return how fast tuned jobs run; None without tuning."""
+        return ComposedPolicy(
+            self.name,
+            queue=self.queue,
+            scaling=self._scaling_rule(tuned),
+            scaling_interval_s=options.scaling_interval_s,
+            grows_only_without_queue=self.grows_only_without_queue,
+            confines_fungible=self.confines_fungible,
+            keeps_groups_apart=self.keeps_groups_apart,
+            reclaimer=self.reclaimer,
+            weighs_lost_work=self.weighs_lost_work,
+        )
+
+    def tuned_speed(self, cluster: Cluster, seed: int) -> TunedSpeed | None:
+        """See `Scheme`."""
         if self.tuning is None:
             return None
         from lyra_opt.simulation.goodput.tuning import TunedSpeed
 
+        gpus_per_server = max(cluster.most_on_a_server.values())
         return TunedSpeed(self.tuning, seed=seed, gpus_per_server=gpus_per_server)
 
-    def make_scaling(self, speed: TunedSpeed | None = None) -> ScalingRule | None:
-        """Return the rule by which elastic jobs grow; `speed` is what `make_speed` returned."""
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+        """See `Scheme`."""
+        if self.tuning is not None and (
+            cluster.communication is not None
+            or any(job.measured is not None for job in workload.jobs)
+        ):
+            return (
+                "the speed of its jobs follows from a goodput model of its own, so that it runs "
+                "neither measured jobs nor gangs slowed by distance"
+            )
+        return _unplaceable(workload, cluster)
+
+    def _scaling_rule(self, tuned: TunedSpeed | None) -> ScalingRule | None:
+        """Return the rule by which elastic jobs grow."""
         from lyra_opt.simulation.decisions import KnapsackScaling, PolicyScaling
 
         if self.scaling is None:
@@ -91,126 +163,228 @@ class Scheme:
         if kind == "goodput":
             from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
 
-            assert speed is not None, "rules on goodput need tuned jobs"
-            return PolluxScaling(speed) if name == "pollux" else TunedKnapsackScaling(speed)
+            assert tuned is not None, "rules on goodput need tuned jobs"
+            return PolluxScaling(tuned) if name == "pollux" else TunedKnapsackScaling(tuned)
         return KnapsackScaling(name) if kind == "knapsack" else PolicyScaling(name)
 
 
-def _by_true_duration(run: JobRun) -> tuple[float, ...]:
-    return (run.job.duration_s,)
+def _unplaceable(workload: Workload, cluster: Cluster) -> str | None:
+    """Return which job a rule cannot place that looks at numbers of GPUs alone."""
+    speed = Speed(cluster)
+    for job in workload.jobs:
+        if job.measured is not None and not speed.pools_of(job, is_lent=False):
+            return (
+                f"it places gangs by numbers of GPUs, and job {job.id} would have to be spread to "
+                "run at all"
+            )
+    return None
 
 
-def _by_shortest_running_time(run: JobRun) -> tuple[float, ...]:
-    # Jobs on both kinds of GPUs get what all others leave (Lyra, section 6).
-    return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
-
-
-def _by_remaining_work(run: JobRun) -> tuple[float, ...]:
-    work = run.believed_remaining_worker_s * run.job.gpus_per_worker
-    return (float(run.job.heterogeneous), work)
-
-
-_KEYS = {
-    "shortest": _by_true_duration,
-    "shortest-base": _by_shortest_running_time,
-    "smallest-work": _by_remaining_work,
-}
-
-SCHEMES: Mapping[str, Scheme] = {
-    scheme.name: scheme
-    for scheme in (
-        Scheme(name="fifo", summary="first come, first served; no loans, no scaling (Baseline)"),
-        Scheme(
-            name="sjf", summary="shortest job that fits first, by true duration", queue="shortest"
-        ),
-        Scheme(
-            name="opportunistic",
-            summary="fifo; fungible jobs may run on idle inference servers, taken back at random",
-            reclaimer="random",
-        ),
-        Scheme(
-            name="opportunistic-confined",
-            summary="opportunistic, with fungible jobs on inference servers alone",
-            reclaimer="random",
-            confines_fungible=True,
-        ),
-        Scheme(
-            name="random",
-            summary="Lyra's loaning without scaling; servers to give back are drawn",
-            queue="shortest-base",
-            reclaimer="random",
-        ),
-        Scheme(
-            name="scf",
-            summary="Lyra's loaning without scaling; servers with fewest jobs are given back",
-            queue="shortest-base",
-            reclaimer="scf",
-        ),
-        Scheme(
-            name="gandiva",
-            summary="fifo; jobs grow while GPUs are free and none waits",
-            scaling="policy:gandiva",
-            grows_only_without_queue=True,
-        ),
-        Scheme(
-            name="afs",
-            summary="base demands first, then workers to the largest gain of throughput per GPU",
-            queue="shortest-base",
-            scaling="policy:afs",
-        ),
-        Scheme(
-            name="pollux",
-            summary="first come, first served; the fitness of tuned jobs is maximised",
-            scaling="goodput:pollux",
-            tuning="linear",
-        ),
-        Scheme(
-            name="lyra",
-            summary="shortest base demands, knapsack, loans, server preemption cost",
-            queue="shortest-base",
-            reclaimer="lyra-greedy",
-            scaling="knapsack:mckp-core",
-        ),
-        Scheme(
-            name="lyra-loaning",
-            summary="lyra without scaling",
-            queue="shortest-base",
-            reclaimer="lyra-greedy",
-        ),
-        Scheme(
-            name="lyra-scaling",
-            summary="lyra without loans",
-            queue="shortest-base",
-            scaling="knapsack:mckp-core",
-        ),
-        Scheme(
-            name="lyra-tuned",
-            summary="lyra-scaling with tuned batch sizes (Lyra+TunedJobs)",
-            queue="shortest-base",
-            scaling="goodput:knapsack",
-            tuning="linear",
-        ),
-        Scheme(
-            name="lyra-exact",
-            summary="lyra, with the proved optimum of every reclaiming",
-            queue="shortest-base",
-            reclaimer="exact",
-            scaling="knapsack:mckp-core",
-        ),
-        Scheme(
-            name="least-loss",
-            summary="ours: smallest remaining work, also for scaling; least lost work reclaimed",
-            queue="smallest-work",
-            reclaimer="exact",
-            weighs_lost_work=True,
-            scaling="policy:srw",
-        ),
+def _wide_workers(workload: Workload) -> str | None:
+    wide = next((job for job in workload.jobs if job.gpus_per_worker > 1), None)
+    if wide is None:
+        return None
+    return (
+        f"it places single GPUs, but a worker of job {wide.id} has {wide.gpus_per_worker} that "
+        "belong together"
     )
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundScheme(Scheme):
+    """A rule that decides round by round where gangs run.
+
+    Parameters
+    ----------
+    make
+        Makes the rule for a run.
+    reclaimer
+        See `ComposedScheme`.
+    captured
+        Objective of the instances that are captured of its rounds.
+    needs_types
+        Whether it says nothing of its own where all GPUs are alike.
+    """
+
+    make: Callable[[], RoundPolicy]
+    tenure: str = ROUNDS
+    reclaimer: str | None = DEFAULT_RECLAIMER
+    captured: str = "round_progress"
+    needs_types: bool = False
+
+    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+        """See `Scheme`."""
+        from lyra_opt.heterogeneous.instance import Objective
+        from lyra_opt.simulation.policies.round_by_round import RoundByRound
+
+        return RoundByRound(
+            self.make(), reclaimer=self.reclaimer, captured=Objective(self.captured)
+        )
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+        """See `Scheme`."""
+        rule = self.make()
+        if not isinstance(tenure, Rounds):
+            return f"it decides as rounds begin, but the tenure is {tenure.name}"
+        if self.needs_types and len(cluster.gpu_types) < 2:
+            return "its prices are by type of GPU, and there is one type"
+        if (reason := _wide_workers(workload)) is not None:
+            return reason
+        speed = Speed(cluster)
+        for job in workload.jobs:
+            gang = f"job {job.id} has a gang of {job.min_gpus}"
+            if job.min_gpus > 1 and not rule.takes_gangs:
+                return f"{gang}, and it runs jobs of one GPU alone"
+            if rule.forks and not speed.runs_on_a_server(job):
+                return f"{gang}, which no server can run, and it spreads none"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementScheme(Scheme):
+    """A rule that says which waiting gangs start where.
+
+    Parameters
+    ----------
+    make
+        Makes the rule for a run.
+    reclaimer
+        See `ComposedScheme`.
+    """
+
+    make: Callable[[], PlacementPolicy]
+    tenure: str = LEASES
+    reclaimer: str | None = DEFAULT_RECLAIMER
+
+    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+        """See `Scheme`."""
+        from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+
+        return PlacingGangs(self.make, reclaimer=self.reclaimer)
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+        """See `Scheme`."""
+        return _wide_workers(workload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnScheme(Scheme):
+    """A scheme with a policy class of its own.
+
+    Parameters
+    ----------
+    make
+        Makes the policy for a run.
+    """
+
+    make: Callable[[], Policy]
+
+    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+        """See `Scheme`."""
+        return self.make()
+
+
+SCHEMES = Plugins(ENTRY_POINT_GROUP, "scheme", Scheme)
+"""All schemes by name."""
+
+
+def scheme_names() -> list[str]:
+    """Return the names of all schemes, in order."""
+    return SCHEMES.names()
 
 
 def find_scheme(name: str) -> Scheme:
     """Return the scheme called `name`; `UserError` that names all if there is none."""
-    if name not in SCHEMES:
-        raise UserError(f"--scheme is {name!r}: must be one of: {', '.join(SCHEMES)}")
-    return SCHEMES[name]
+    scheme: Scheme = SCHEMES.find(name)
+    return scheme
+
+
+def prepare(
+    workload: Workload,
+    cluster: Cluster,
+    scheme: Scheme | str,
+    *,
+    plan: LoanPlan | None = None,
+    options: Options | None = None,
+    tenure: Tenure | None = None,
+    ignores_distance: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Kernel:
+    """Return a simulation that is ready to run.
+
+    Parameters
+    ----------
+    workload
+        What is submitted.
+    cluster
+        Where it runs.
+    scheme
+        How it is run, or its name.
+    plan
+        Loans over time, where servers can be borrowed.
+    options
+        How the cluster behaves.
+    tenure
+        For how long jobs keep their GPUs; None for that of the scheme.
+    ignores_distance
+        Whether gangs run anywhere as fast as close together.
+    observers
+        Who looks on.
+
+    Raises
+    ------
+    UserError
+        If there is no such scheme, or it cannot run the workload on the cluster.
+    """
+    found = find_scheme(scheme) if isinstance(scheme, str) else scheme
+    options = options or Options()
+    tenure = tenure or options.tenure(found.tenure)
+    reason = found.obstacle(workload, cluster, tenure)
+    if reason is not None:
+        raise UserError(f"scheme {found.name} does not run on cluster {cluster.name}: {reason}")
+    tuned = found.tuned_speed(cluster, options.seed)
+    return Kernel(
+        workload,
+        cluster,
+        found.policy(options, tuned),
+        speed=Speed(
+            cluster,
+            mixed_efficiency=options.mixed_efficiency,
+            tuned=tuned,
+            ignores_distance=ignores_distance,
+        ),
+        tenure=tenure,
+        plan=plan,
+        observers=observers,
+        seed=options.seed,
+    )
+
+
+def simulate(
+    workload: Workload,
+    cluster: Cluster,
+    scheme: Scheme | str,
+    *,
+    plan: LoanPlan | None = None,
+    options: Options | None = None,
+    tenure: Tenure | None = None,
+    ignores_distance: bool = False,
+    observers: Sequence[Observer] = (),
+) -> Kernel:
+    """Replay a workload to its end; parameters and errors as of `prepare`.
+
+    Raises
+    ------
+    PolicyError, DecisionError
+        If the scheme breaks a rule, or has no answer.
+    """
+    return prepare(
+        workload,
+        cluster,
+        scheme,
+        plan=plan,
+        options=options,
+        tenure=tenure,
+        ignores_distance=ignores_distance,
+        observers=observers,
+    ).run()

@@ -13,9 +13,15 @@ from lyra_opt.validation import require_flag, require_integer, require_number, r
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lyra_opt.heterogeneous.instance import GangJob
+
+
+MOST_ELAPSED_S = 1e12
+"""Of submissions and work; beyond, a second more is lost in rounding soon."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingJob:
+class Job:
     """A training job as it is submitted.
 
     Parameters
@@ -43,6 +49,10 @@ class TrainingJob:
         What the scheduler believes its work to be; None where it knows.
     model
         What it trains, which matters on a network of tiers alone; None where it is not known.
+    measured
+        Its steps, its throughput by GPU type, its weight and utility; None where they are not
+        known. On GPUs of these types it has these steps to do at this throughput, and elsewhere
+        `work_worker_s` at their relative speed.
     """
 
     id: str
@@ -57,6 +67,7 @@ class TrainingJob:
     checkpoints: bool = False
     estimated_work_worker_s: float | None = None
     model: str | None = None
+    measured: GangJob | None = None
 
     def __post_init__(self) -> None:
         require_text("id", self.id)
@@ -77,10 +88,65 @@ class TrainingJob:
             self._keep_float("estimated_work_worker_s", above=True)
         if self.model is not None:
             require_text("model", self.model)
+        if self.measured is not None and self.measured.gang != self.min_gpus:
+            rule = f"must be that of the job's base demand, {self.min_gpus} GPUs"
+            raise FieldError("measured.gang", self.measured.gang, rule)
+        if self.measured is not None and self.measured.current:
+            raise FieldError("measured.current", dict(self.measured.current), "must be empty")
+
+    @classmethod
+    def of_gang(cls, gang: GangJob) -> Job:
+        """Return a job whose throughput was measured, submitted at its release.
+
+        Its work is what its steps take on the GPUs that suit it best, which count as reference
+        GPUs then.
+        """
+        return cls(
+            id=gang.id,
+            submit_s=gang.release_s,
+            work_worker_s=gang.steps / gang.best_rate * gang.gang,
+            min_workers=gang.gang,
+            max_workers=gang.gang,
+            checkpoints=True,
+            measured=gang,
+        )
+
+    @classmethod
+    def rigid(
+        cls,
+        *,
+        id: str,  # noqa: A002
+        submit_s: float,
+        gpus: int,
+        work_gpu_s: float,
+        model: str | None = None,
+    ) -> Job:
+        """Return a gang of fixed size that keeps its progress.
+
+        Parameters
+        ----------
+        gpus
+            Its GPUs, all or none, at least 1.
+        work_gpu_s
+            GPU-seconds of computing, above 0: how long it takes on a single GPU.
+        id, submit_s, model
+            See the class.
+        """
+        return cls(
+            id=id,
+            submit_s=submit_s,
+            work_worker_s=work_gpu_s,
+            min_workers=gpus,
+            max_workers=gpus,
+            checkpoints=True,
+            model=model,
+        )
 
     def _keep_float(self, field: str, *, above: bool = False) -> None:
-        value = getattr(self, field)
-        object.__setattr__(self, field, require_number(field, value, minimum=0, above=above))
+        value = require_number(field, getattr(self, field), minimum=0, above=above)
+        if value > MOST_ELAPSED_S:
+            raise FieldError(field, getattr(self, field), f"must be at most {MOST_ELAPSED_S:g}")
+        object.__setattr__(self, field, value)
 
     @property
     def is_elastic(self) -> bool:
@@ -146,7 +212,7 @@ class Workload:
     """
 
     name: str
-    jobs: tuple[TrainingJob, ...]
+    jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from experiments.simulation.network_replay import replay_network
-from experiments.simulation.network_setup import NetworkSetup
-from experiments.trace import locate
 from instances.network.generated_jobs import (
     DISTRIBUTED_DAYS,
     dally_batch,
@@ -21,31 +18,27 @@ from instances.network.generated_jobs import (
 )
 from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.network.trace_jobs import assigned_models
+from instances.traces import locate
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, without_oversized
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet
 from lyra_opt.network.topology import Topology
-from lyra_opt.simulation.leases.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
-from lyra_opt.simulation.leases.network_schemes import (
-    NETWORK_SCHEMES,
-    NetworkOptions,
-    find_network_scheme,
-)
-from lyra_opt.simulation.leases.setup import (
-    HAND_OVER_S_PER_GPU,
-    LEASE_S,
-    LeaseOptions,
-    NetworkCluster,
-)
+from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.tenure import HAND_OVER_S_PER_GPU, LEASE_S
 from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES
-from paper_figures.runs import CaseResults, found_of_cases
+from paper_figures.runs import CaseResults, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lyra_opt.simulation.leases.metrics import NetworkMetrics
-    from lyra_opt.simulation.leases.setup import NetworkWorkload
+    from lyra_opt.network.policy import PlacementPolicy
+    from lyra_opt.simulation.metrics import Metrics
     from lyra_opt.simulation.workload import Workload
 
 RACKS, MACHINES_PER_RACK, GPUS_PER_MACHINE = 4, 8, 8
@@ -174,7 +167,7 @@ class Situation:
             jobs = "batch" if self.jobs_per_day is None else f"{self.jobs_per_day:g} jobs a day"
         return f"{jobs}, {self.network}" + ", small machines" * self.has_small_machines
 
-    def workload(self, setting: Setting, seed: int) -> NetworkWorkload:
+    def workload(self, setting: Setting, seed: int) -> Workload:
         """Return its jobs."""
         if self.is_distributed:
             rate = DISTRIBUTED.jobs / DISTRIBUTED_DAYS[0] * setting.rate_share
@@ -185,7 +178,7 @@ class Situation:
         rate = self.jobs_per_day * setting.rate_share
         return dally_poisson(jobs_per_day=rate, seed=seed, jobs=setting.jobs)
 
-    def cluster(self, setting: Setting) -> NetworkCluster:
+    def cluster(self, setting: Setting) -> Cluster:
         """Return where they run."""
         topology = setting.small_machines if self.has_small_machines else setting.topology
         return cluster_with(self.network, topology)
@@ -224,7 +217,7 @@ class TraceSituation:
         """What it is called in tables."""
         return f"{self.called}, {self.network}"
 
-    def workload(self, setting: Setting, seed: int) -> NetworkWorkload:
+    def workload(self, setting: Setting, seed: int) -> Workload:
         """Return jobs from all over it that fit, so close together that they load the cluster.
 
         A stretch of the trace need not be typical: Philly's first weeks have few jobs, and long
@@ -242,7 +235,7 @@ class TraceSituation:
         )
         return assigned_models(rescaled(taken, load=self.LOAD, gpus=gpus), seed=seed)
 
-    def cluster(self, setting: Setting) -> NetworkCluster:
+    def cluster(self, setting: Setting) -> Cluster:
         """Return where they run."""
         return cluster_with(self.network, setting.topology)
 
@@ -255,13 +248,9 @@ def _trace(name: str) -> Workload:
 AnySituation: TypeAlias = Situation | TraceSituation
 
 
-def cluster_with(network: str, topology: Topology) -> NetworkCluster:
+def cluster_with(network: str, topology: Topology) -> Cluster:
     """Return a cluster with links by name."""
-    return NetworkCluster(
-        topology=topology,
-        communication=ClosedForm(links=LINKS[network]),
-        network=network,
-    )
+    return Cluster.of_racks(topology, ClosedForm(links=LINKS[network]), network=network)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,18 +274,18 @@ class SituationCase:
     @property
     def is_known(self) -> bool:
         """Whether there is such a scheme, and what it is to be simulated on."""
-        return self.scheme in NETWORK_SCHEMES and self.situation.is_there
+        return self.scheme in scheme_names() and self.situation.is_there
 
     @property
     def cost(self) -> float:
         """See `Case`."""
         return 30.0 if self.situation.network == SLOWEST else 1.0
 
-    def run(self, setting: Setting) -> NetworkMetrics:
+    def run(self, setting: Setting) -> Metrics:
         """Simulate it."""
-        situation = self.situation
-        workload = situation.workload(setting, self.seed)
-        return simulated(self.scheme, workload, situation.cluster(setting), seed=self.seed)
+        workload = self.situation.workload(setting, self.seed)
+        cluster = self.situation.cluster(setting)
+        return simulated(self.scheme, workload, cluster, Options(seed=self.seed)).metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,25 +323,16 @@ class BoundCase:
         }
 
 
-def simulated(
-    scheme: str, workload: NetworkWorkload, cluster: NetworkCluster, *, seed: int
-) -> NetworkMetrics:
-    """Return what comes of a simulation.
-
-    Raises
-    ------
-    SimulationError
-        If it comes to no result, or to one that cannot be right.
-    """
-    options = NetworkOptions(leases=LeaseOptions(seed=seed))
-    setup = NetworkSetup(workload=workload, cluster=cluster, options=options)
-    return replay_network(setup, find_network_scheme(scheme)).metrics
+def run_rule(rule: PlacementPolicy, workload: Workload, cluster: Cluster, options: Options) -> None:
+    """Run a placement rule that is no scheme by name, and that keeps what is wanted of the run."""
+    policy = PlacingGangs(lambda: rule, reclaimer=None)
+    Kernel(workload, cluster, policy, tenure=options.leases, seed=options.seed).run()
 
 
 class Results(CaseResults[Setting]):
     """What came of the cases of a setting."""
 
-    def over_seeds(self, scheme: str, situation: AnySituation) -> list[NetworkMetrics]:
+    def over_seeds(self, scheme: str, situation: AnySituation) -> list[Metrics]:
         """Return what came of a scheme with each seed; empty if it was not run."""
         found = [self.of(case) for case in cases_of([scheme], [situation], self.setting)]
         return [metrics for metrics in found if metrics is not None]
@@ -379,22 +359,6 @@ def bounds_of(situations: Iterable[AnySituation], setting: Setting) -> list[Boun
         for situation in situations
         for seed in range(setting.seeds)
     ]
-
-
-def run_cases(cases: Iterable[Any], setting: Setting, *, processes: int) -> Results:
-    """Run every case once, those that ask for what is not there left out.
-
-    Parameters
-    ----------
-    processes
-        Cases at the same time; 1 runs them in this process.
-
-    Raises
-    ------
-    SimulationError
-        If a case comes to no result, or to one that cannot be right.
-    """
-    return Results(setting, found_of_cases(cases, setting, processes=processes))
 
 
 def notes_on_jobs() -> tuple[str, ...]:

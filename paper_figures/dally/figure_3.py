@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.trace import TRACES_VARIABLE
+from instances.traces import TRACES_VARIABLE
 from paper_figures.comparison import Comparison
 from paper_figures.dally.cases import (
     BoundCase,

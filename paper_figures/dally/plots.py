@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written
-from lyra_opt.simulation.leases.network_schemes import NETWORK_SCHEMES
+from lyra_opt.simulation.scheme import find_scheme
 from paper_figures.dally import epoch_gap, figure_1, figure_2, figure_3, table_1, tuner_regret
 from paper_figures.dally.reductions import series_name
 from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, OURS, SCHEMES
@@ -224,7 +224,7 @@ def _table_4(comparison: Comparison) -> Plot:
         axes.set_yticks(range(len(of_panel)), [as_written(scheme) for scheme, _ in of_panel])
         for name, (scheme, _) in zip(axes.get_yticklabels(), of_panel, strict=True):
             name.set_fontweight("bold" if scheme in (DALLY, OURS) else "normal")
-            name.set_color(WHOSE_COLOUR.get(NETWORK_SCHEMES[scheme].paper, "#555555"))
+            name.set_color(WHOSE_COLOUR.get(find_scheme(scheme).paper, "#555555"))
         axes.set_ylim(len(of_panel) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
         axes.set_title(panel)

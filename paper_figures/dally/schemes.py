@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.simulation.scheme import scheme_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,5 +45,5 @@ def notes_on_missing(schemes: Iterable[str]) -> list[str]:
     return [
         f"{NAMES[scheme]} was not run: there is no scheme {scheme} here."
         for scheme in schemes
-        if scheme not in PLACEMENT_POLICIES
+        if scheme not in scheme_names()
     ]

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.leases.network_schemes import (
-    ELASTIC,
-    LEASES,
-    LEFT_OUT,
-    NETWORK_SCHEMES,
-    ROUNDS,
-)
+from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
 from paper_figures.comparison import MISSING, Comparison, Table
 from paper_figures.dally.cases import (
     FREE_NETWORK,
@@ -39,9 +33,9 @@ from paper_figures.dally.schemes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.simulation.leases.metrics import NetworkMetrics
+    from lyra_opt.simulation.metrics import Metrics
     from paper_figures.dally.cases import Results, Setting
 
 CONGESTED = Situation(network="congested-2")
@@ -81,7 +75,31 @@ ORDERS = {
     "tiresias": "attained service",
     "yarn-cs": "first come",
 }
-"""Who goes first; with a star where the rule has to know how long jobs run."""
+"""The schemes that are run, and who goes first; with a star where the rule has to know how long
+jobs run."""
+
+_FIFO_ALIKE = "gangs are not elastic and there are no inference servers, so it is fifo"
+_LYRA_ALIKE = "gangs are not elastic and there are no inference servers, so it is lyra"
+_OWN_SPEED = "the speed of its jobs follows from a goodput model of its own"
+
+LEFT_OUT: Mapping[str, str] = {
+    "opportunistic": _FIFO_ALIKE,
+    "opportunistic-confined": _FIFO_ALIKE,
+    "gandiva": _FIFO_ALIKE,
+    "sjf": "all durations are known, so it is lyra",
+    "random": _LYRA_ALIKE,
+    "scf": _LYRA_ALIKE,
+    "afs": _LYRA_ALIKE,
+    "lyra-loaning": _LYRA_ALIKE,
+    "lyra-scaling": _LYRA_ALIKE,
+    "lyra-exact": _LYRA_ALIKE,
+    "pollux": _OWN_SPEED,
+    "lyra-tuned": _OWN_SPEED,
+    "allox": "it runs jobs of one GPU alone",
+    "hadare": "it forks jobs, each copy on one machine",
+    "gavel-cost": "its prices are by type of GPU, and there is one type",
+}
+"""Schemes that cannot run these gangs, or run them as another scheme does, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +115,9 @@ class Standing:
     """
 
     scheme: str
-    metrics: Sequence[NetworkMetrics]
+    metrics: Sequence[Metrics]
 
-    def mean(self, measure: Callable[[NetworkMetrics], float]) -> float:
+    def mean(self, measure: Callable[[Metrics], float]) -> float:
         """Return the mean of a measure over seeds."""
         return statistics.fmean(map(measure, self.metrics))
 
@@ -111,25 +129,23 @@ class Standing:
 
 def looks_at(scheme: str) -> str:
     """Return what a scheme knows of the network when it places a gang."""
-    engine = NETWORK_SCHEMES[scheme].engine
-    if engine == LEASES:
+    found = find_scheme(scheme)
+    if isinstance(found, PlacementScheme):
         return TIERS
-    if engine == ELASTIC or scheme in SPEED_BLIND_ROUNDS:
-        return NOTHING
-    assert engine == ROUNDS, "there are three engines"
-    return TWO_SPEEDS
+    knows_speeds = isinstance(found, RoundScheme) and scheme not in SPEED_BLIND_ROUNDS
+    return TWO_SPEEDS if knows_speeds else NOTHING
 
 
 def cases(setting: Setting) -> list[SituationCase | BoundCase]:
     """Return what the table is made of."""
-    return [*cases_of(NETWORK_SCHEMES, SITUATIONS, setting), *bounds_of(SITUATIONS, setting)]
+    return [*cases_of(ORDERS, SITUATIONS, setting), *bounds_of(SITUATIONS, setting)]
 
 
 def standings(results: Results, situation: Situation) -> list[Standing]:
     """Return all schemes that were run in a situation, by mean JCT."""
     found = [
         Standing(scheme=scheme, metrics=metrics)
-        for scheme in NETWORK_SCHEMES
+        for scheme in ORDERS
         if (metrics := results.over_seeds(scheme, situation))
     ]
     return sorted(found, key=lambda standing: (standing.jct_h, standing.scheme))
@@ -167,8 +183,8 @@ def compare(results: Results) -> Comparison:
             for standing in found
         },
         notes=[
-            "One batch of jobs, one cluster, one way to count; each scheme runs in the engine that "
-            "it was made for. With leases a gang gives its GPUs back every hour; in rounds of six "
+            "One batch of jobs, one cluster, one way to count; how long gangs keep their GPUs goes "
+            "with the scheme. With leases a gang gives its GPUs back every hour; in rounds of six "
             "minutes it may be moved, which costs it 10 s; Lyra's run to completion, and as gangs "
             "are not elastic and nothing is on loan, most of Lyra's schemes are one.",
             f"What a scheme looks at: {TIERS} (machine, rack or network), the speed on "
@@ -190,7 +206,7 @@ def _ideal_h(results: Results) -> float:
     """Return how long jobs run in the mean if the network costs nothing."""
     setting = results.setting
     return statistics.fmean(
-        job.ideal_s / HOUR_S
+        job.duration_s / HOUR_S
         for seed in range(setting.seeds)
         for job in CONGESTED.workload(setting, seed).jobs
     )
@@ -199,7 +215,6 @@ def _ideal_h(results: Results) -> float:
 def _table(results: Results, situation: Situation, found: Sequence[Standing]) -> Table:
     rows = []
     for place, standing in enumerate(found):
-        scheme = NETWORK_SCHEMES[standing.scheme]
         hours = [
             short(standing.mean(measure) / HOUR_S)
             for measure in (
@@ -213,9 +228,9 @@ def _table(results: Results, situation: Situation, found: Sequence[Standing]) ->
         rows.append(
             [
                 f"{place + 1}. {standing.scheme}",
-                scheme.paper,
+                find_scheme(standing.scheme).paper,
                 looks_at(standing.scheme),
-                ORDERS.get(standing.scheme, ""),
+                ORDERS[standing.scheme],
                 *hours,
                 _percent(standing.mean(lambda metrics: metrics.communication_share)),
                 " / ".join(_percent(_share(standing, tier)) for tier in Tier),
@@ -240,9 +255,13 @@ def _table(results: Results, situation: Situation, found: Sequence[Standing]) ->
 
 def _share(standing: Standing, tier: Tier) -> float:
     """Return the share of GPUs' time that gangs hold them at a tier."""
-    return standing.mean(
-        lambda metrics: metrics.gpu_s_by_tier[tier.label] / sum(metrics.gpu_s_by_tier.values())
-    )
+
+    def share(metrics: Metrics) -> float:
+        by_tier = metrics.gpu_s_by_tier
+        assert by_tier is not None, "racks matter here"
+        return by_tier[tier.label] / sum(by_tier.values())
+
+    return standing.mean(share)
 
 
 def _percent(share: float) -> str:

@@ -13,16 +13,14 @@ from experiments.tuning.search import best_of, tune
 from experiments.tuning.situation import Situation, evaluator
 from experiments.tuning.timer_space import BASELINES, TimerSpace
 from instances.network.generated_jobs import dally_batch, dally_poisson
-from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.delay_scheduling import DelayScheduling
-from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.timers import AutoTuner
 from lyra_opt.network.topology import Topology
-from lyra_opt.simulation.leases.clairvoyant_bounds import mean_jct_bound_s
-from lyra_opt.simulation.leases.clairvoyant_search import search_plan
-from lyra_opt.simulation.leases.engine import LeaseSimulation
-from lyra_opt.simulation.leases.setup import NetworkCluster
+from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
+from lyra_opt.simulation.clairvoyant_search import search_plan
+from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.tenure import Leases
+from paper_figures.dally.cases import cluster_with, run_rule
 from paper_figures.dally.schemes import DALLY, OURS, SRTF
 
 if TYPE_CHECKING:
@@ -31,7 +29,8 @@ if TYPE_CHECKING:
     from experiments.tuning.situation import Candidate
     from lyra_opt.network.class_timers import ClassTimers
     from lyra_opt.network.policy import PlacementState
-    from lyra_opt.simulation.leases.setup import NetworkWorkload
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
     from paper_figures.dally.cases import Setting
 
 TOPOLOGY = Topology.uniform(racks=2, machines_per_rack=4, gpus_per_machine=8)
@@ -114,15 +113,11 @@ class Place:
         return f"{jobs}, {self.network}"
 
     @property
-    def cluster(self) -> NetworkCluster:
+    def cluster(self) -> Cluster:
         """Where jobs run."""
-        return NetworkCluster(
-            topology=TOPOLOGY,
-            communication=ClosedForm(links=LINK_SETS[self.network]),
-            network=self.network,
-        )
+        return cluster_with(self.network, TOPOLOGY)
 
-    def draw(self, seed: int) -> NetworkWorkload:
+    def draw(self, seed: int) -> Workload:
         """Return its jobs."""
         if self.jobs_per_day is None:
             return dally_batch(seed=seed, jobs=JOBS)
@@ -173,7 +168,7 @@ class TuningCase:
                 trial.baseline: trial.timers for trial in trials if trial.baseline
             }
             candidates[BEST_FIXED] = timers
-            candidates |= {name: name for name in (DALLY, *OTHERS) if name in PLACEMENT_POLICIES}
+            candidates |= {name: name for name in (DALLY, *OTHERS) if name in scheme_names()}
             return Tuned(
                 timers=timers,
                 auto_leases=_auto_leases(known),
@@ -200,8 +195,7 @@ def _auto_leases(situation: Situation) -> dict[str, tuple[float, float]]:
     said: list[tuple[int, float, float]] = []
     for workload in situation.draws:
         tuner = _WatchedTuner()
-        policy = DelayScheduling(DALLY, tuner)
-        LeaseSimulation(workload, situation.cluster, policy, options=situation.options).run()
+        run_rule(DelayScheduling(DALLY, tuner), workload, situation.cluster, situation.options)
         said += tuner.said
     found = {}
     for choice in SPACE.choices:
@@ -243,6 +237,7 @@ class ClairvoyantCase:
                 workload,
                 cluster,
                 np.random.default_rng(self.seed),
+                leases=Leases(),
                 changes=CHANGES,
                 keeps_order=keeps_order,
             ).mean_jct_s

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.simulation.rounds_replay import find_round_scheme, replay_rounds
-from experiments.simulation.rounds_setup import PHILLY_TRACE, RoundSetup
-from experiments.trace import locate
 from instances.heterogeneous.clusters import GPUS_PER_SERVER, cluster_of, find_cluster, hadar_60
 from instances.heterogeneous.generated_jobs import gavel_like, mix
-from instances.heterogeneous.trace_jobs import HADAR_JOBS, hadar_480
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.simulation.rounds.setup import RESTART_S, ROUND_S, RoundOptions
-from paper_figures.runs import CaseResults, found_of_cases
+from instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
+from instances.traces import locate
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.tenure import RESTART_S, ROUND_S, Rounds
+from paper_figures.runs import CaseResults, simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Self
 
-    from lyra_opt.simulation.rounds.metrics import RoundMetrics
-    from lyra_opt.simulation.rounds.setup import HeterogeneousCluster, HeterogeneousWorkload
+    from experiments.simulation.replay import Replay
+    from lyra_opt.heterogeneous.instance import GangJob
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.metrics import Metrics
     from lyra_opt.simulation.workload import Workload
 
 TYPES = ("v100", "p100", "k80")
@@ -68,7 +70,7 @@ class Setting:
         return max(1, round(HADAR_JOBS * self.scale))
 
     @property
-    def cluster(self) -> HeterogeneousCluster:
+    def cluster(self) -> Cluster:
         """Where they run."""
         if self.scale == 1:
             return hadar_60()
@@ -106,14 +108,24 @@ class Run:
         When each job completed, from the first submission.
     """
 
-    metrics: RoundMetrics
+    metrics: Metrics
     jct_s: np.ndarray
     completed_s: np.ndarray
+
+    @classmethod
+    def of(cls, finished: Replay) -> Self:
+        """Return what came of a simulation."""
+        outcomes = finished.outcomes
+        return cls(
+            metrics=finished.metrics,
+            jct_s=outcomes.jct_s,
+            completed_s=outcomes.completion_s - finished.first_submission_s,
+        )
 
     @property
     def ttd_s(self) -> float:
         """Total time duration."""
-        return self.metrics.ttd_s
+        return self.metrics.makespan_s
 
     @property
     def last_tenth_from_s(self) -> float:
@@ -139,7 +151,7 @@ class TraceCase:
     @property
     def is_known(self) -> bool:
         """Whether there is such a scheme."""
-        return self.scheme in ROUND_POLICIES
+        return self.scheme in scheme_names()
 
     @property
     def cost(self) -> float:
@@ -150,7 +162,7 @@ class TraceCase:
         """Simulate it."""
         cluster = setting.cluster
         jobs = hadar_480(source_trace(), seed=self.seed, gpu_types=TYPES, jobs=setting.jobs)
-        return simulated(self.scheme, jobs, cluster, RoundOptions(seed=self.seed))
+        return Run.of(simulated(self.scheme, jobs, cluster, Options(seed=self.seed)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +189,7 @@ class MixCase:
     @property
     def is_known(self) -> bool:
         """Whether there is such a scheme."""
-        return self.scheme in ROUND_POLICIES
+        return self.scheme in scheme_names()
 
     @property
     def cost(self) -> float:
@@ -188,7 +200,8 @@ class MixCase:
         """Simulate it."""
         cluster = find_cluster(self.testbed)
         jobs = mix(self.jobs, gpu_types=list(cluster.gpus_of_type))
-        return simulated(self.scheme, jobs, cluster, RoundOptions(round_s=self.round_s))
+        options = Options(rounds=Rounds(round_s=self.round_s))
+        return Run.of(simulated(self.scheme, jobs, cluster, options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,14 +227,14 @@ class DrawnCase:
     @property
     def is_known(self) -> bool:
         """Whether there is such a scheme."""
-        return self.scheme in ROUND_POLICIES
+        return self.scheme in scheme_names()
 
     @property
     def cost(self) -> float:
         """See `Case`."""
         return 1.0
 
-    def workload(self) -> HeterogeneousWorkload:
+    def workload(self) -> Workload:
         """Return its jobs."""
         return gavel_like(
             jobs=self.JOBS,
@@ -233,29 +246,14 @@ class DrawnCase:
     def run(self, setting: Setting) -> Run:  # noqa: ARG002
         """Simulate it."""
         cluster = find_cluster(self.testbed)
-        return simulated(self.scheme, self.workload(), cluster, RoundOptions())
+        return Run.of(simulated(self.scheme, self.workload(), cluster, Options()))
 
 
-def simulated(
-    scheme: str,
-    workload: HeterogeneousWorkload,
-    cluster: HeterogeneousCluster,
-    options: RoundOptions,
-) -> Run:
-    """Return what comes of a simulation.
-
-    Raises
-    ------
-    SimulationError
-        If it comes to no result, or to one that cannot be right.
-    """
-    setup = RoundSetup(workload=workload, cluster=cluster, options=options)
-    finished = replay_rounds(setup, find_round_scheme(scheme))
-    return Run(
-        metrics=finished.metrics,
-        jct_s=finished.outcomes.jct_s,
-        completed_s=finished.outcomes.completion_s - finished.first_submission_s,
-    )
+def gangs_of(workload: Workload) -> tuple[GangJob, ...]:
+    """Return jobs of which all were measured, as standalone instances have them."""
+    gangs = tuple(job.measured for job in workload.jobs if job.measured is not None)
+    assert len(gangs) == len(workload.jobs), "all were measured"
+    return gangs
 
 
 def has_trace() -> bool:
@@ -306,22 +304,6 @@ class Results(CaseResults[Setting]):
 def trace_cases(scheme: str, setting: Setting) -> list[TraceCase]:
     """Return the runs of a scheme with each seed."""
     return [TraceCase(scheme=scheme, seed=seed) for seed in range(setting.seeds)]
-
-
-def run_cases(cases: Iterable[Any], setting: Setting, *, processes: int) -> Results:
-    """Run every case once, those that ask for what is not there left out.
-
-    Parameters
-    ----------
-    processes
-        Cases at the same time; 1 runs them in this process.
-
-    Raises
-    ------
-    SimulationError
-        If a case comes to no result, or to one that cannot be right.
-    """
-    return Results(setting, found_of_cases(cases, setting, processes=processes))
 
 
 def ratios(

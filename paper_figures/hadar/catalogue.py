@@ -59,14 +59,14 @@ def make_report(
     processes
         Cases at the same time.
     """
-    from paper_figures.hadar.cases import Setting, run_cases
+    from paper_figures.hadar.cases import Results, Setting
 
     setting = Setting(scale=scale, seeds=seeds)
     chosen = [publication for publication in ALL if publication in set(publications)]
     own = [import_module(f"paper_figures.hadar.{name}") for name in OWN_PAGES if gaps]
     modules = [*(publication.module for publication in chosen), *own]
     cases = [case for module in modules for case in module.cases(setting)]
-    results = run_cases(cases, setting, processes=processes)
+    results = Results.of_cases(cases, setting, processes=processes)
     return Report(
         title="Hadar and HadarE: what is published beside ours",
         introduction=INTRODUCTION,

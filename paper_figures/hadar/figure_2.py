@@ -14,6 +14,7 @@ from lyra_opt.heterogeneous.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.policy import ActiveJob, RoundState
 from lyra_opt.stopwatch import Stopwatch
 from paper_figures.comparison import Comparison, Entry, Source, Table
+from paper_figures.hadar.cases import gangs_of
 from paper_figures.hadar.schemes import (
     GAVEL,
     GAVEL_MAKESPAN,
@@ -60,12 +61,16 @@ class DecisionCase:
     def run(self, setting: Setting) -> float:  # noqa: ARG002
         """Return the median of the wall times, a first run to load and compile left out."""
         cluster = hadar_60()
-        jobs = gavel_like(jobs=self.jobs, seed=0, gpu_types=list(cluster.gpus_of_type)).jobs
+        types = list(cluster.gpus_of_type)
+        jobs = gangs_of(gavel_like(jobs=self.jobs, seed=0, gpu_types=types))
         times_s = []
         for _ in range(REPEATS + 1):
             policy = ROUND_POLICIES[self.scheme]()
             state = RoundState(
-                gpu_types=cluster.gpu_types, servers=cluster.servers, now_s=0.0, round_s=ROUND_S
+                gpu_types=cluster.problem_types,
+                servers=cluster.problem_servers(),
+                now_s=0.0,
+                round_s=ROUND_S,
             )
             policy.prepare(state, np.random.default_rng(0))
             state.jobs = [

@@ -22,7 +22,7 @@ from instances.heterogeneous.generated_jobs import MIX_SIZES, mix
 from lyra_opt.heterogeneous.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
 from paper_figures.comparison import Table
-from paper_figures.hadar.cases import TESTBEDS, DrawnCase, MixCase, hours
+from paper_figures.hadar.cases import TESTBEDS, DrawnCase, MixCase, gangs_of, hours
 from paper_figures.hadar.schemes import GAVEL_MAKESPAN, HADAR, HADARE, NAMES
 from paper_figures.report import Answer, Page
 
@@ -103,9 +103,9 @@ class BoundCase:
         instance = HeterogeneousInstance(
             name=workload.name,
             objective=Objective.MAKESPAN,
-            gpu_types=cluster.gpu_types,
-            servers=cluster.servers,
-            jobs=workload.jobs,
+            gpu_types=cluster.problem_types,
+            servers=cluster.problem_servers(),
+            jobs=gangs_of(workload),
         )
         engine = LpHighs().point_of
         least = []

@@ -19,7 +19,7 @@ from lyra_opt.heterogeneous.gavel_rounds import GavelRounds
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
 from paper_figures.comparison import MISSING, Table
-from paper_figures.hadar.cases import TYPES
+from paper_figures.hadar.cases import TYPES, gangs_of
 from paper_figures.report import Answer, Page
 
 if TYPE_CHECKING:
@@ -110,14 +110,19 @@ class RoundingCase:
         """Return what each job was promised and got."""
         gpus_per_server, one_gpu = KINDS[self.kind]
         cluster = cluster_of(dict.fromkeys(TYPES, GPUS_OF_TYPE), gpus_per_server=gpus_per_server)
-        jobs = gavel_like(
-            jobs=self.jobs,
-            seed=self.seed,
-            gpu_types=list(cluster.gpus_of_type),
-            largest_gang=1 if one_gpu else GANGS[-1],
-        ).jobs
+        jobs = gangs_of(
+            gavel_like(
+                jobs=self.jobs,
+                seed=self.seed,
+                gpu_types=list(cluster.gpus_of_type),
+                largest_gang=1 if one_gpu else GANGS[-1],
+            )
+        )
         state = RoundState(
-            gpu_types=cluster.gpu_types, servers=cluster.servers, now_s=0.0, round_s=ROUND_S
+            gpu_types=cluster.problem_types,
+            servers=cluster.problem_servers(),
+            now_s=0.0,
+            round_s=ROUND_S,
         )
         policy = GavelRounds(Objective.MAX_MIN_SHARE)
         policy.prepare(state, np.random.default_rng(0))

@@ -42,7 +42,7 @@ CLAIMS = (
 SCHEMES = (HADAR, GAVEL, GAVEL_MAKESPAN, TIRESIAS, YARN, OURS)
 
 MEASURES = (
-    ("TTD (h)", "ttd_s", 3600.0),
+    ("TTD (h)", "makespan_s", 3600.0),
     ("JCT mean (h)", "jct_mean_s", 3600.0),
     ("JCT median (h)", "jct_p50_s", 3600.0),
     ("queue mean (h)", "queue_mean_s", 3600.0),

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.clusters import find_cluster
 from instances.heterogeneous.generated_jobs import MIX_SIZES, mix
 from paper_figures.comparison import Comparison, Entry, Source, Table
-from paper_figures.hadar.cases import REMEMBERED_OF_TESTBEDS, TESTBEDS, MixCase, hours
+from paper_figures.hadar.cases import (
+    REMEMBERED_OF_TESTBEDS,
+    TESTBEDS,
+    MixCase,
+    gangs_of,
+    hours,
+)
 from paper_figures.hadar.schemes import (
     GAVEL,
     GAVEL_MAKESPAN,
@@ -109,6 +115,7 @@ def _ttd(run: Run) -> float:
 
 
 def _cru(run: Run) -> float:
+    assert run.metrics.cru is not None, "rounds tell servers apart"
     return run.metrics.cru
 
 
@@ -118,7 +125,7 @@ def _mixes(results: Results, testbed: str) -> Table:
         row = [f"M-{jobs}"]
         for scheme in SCHEMES:
             run = results.of(MixCase(scheme=scheme, testbed=testbed, jobs=jobs))
-            row += ["", ""] if run is None else [hours(run.ttd_s), f"{100 * run.metrics.cru:.0f}"]
+            row += ["", ""] if run is None else [hours(run.ttd_s), f"{100 * _cru(run):.0f}"]
         rows.append(row)
     header = ["mix"]
     for scheme in SCHEMES:
@@ -131,7 +138,7 @@ def _most_that_forking_gives() -> str:
     parts = []
     for testbed, place in TESTBEDS.items():
         cluster = find_cluster(testbed)
-        job = mix(1, gpu_types=list(cluster.gpus_of_type)).jobs[0]
+        (job,) = gangs_of(mix(1, gpu_types=list(cluster.gpus_of_type)))
         rates = [job.rate(server.gpus, is_spread=False) for server in cluster.servers]
         parts.append(f"{100 * (1 - max(rates) / sum(rates)):.0f} % ({place})")
     return (

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from experiments.plots.figures import Plot
-    from paper_figures.simulations import Results
 
 TABLES = tuple(range(1, 11))
 FIGURES = (1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
@@ -41,7 +40,7 @@ def make_report(
     processes
         Simulations at the same time.
     """
-    from paper_figures.simulations import Setting, simulate_all
+    from paper_figures.simulations import Results, Setting
 
     setting = Setting(scale=scale, seeds=seeds)
     chosen = [publication for publication in ALL if publication in set(publications)]
@@ -50,7 +49,7 @@ def make_report(
     if gaps:
         modules.append(gap_module)
     cases = [case for module in modules for case in module.cases(setting)]
-    results: Results = simulate_all(cases, setting, processes=processes)
+    results = Results.of_cases(cases, setting, processes=processes)
     return Report(
         title="Lyra: published tables and figures beside ours",
         setting=setting.in_words(),

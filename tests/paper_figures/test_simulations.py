@@ -9,11 +9,11 @@ from paper_figures.simulations import (
     TESTBED,
     TESTBED_SPAN_S,
     Case,
+    Results,
     Setting,
     mean_and_spread,
     paired_gain,
     scaled_to_testbed,
-    simulate_all,
 )
 
 SETTING = Setting(scale=0.01, seeds=2)
@@ -22,8 +22,8 @@ CASES = [Case(scheme="lyra-loaning", seed=seed, is_testbed=True) for seed in (0,
 
 def test_workers_find_what_this_process_finds() -> None:
     """Neither the number of processes nor the order of the cases changes a result."""
-    here = simulate_all(CASES, SETTING, processes=1)
-    there = simulate_all(reversed(CASES), SETTING, processes=2)
+    here = Results.of_cases(CASES, SETTING, processes=1)
+    there = Results.of_cases(reversed(CASES), SETTING, processes=2)
     for case in CASES:
         first, second = here.of(case), there.of(case)
         assert first is not None
@@ -36,7 +36,7 @@ def test_workers_find_what_this_process_finds() -> None:
 def test_scheme_that_is_not_there() -> None:
     """It has no result, and no mean."""
     case = Case(scheme="of-tomorrow")
-    results = simulate_all([case], SETTING, processes=1)
+    results = Results.of_cases([case], SETTING, processes=1)
     assert results.of(case) is None
     assert mean_and_spread(results.over_seeds(case), lambda result: 1.0) == (None, None)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.allocation.knapsack import FloatArray
-    from lyra_opt.simulation.decisions import Capture
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
-    from lyra_opt.simulation.run import JobRun
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.view import View
 
 
 class PolluxScaling:
@@ -52,9 +52,9 @@ class PolluxScaling:
         self.decisions = 0
         self.decision_time_s = 0.0
 
-    def epoch(self, runs: Sequence[JobRun], free_gpus: int) -> PolluxEpoch:
+    def epoch(self, runs: Sequence[Run], free_gpus: int) -> PolluxEpoch:
         """Return the question that `extra_workers` answers, and note what jobs have now."""
-        gpus = free_gpus + sum(run.min_gpus for run in runs)
+        gpus = free_gpus + sum(run.job.min_gpus for run in runs)
         now_s = max((run.updated_s for run in runs), default=0.0)
         speed_ups, factors = [], []
         for run in runs:
@@ -73,11 +73,11 @@ class PolluxScaling:
 
     def extra_workers(
         self,
-        runs: Sequence[JobRun],
+        view: View,  # noqa: ARG002
+        runs: Sequence[Run],
         free_gpus: int,
         *,
         name: str,  # noqa: ARG002
-        capture: Capture | None = None,  # noqa: ARG002
     ) -> list[int]:
         """See `ScalingRule`. Nothing is captured: no standalone problem has speed-up tables."""
         stopwatch = Stopwatch()
@@ -86,7 +86,7 @@ class PolluxScaling:
         self.decision_time_s += stopwatch.elapsed_s
         return [int(extra) for extra in found.extra]
 
-    def _restarts(self, run: JobRun) -> int:
+    def _restarts(self, run: Run) -> int:
         """Return how often a job has restarted, and note what it has now."""
         workers, restarts = self._seen.get(run.order, (run.workers, 0))
         restarts += run.workers != workers
@@ -122,17 +122,19 @@ class TunedKnapsackScaling:
 
     def extra_workers(
         self,
-        runs: Sequence[JobRun],
+        view: View,
+        runs: Sequence[Run],
         free_gpus: int,
         *,
         name: str,  # noqa: ARG002
-        capture: Capture | None = None,  # noqa: ARG002
     ) -> list[int]:
         """See `ScalingRule`. Nothing is captured: no standalone problem has such durations."""
         stopwatch = Stopwatch()
         values = []
         for run in runs:
-            duration_s = run.believed_remaining_worker_s / _rates(self._speed, run, free_gpus)
+            duration_s = view.speed.believed_left_worker_s(run) / _rates(
+                self._speed, run, free_gpus
+            )
             values.append(duration_s[0] - duration_s[1:])
         chosen, _, _ = most_valuable(
             free_gpus,
@@ -145,7 +147,7 @@ class TunedKnapsackScaling:
         return [int(extra) for extra in chosen]
 
 
-def _rates(speed: TunedSpeed, run: JobRun, free_gpus: int) -> FloatArray:
+def _rates(speed: TunedSpeed, run: Run, free_gpus: int) -> FloatArray:
     """Return the rates of a job with 0, 1, ... workers beyond its base demand that could fit."""
     job = run.job
     fitting = min(job.max_workers - job.min_workers, free_gpus // job.gpus_per_worker)

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.simulation.goodput.model import ModelProfile
-    from lyra_opt.simulation.run import JobRun
-    from lyra_opt.simulation.workload import TrainingJob
+    from lyra_opt.simulation.workload import Job
 
 CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
     (1.0, (CIFAR,)),
@@ -42,7 +41,7 @@ CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
 SCALINGS = ("linear", "goodput")
 
 
-def draw_profile(job: TrainingJob, seed: int) -> ModelProfile:
+def draw_profile(job: Job, seed: int) -> ModelProfile:
     """Return the model that a job is taken to train.
 
     The mix is that of Pollux's workloads: by GPU-hours, as in `CLASSES`, and in a class of two by
@@ -109,18 +108,14 @@ class TunedSpeed:
         self._profiles: dict[str, ModelProfile] = {}
         self._rates: dict[str, NDArray[np.float64]] = {}
 
-    def __call__(self, run: JobRun) -> float:
-        """Return the work in worker-seconds that a running job does a second."""
-        return self.rate(run.job, run.workers)
-
-    def profile(self, job: TrainingJob) -> ModelProfile:
+    def profile(self, job: Job) -> ModelProfile:
         """Return the model of a job, drawn once."""
         profile = self._profiles.get(job.id)
         if profile is None:
             profile = self._profiles[job.id] = draw_profile(job, self._seed)
         return profile
 
-    def rate(self, job: TrainingJob, workers: int) -> float:
+    def rate(self, job: Job, workers: int) -> float:
         """Return the work in worker-seconds that a job does a second with at least one worker."""
         if not job.is_elastic:
             return job.rate(workers)
@@ -128,7 +123,7 @@ class TunedSpeed:
             return float(self.rates(job)[workers - job.min_workers])
         return self._tuned_rate(job, workers)
 
-    def rates(self, job: TrainingJob) -> NDArray[np.float64]:
+    def rates(self, job: Job) -> NDArray[np.float64]:
         """Return the rates of an elastic job with w_min to w_max workers; remembered."""
         rates = self._rates.get(job.id)
         if rates is None:
@@ -139,7 +134,7 @@ class TunedSpeed:
             self._rates[job.id] = rates
         return rates
 
-    def _tuned_rate(self, job: TrainingJob, workers: int) -> float:
+    def _tuned_rate(self, job: Job, workers: int) -> float:
         profile = self.profile(job)
         gpus = workers * job.gpus_per_worker
         tuned = tuned_goodput(profile, gpus, self.gpus_per_server)

@@ -150,6 +150,29 @@ class TestFigures:
         assert record["inference_shortfall_share"] == 0
         assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
 
+    def test_schemes_of_other_kinds(self, run: Run) -> None:
+        """Rules in rounds and with leases run on the same servers, and borrow some too."""
+        names = ("lyra", "hadar", "dally")
+        schemes = [part for name in names for part in ("--scheme", name)]
+        given = (*SMALL, *schemes, "--round-s", 600, "--hand-over-s", 0)
+        exit_code, out, err = run("simulate", *given, "--json")
+        assert exit_code == 0, err
+        records = json.loads(out)
+        assert [record["scheme"] for record in records] == list(names)
+        for record in records:
+            assert list(record) == KEYS
+            assert record["finished"] == record["jobs"] == records[0]["jobs"]
+            assert record["loans"] == records[0]["loans"] > 0
+            assert record["inference_shortfall_share"] is not None
+        for record, part in zip(
+            records,
+            ("starts again from its last checkpoint", "is decided every 600 s", "after 3600 s"),
+            strict=True,
+        ):
+            told = [text for text in record["assumptions"] if text.startswith("Simulated")]
+            assert len(told) == 1
+            assert part in told[0]
+
     def test_same_seed_same_files(self, run: Run, tmp_path: Path) -> None:
         """Everything but times, decisions kept included; another seed gives another run."""
 
@@ -196,26 +219,28 @@ class TestFiles:
         with (out / "series.csv").open() as stream:
             series = list(csv.DictReader(stream))
         last = series[-1]
-        assert (last["scheme"], last["time_s"], last["running_jobs"]) == ("sjf", "180.0", "0")
+        assert (last["scheme"], last["time_s"], last["running_jobs"]) == ("sjf", "180.0", "0.0")
 
     def test_series_without_inference_servers(self, run: Run, tmp_path: Path) -> None:
-        """The state is noted at regular times although no servers move."""
+        """Means over steps of 25 s, a 4,000th of the makespan, although no servers move."""
         trace = tmp_path / "jobs.csv"
-        trace.write_text(HEADER + "a,0,100000,4\nb,1000,300,8\n")
+        trace.write_text(HEADER + "a,0,100000,4\nb,1010,300,8\n")
         run("simulate", "--jobs", trace, "--servers", 1, "--scheme", "fifo", "--out", tmp_path)
         with (tmp_path / "series.csv").open() as stream:
             rows = list(csv.DictReader(stream))
-        queued = [(float(row["time_s"]), int(row["queued_jobs"])) for row in rows]
-        # A note every 25 s, but none while nothing changes.
-        assert queued == [
-            *((0, 0), (25, 0), (1000, 1)),
-            *((1025, 1), (100_000, 0)),
-            *((100_025, 0), (100_300, 0)),
-        ]
+        assert [float(row["time_s"]) for row in rows] == [25 * step for step in range(4013)]
+        queued = {float(row["time_s"]): float(row["queued_jobs"]) for row in rows}
+        waits = range(1025, 100_000, 25)
+        # In the step from 1000 s on, one job waits for 15 of 25 s.
+        assert queued == {
+            **dict.fromkeys(queued, 0),
+            1000: pytest.approx(0.6),
+            **dict.fromkeys(waits, 1),
+        }
+        held = {float(row["time_s"]): float(row["training_gpus_held"]) for row in rows}
+        assert (held[0], held[99_975], held[100_000], held[100_300]) == (4, 4, 8, 0)
 
-    def test_series_holds_what_stands_at_the_end_of_a_moment(
-        self, run: Run, tmp_path: Path
-    ) -> None:
+    def test_series_counts_no_waits_of_no_time(self, run: Run, tmp_path: Path) -> None:
         """A job that is preempted and starts again at once does not wait for five minutes."""
         given = ("simulate", "--workload", "lyra-like", "--servers", 40, "--days", 1)
         record = json.loads(run(*given, "--out", tmp_path, "--json")[1])
@@ -223,8 +248,9 @@ class TestFiles:
         assert record["queue_mean_s"] == 0, "or the test says nothing"
         with (tmp_path / "series.csv").open() as stream:
             rows = list(csv.DictReader(stream))
-        assert {row["queued_jobs"] for row in rows} == {"0"}
-        assert (rows[0]["running_jobs"], rows[-1]["running_jobs"]) == ("1", "0")
+        assert {row["queued_jobs"] for row in rows} == {"0.0"}
+        assert float(rows[0]["running_jobs"]) > 0
+        assert rows[-1]["running_jobs"] == "0.0"
         times = [float(row["time_s"]) for row in rows]
         assert times == sorted(set(times))
 
@@ -367,9 +393,9 @@ class TestBadInput:
             ("--jobs huge.csv --servers 1 --drop-oversized", ["huge.csv", "no job fits"]),
             ("--jobs three.csv --servers 1 --vc x", ["three.csv", "vc"]),
             ("--jobs three.csv --servers 1 --headroom 0.1", ["--headroom", "--inference-servers"]),
-            ("--workload other", ["--workload", "'other'"]),
-            ("--workload lyra-like --scheme best", ["--scheme", "'best'", "least-loss"]),
-            ("--workload lyra-like --scenario odd", ["--scenario", "'odd'", "heterogeneous"]),
+            ("--workload other", ["workload 'other'", "lyra-like", "mix-12", "dally-batch"]),
+            ("--workload lyra-like --scheme best", ["scheme 'best'", "least-loss"]),
+            ("--workload lyra-like --scenario odd", ["scenario 'odd'", "heterogeneous"]),
             ("--workload lyra-like --servers 0", ["--servers", "'0'"]),
             ("--workload lyra-like --servers -4", ["--servers", "'-4'"]),
             ("--workload lyra-like --inference-servers -1", ["--inference-servers", "'-1'"]),
@@ -381,7 +407,10 @@ class TestBadInput:
             ("--workload lyra-like --headroom nan", ["--headroom", "from 0 to 1"]),
             ("--workload lyra-like --days 1 --forecaster luck", ["'luck'", "seasonal"]),
             ("--workload lyra-like --vc x", ["--vc", "--jobs"]),
-            ("--workload lyra-like --drop-oversized", ["--drop-oversized", "--jobs"]),
+            (
+                "--workload lyra-like --drop-oversized",
+                ["--drop-oversized says nothing with --workload lyra-like"],
+            ),
             ("--workload lyra-like --days 1 --inference-usage three.csv", ["three.csv", "time"]),
             ("--workload lyra-like --capture three.csv", ["--capture", "is a file"]),
             ("--workload lyra-like --capture three.csv/x", ["--capture", "is a file"]),
@@ -446,10 +475,10 @@ class TestBadInput:
         """GPU-seconds that are not conserved are an error, and the run's figures not shown."""
 
         def refuse(simulation: Any) -> None:
-            if simulation.scheme.name == "fifo":
+            if simulation.policy.name == "fifo":
                 raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
 
-        monkeypatch.setattr("experiments.simulation.replay.require_conserved", refuse)
+        monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", refuse)
         exit_code, out, err = simulate("--scheme", "fifo", "--out", tmp_path / "out")
         assert exit_code == 1
         assert out == ""
@@ -468,7 +497,7 @@ class TestBadInput:
         def interrupt(simulation: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("experiments.simulation.replay.require_conserved", interrupt)
+        monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", interrupt)
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         exit_code, out, err = simulate("--scheme", "fifo", *written)
         assert exit_code == 130

@@ -6,14 +6,17 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lyra_opt.loading import load_instance
 from lyra_opt.network.communication import MODELS
 from lyra_opt.network.policies import PLACEMENT_POLICIES
-from lyra_opt.simulation.leases.network_schemes import LEASES, LEFT_OUT, NETWORK_SCHEMES
+from lyra_opt.simulation.scheme import LEASES, SCHEMES, find_scheme, scheme_names
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -54,6 +57,16 @@ MEASURED = (
 )
 
 SMALL = ("--workload", "dally-batch", "--job-count", "12")
+
+
+REFUSED = {
+    "pollux": "goodput model of its own",
+    "lyra-tuned": "goodput model of its own",
+    "allox": "runs jobs of one GPU alone",
+    "hadare": "which no server can run, and it spreads none",
+    "gavel-cost": "its prices are by type of GPU, and there is one type",
+}
+"""Schemes that do not run these jobs, and why."""
 
 
 def write_topology(path: Path, *, racks: int = 1, machines: int = 1, gpus: int = 1) -> Path:
@@ -122,7 +135,7 @@ class TestFigures:
         assert record["makespan_s"] == pytest.approx(200 + 3 * 2)
         assert (record["allocations"], record["lease_losses"]) == (4, 3)
 
-    @pytest.mark.parametrize("scheme", NETWORK_SCHEMES)
+    @pytest.mark.parametrize("scheme", [name for name in scheme_names() if name not in REFUSED])
     def test_every_scheme(self, run: Run, two_racks: Path, scheme: str) -> None:
         """Each name of the registry runs, on the same cluster and the same jobs."""
         given = (*SMALL, "--topology", two_racks, "--network", "congested-1", "--scheme", scheme)
@@ -143,13 +156,54 @@ class TestFigures:
         assert re.search(r"^ +dally +lyra +hadar$", out, re.MULTILINE)
         for measure in ("Makespan", r"Allocations: machine / rack / network", "Communication"):
             assert re.search(rf"^{measure} .*\d", out, re.MULTILINE)
-        for engine in ("with leases", "in the manner of Lyra", "that decide in rounds of 360 s"):
+        for engine in ("with leases", "under which gangs keep", "that decide in rounds of 360 s"):
             assert f"- Simulated, schemes {engine}" in out
         printed = run("simulate", *SMALL, "--topology", two_racks, *schemes, "--json")[1]
         records = json.loads(printed)
         work = [record["computing_gpu_s"] for record in records]
         assert work == pytest.approx([work[0]] * 3)
         assert [record["engine"] for record in records] == ["leases", "elastic", "rounds"]
+
+    def test_machines_of_unlike_sizes(self, run: Run, tmp_path: Path) -> None:
+        """No scheme needs machines that are alike."""
+        path = tmp_path / "uneven.toml"
+        path.write_text(
+            'format = "lyra-opt/topology"\nversion = 1\nname = "uneven"\n'
+            "[[rack]]\nmachines = 2\ngpus_per_machine = 8\n"
+            "[[rack]]\nmachines = 4\ngpus_per_machine = 4\n"
+        )
+        schemes = [part for name in ("dally", "fifo", "hadar") for part in ("--scheme", name)]
+        exit_code, out, err = run("simulate", *SMALL, "--topology", path, *schemes, "--json")
+        assert exit_code == 0, err
+        assert [record["finished"] for record in json.loads(out)] == [12] * 3
+
+    def test_captured_decisions_are_solved(self, run: Run, two_racks: Path, tmp_path: Path) -> None:
+        """Placements and rounds are instances, contested where GPUs do not suffice for all."""
+        schemes = [part for name in ("dally", "hadar", "fifo") for part in ("--scheme", name)]
+        folder = tmp_path / "decisions"
+        given = ("--topology", two_racks, *schemes, "--capture", folder, "--capture-limit", 3)
+        exit_code, _, err = run("simulate", "--workload", "dally-batch", "--job-count", 25, *given)
+        assert exit_code == 0, err
+        assert "scheme fifo puts no decision to a solver: nothing captured" in err
+        files = sorted(folder.iterdir())
+        kinds = [path.name.split("-at-")[0] for path in files]
+        assert Counter(kinds) == dict.fromkeys(
+            (
+                f"{kind}-{sample}-{scheme}"
+                for kind, scheme in (("network", "dally-epoch"), ("heterogeneous", "hadar-round"))
+                for sample in ("contested", "easy")
+            ),
+            3,
+        )
+        networks = [path for path in files if path.name.startswith("network")]
+        for path in networks:
+            instance = load_instance(path).instance
+            lacking = sum(job.gang for job in instance.jobs) > instance.free_gpus
+            assert lacking == ("contested" in path.name)
+        for paths, solver in ((networks, "no-wait"), (sorted({*files} - {*networks}), "hadar")):
+            exit_code, out, err = run("solve", *paths, "--solver", solver, "--json")
+            assert exit_code == 0, err
+            assert all(answer["objective"] is not None for answer in json.loads(out))
 
     def test_options(self, run: Run, two_racks: Path) -> None:
         """Each reaches the simulation."""
@@ -291,13 +345,14 @@ class TestBadInput:
                 ["restart_s", "round_s"],
             ),
             ("--topology racks.toml --scheme best", ["'best'", "dally", "lyra", "hadar"]),
-            ("--topology racks.toml --scheme pollux", ["'pollux'", LEFT_OUT["pollux"]]),
-            ("--topology racks.toml --scheme hadare", ["'hadare'", LEFT_OUT["hadare"]]),
-            ("--topology uneven.toml --scheme dally --scheme fifo", ["fifo", "equal size", "4, 8"]),
+            *(
+                (f"--topology racks.toml --scheme {name}", [f"--scheme {name}", reason])
+                for name, reason in REFUSED.items()
+            ),
             ("--topology racks.toml --servers 4", ["--servers says nothing with --topology"]),
             ("--topology racks.toml --gpus v100=1", ["--gpus says nothing with --topology"]),
             ("--topology racks.toml --scenario basic", ["--scenario", "with --topology"]),
-            ("--topology racks.toml --capture x", ["--capture", "with --topology"]),
+            ("--topology racks.toml --capture-limit 3", ["--capture-limit", "without --capture"]),
             ("--topology racks.toml --jobs-per-day 5", ["--jobs-per-day", "dally-poisson"]),
             ("--topology racks.toml --jobs-per-day 0", ["--jobs-per-day", "'0'"]),
             ("--topology racks.toml --days 3", ["--days is for --jobs alone"]),
@@ -305,7 +360,6 @@ class TestBadInput:
             ("--topology one.toml", ["gang of 16", "1 GPU", "--drop-oversized"]),
             ("--topology racks.toml --out three.csv", ["--out three.csv", "is a file"]),
             ("--network shipped --scheme lyra", ["--network says nothing without --topology"]),
-            ("--timers 1,2 --scheme lyra", ["--timers says nothing without --topology"]),
             ("--scheme dally", ["--workload dally-batch needs --topology"]),
         ],
     )
@@ -321,11 +375,6 @@ class TestBadInput:
         parts: list[str],
     ) -> None:
         """Whatever is wrong is found before the first simulation."""
-        (tmp_path / "uneven.toml").write_text(
-            'format = "lyra-opt/topology"\nversion = 1\nname = "uneven"\n'
-            "[[rack]]\nmachines = 2\ngpus_per_machine = 8\n"
-            "[[rack]]\nmachines = 4\ngpus_per_machine = 4\n"
-        )
         before = {path.name: path.read_text() for path in tmp_path.iterdir()}
         monkeypatch.chdir(tmp_path)
         result = run("simulate", "--out", "out", *SMALL, *arguments.split(), "--json")
@@ -335,11 +384,13 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "parts"),
         [
-            ("--jobs three.csv --servers 2 --scheme dally", ["--scheme dally needs --topology"]),
+            ("--jobs three.csv --servers 2 --lease-s 60", ["--lease-s", "with leases"]),
+            ("--jobs three.csv --servers 2 --timers 1,2", ["--timers", "without --scheme manual"]),
+            ("--jobs three.csv --servers 2 --network shipped", ["--network", "--topology"]),
             ("--jobs three.csv --topology one.toml --job-count 3", ["--job-count"]),
             ("--jobs three.csv --topology one.toml --vc x", ["three.csv", "vc"]),
             ("--workload lyra-like --topology one.toml", ["lyra-like", "dally-distributed"]),
-            ("--workload mix-5 --scheme hadar --scheme fifo", ["without --topology"]),
+            ("--workload mix-5 --topology one.toml", ["mix-5", "dally-distributed"]),
         ],
     )
     def test_workloads(
@@ -385,7 +436,7 @@ class TestBadInput:
         def interrupted(*given: object, **named: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("experiments.simulation.network_replay.replay_network", interrupted)
+        monkeypatch.setattr("experiments.simulation.replay.replay", interrupted)
         given = ("simulate", "--topology", two_racks, *SMALL, "--out")
         # A name too long for any file system.
         assert_one_line_error(run(*given, tmp_path / "new" / ("x" * 300)), "cannot be made")
@@ -403,7 +454,7 @@ class TestBadInput:
         exit_code, out, err = run("simulate", *given)
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["fifo"]
-        assert "error: scheme dally: policy dally, decision at" in err
+        assert "error: scheme dally: policy dally, at" in err
         assert "Traceback" not in err
 
 
@@ -435,10 +486,28 @@ def test_example_topology(run: Run) -> None:
 
 
 def test_help(run: Run) -> None:
-    """It names all schemes with leases, and which of the others run on a network."""
+    """It names all schemes where they belong, and which do not run such gangs, and why."""
     exit_code, out, _ = run("simulate", "--help")
     assert exit_code == 0
-    told = out[out.index("schemes with leases") :]
-    for name, scheme in NETWORK_SCHEMES.items():
-        assert (f"\n  {name} " in told) if scheme.engine == LEASES else name in told
+    title = "schemes with leases, on a network of tiers (--topology):\n"
+    with_leases = out[out.index(title) :].split("\n\n")[0]
+    refused = out[out.index("are refused by:") :].split("\n\n")[0]
+    for name in scheme_names():
+        assert f"\n  {name} " in out
+        assert (f"\n  {name} " in with_leases) == (find_scheme(name).tenure == LEASES)
+        assert (f"\n  {name} " in refused) == (name in REFUSED)
+    for reason in REFUSED.values():
+        assert reason in re.sub(r"\s+", " ", refused)
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_help_without_a_package_that_is_broken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what cannot be loaded, beside all that can."""
+    broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.schemes")
+    points = {**SCHEMES._points, "odd": broken}
+    monkeypatch.setattr(SCHEMES, "_points", points)
+    exit_code, out, _ = run("simulate", "--help")
+    assert exit_code == 0
+    told = out[out.index("not to be had:") :].split("\n\n")[0]
+    assert "scheme 'odd': no_such_module:ODD cannot be loaded" in told
+    assert "\n  dally " in out

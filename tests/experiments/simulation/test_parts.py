@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.simulation import progress
-from experiments.simulation.capture import Capture, Reservoir, lacks_gpus, preempts_somebody
+from experiments.simulation.capture import (
+    Capture,
+    Reservoir,
+    lacks_free_gpus,
+    lacks_gpus,
+    lacks_gpus_for_gangs,
+    preempts_somebody,
+)
 from experiments.simulation.plots import bin_length_s, distribution
 from experiments.simulation.replay import step_means
 from experiments.simulation.setup import (
@@ -22,10 +29,15 @@ from experiments.simulation.setup import (
     proportional_inference_servers,
 )
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
 from lyra_opt.loading import load_instance
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.network.instance import Machine, NetworkInstance, WaitingJob
+from lyra_opt.network.instance import Objective as NetworkObjective
+from lyra_opt.reclaim.instance import Job as HostedJob
+from lyra_opt.reclaim.instance import ReclaimInstance, Semantics, Server, WorkerGroup
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.workload import TrainingJob, Workload
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +48,7 @@ def workload(*jobs: tuple[float, float, int]) -> Workload:
     return Workload(
         name="made",
         jobs=tuple(
-            TrainingJob(
+            Job(
                 id=str(number),
                 submit_s=submit_s,
                 work_worker_s=duration_s * gpus,
@@ -80,7 +92,7 @@ def reclaim(count: int, *, moment_s: int = 0, weight: int = 1) -> ReclaimInstanc
         semantics=Semantics.RIGID,
         reclaim_servers=count,
         servers=tuple(Server(id=name, gpus=8) for name in "abc"),
-        jobs=(Job(id="j", workers=(WorkerGroup(server="b", base=8),), weight=weight),),
+        jobs=(HostedJob(id="j", workers=(WorkerGroup(server="b", base=8),), weight=weight),),
     )
 
 
@@ -114,6 +126,50 @@ class TestCapture:
     def test_contested_allocations(self, objective: Objective, gpus: int, lacks: bool) -> None:
         """In Lyra's phase 2 the GPUs are those that the base demands leave."""
         assert lacks_gpus(allocation(gpus, objective)) is lacks
+
+    @pytest.mark.parametrize(("gangs", "lacks"), [((3, 1), False), ((3, 2), True)])
+    def test_contested_decisions_on_gangs(self, gangs: tuple[int, ...], lacks: bool) -> None:
+        """Four GPUs, of whatever type or machine, that are free or not held by these gangs."""
+        rounds = HeterogeneousInstance(
+            name="round-at-0-s",
+            objective=HeterogeneousObjective.ROUND_PROGRESS,
+            gpu_types=(GpuType(name="a"), GpuType(name="b")),
+            servers=(GpuServer(id="s", gpus={"a": 1, "b": 1}), GpuServer(id="t", gpus={"b": 2})),
+            jobs=tuple(
+                GangJob(id=f"j{place}", gang=gang, steps=1.0, throughput={"a": 1.0, "b": 1.0})
+                for place, gang in enumerate(gangs)
+            ),
+            round_s=360.0,
+        )
+        assert lacks_gpus_for_gangs(rounds) is lacks
+        epoch = NetworkInstance(
+            name="epoch-at-0-s",
+            objective=NetworkObjective.EPOCH,
+            machines=(
+                Machine(id="m", rack="r", gpus=8, free_gpus=1),
+                Machine(id="n", rack="r", gpus=4, free_gpus=3),
+            ),
+            jobs=tuple(
+                WaitingJob(id=f"j{place}", gang=gang, efficiency={"machine": 1.0})
+                for place, gang in enumerate(gangs)
+            ),
+        )
+        assert lacks_free_gpus(epoch) is lacks
+
+    def test_decisions_of_one_moment_are_all_kept(self, tmp_path: Path) -> None:
+        """Moments are told in whole seconds; a file must not take the place of another."""
+        capture = Capture(workload="w", scheme="s", seed=0)
+        for count in (1, 2, 1):
+            capture("reclaim", reclaim(count))
+        names = [path.name for path in capture.save(tmp_path)]
+        assert names == [
+            "reclaim-easy-s-at-0-s.json",
+            "reclaim-easy-s-at-0-s-2.json",
+            "reclaim-easy-s-at-0-s-3.json",
+        ]
+        instances = [load_instance(tmp_path / name).instance for name in names]
+        assert [instance.reclaim_servers for instance in instances] == [1, 2, 1]
+        assert len({instance.name for instance in instances}) == 3
 
     def test_samples(self, tmp_path: Path) -> None:
         """Each as large as may be, whatever the other one is; files say which is which."""
@@ -195,7 +251,7 @@ class TestPlan:
     def test_days(self) -> None:
         """Ten days to drain at least, more where work is left, and an end."""
         day_s = 86_400.0
-        cluster = Cluster(servers=1, inference_servers=2)
+        cluster = Cluster.of_servers(1, inference_servers=2)
         assert plan_days(workload((0, 60, 1), (2 * day_s, 60, 1)), cluster) == 12
         assert plan_days(workload((0, 10 * day_s, 8), (day_s, 10 * day_s, 8)), cluster) == 61
         assert plan_days(workload((0, 1e11, 1)), cluster) == LONGEST_PLAN_DAYS
@@ -203,12 +259,14 @@ class TestPlan:
     def test_loans_cover_the_plan(self) -> None:
         """One number of servers for each five minutes; none without inference servers."""
         jobs = workload((0, 60, 1), (86_400, 60, 1))
-        loaning = make_loaning(jobs, Cluster(servers=1, inference_servers=5), seed=0, headroom=0.1)
+        loaning = make_loaning(
+            jobs, Cluster.of_servers(1, inference_servers=5), seed=0, headroom=0.1
+        )
         assert loaning is not None
         assert len(loaning.plan.on_loan) == len(loaning.plan.busy_share) == 11 * 288
         assert 0 < max(loaning.plan.on_loan) <= 4
         assert loaning.plan.busy_share[:288] == loaning.demand.busy_share[:288]
-        assert make_loaning(jobs, Cluster(servers=1), seed=0) is None
+        assert make_loaning(jobs, Cluster.of_servers(1), seed=0) is None
 
     def test_ideal_jobs_lose_nothing_on_mixed_gpus(self) -> None:
         """Unlike those of the other scenarios (Lyra, section 7.1)."""

@@ -1,4 +1,4 @@
-"""``lyra-opt simulate`` with schemes that decide in rounds, from end to end."""
+"""``lyra-opt simulate`` on GPUs of several types, from end to end."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.loading import load_instance
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -126,6 +127,41 @@ class TestFigures:
         kept = json.loads(run(*given, "--scheme", "allox", "--drop-oversized")[1])
         assert (kept["jobs"], kept["dropped"]) == (1, 2)
 
+    def test_schemes_of_other_kinds(self, run: Run) -> None:
+        """They run on the same GPUs and jobs, and say how; what is not theirs is null."""
+        names = ("hadar", "lyra", "dally")
+        schemes = [part for name in names for part in ("--scheme", name)]
+        exit_code, out, err = run("simulate", *SMALL, *schemes, "--lease-s", 7200, "--json")
+        assert exit_code == 0, err
+        records = json.loads(out)
+        assert [record["scheme"] for record in records] == list(names)
+        assert all(list(record) == KEYS and record["finished"] == 6 for record in records)
+        assert [record["round_s"] for record in records] == [3600, None, None]
+        sentences = [record["assumptions"][-1] for record in records]
+        assert "who runs where is decided every 3600 s" in sentences[0]
+        assert "a preempted job starts again from its last checkpoint" in sentences[1]
+        assert "gives all its GPUs back after 7200 s" in sentences[2]
+
+    def test_captured_decisions_are_solved(self, run: Run, tmp_path: Path) -> None:
+        """Rounds are instances, contested where GPUs do not suffice for all gangs."""
+        given = ("--workload", "gavel-like", "--arrivals-per-hour", 0, "--job-count", 12)
+        limited = ("--capture", tmp_path / "rounds", "--capture-limit", 3)
+        gpus = ("--gpus", "v100=8,k80=8", "--round-s", 36_000, "--scheme", "hadar")
+        exit_code, _, err = run("simulate", *given, *gpus, *limited)
+        assert exit_code == 0, err
+        assert re.search(r"captured 3 of \d+ contested heterogeneous decisions, 3 of", err)
+        files = sorted((tmp_path / "rounds").iterdir())
+        assert len(files) == 6
+        for path in files:
+            assert re.fullmatch(
+                r"heterogeneous-(contested|easy)-hadar-round-at-\d+-s\.json", path.name
+            )
+            instance = load_instance(path).instance
+            assert (sum(job.gang for job in instance.jobs) > 16) == ("contested" in path.name)
+        exit_code, out, err = run("solve", *files, "--solver", "hadar", "--json")
+        assert exit_code == 0, err
+        assert all(answer["objective"] is not None for answer in json.loads(out))
+
     def test_hadar_480(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Jobs are drawn from the trace where it is, and a missing one is said to be."""
         monkeypatch.chdir(tmp_path)
@@ -183,9 +219,13 @@ class TestFiles:
         with (out / "series.csv").open() as stream:
             series = list(csv.DictReader(stream))
         first = series[0]
-        assert (first["time_s"], first["running_jobs"], first["queued_jobs"]) == ("0.0", "1", "0")
-        assert (first["gpus_given_v100"], first["gpus_given_k80"]) == ("1", "0")
-        assert series[-1]["running_jobs"] == "0"
+        assert (first["time_s"], first["running_jobs"], first["queued_jobs"]) == (
+            "0.0",
+            "1.0",
+            "0.0",
+        )
+        assert (first["gpus_given_v100"], first["gpus_given_k80"]) == ("1.0", "0.0")
+        assert series[-1]["running_jobs"] == "0.0"
         plots = sorted((out / "plots").iterdir())
         assert [path.name for path in plots] == ["distributions.svg", "over_time.svg"]
         for path in plots:
@@ -204,23 +244,26 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "parts"),
         [
-            ("--workload mix-5 --scheme hadar --scheme fifo", ["hadar", "fifo", "side by side"]),
+            ("--workload mix-5 --scheme pollux", ["pollux", "goodput model of its own"]),
+            ("--workload gavel-like --scheme hadare", ["hadare", "no server can run", "--drop"]),
             ("--workload mix-5 --scheme best", ["'best'", "least-loss", "hadare"]),
-            ("--workload mix-5 --scheme lyra", ["--workload mix-5", "not for lyra"]),
-            ("--workload mix-2 --scheme hadar", ["--workload", "'mix-2'"]),
-            ("--workload lyra-like --scheme hadar", ["--workload lyra-like", "gavel-like"]),
-            ("--jobs three.csv --scheme hadar", ["--jobs needs --gpus or --cluster"]),
+            ("--workload mix-2 --scheme hadar", ["workload 'mix-2'", "mix-3"]),
+            ("--workload lyra-like --gpus v100=8", ["--workload lyra-like", "gavel-like"]),
+            ("--jobs three.csv --scheme hadar", ["--jobs needs --servers, or --gpus or --cluster"]),
             ("--jobs three.csv --servers 2 --gpus v100=1", ["--servers", "decide in rounds"]),
-            ("--jobs three.csv --servers 2 --round-s 60", ["--round-s", "not for lyra"]),
+            ("--jobs three.csv --servers 2 --round-s 60", ["--round-s", "decides in rounds"]),
+            ("--jobs three.csv --servers 2 --job-count 6", ["--job-count", "gavel-like"]),
+            ("--workload mix-5 --lease-s 60", ["--lease-s", "without a scheme with leases"]),
+            ("--jobs three.csv --gpus v100=4 --scheme gavel-cost", ["gavel-cost", "one type"]),
             ("--jobs none.csv --gpus v100=1", ["none.csv", "cannot be read"]),
             ("--jobs three.csv --gpus v100=1 --vc x", ["three.csv", "vc"]),
             ("--jobs three.csv --gpus v100=1 --job-count 3", ["--job-count", "gavel-like"]),
             ("--workload mix-5 --days 3", ["--days", "--jobs"]),
             ("--workload mix-5 --scenario basic", ["--scenario", "decide in rounds"]),
-            ("--workload mix-5 --capture x", ["--capture", "decide in rounds"]),
+            ("--workload mix-5 --capture three.csv", ["--capture three.csv", "is a file"]),
             ("--workload mix-5 --arrivals-per-hour 3", ["--arrivals-per-hour", "gavel-like"]),
             ("--workload mix-5 --gpus-per-server 2", ["--gpus-per-server", "without --gpus"]),
-            ("--workload mix-5 --cluster moon", ["--cluster", "'moon'", "hadare-lab"]),
+            ("--workload mix-5 --cluster moon", ["cluster 'moon'", "hadare-lab"]),
             ("--workload mix-5 --cluster hadar-60 --gpus v100=1", ["not allowed with"]),
             ("--workload mix-5 --gpus v100", ["--gpus", "'v100'"]),
             ("--workload mix-5 --gpus v100=0", ["--gpus", "from 1 to"]),
@@ -265,7 +308,7 @@ class TestBadInput:
         exit_code, out, err = run("simulate", *SMALL, *schemes, "--json")
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["hadar"]
-        assert "error: scheme yarn-cs: policy yarn-cs, round at" in err
+        assert "error: scheme yarn-cs: policy yarn-cs, at" in err
         assert "Traceback" not in err
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lyra_opt.simulation.leases.setup import NetworkWorkload
+    from lyra_opt.simulation.workload import Workload
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -119,7 +119,11 @@ def test_slowdowns_that_one_draw_lacks_are_found_out_first(
 ) -> None:
     """Of fresh draws too: hours of simulation must not end with a line that is missing."""
     needed, others = (
-        {(job.model, job.gang) for job in dally_batch(seed=seed, jobs=10).jobs if job.gang > 1}
+        {
+            (job.model, job.min_gpus)
+            for job in dally_batch(seed=seed, jobs=10).jobs
+            if job.min_gpus > 1
+        }
         for seed in (missing, 1 - missing)
     )
     assert needed - others
@@ -165,7 +169,7 @@ def test_what_differs_is_told_of_every_draw(
 ) -> None:
     """What is said of the first draw alone is false of the others."""
 
-    def unlike_draws(*given: Any, seed: int) -> tuple[NetworkWorkload, int]:
+    def unlike_draws(*given: Any, seed: int) -> tuple[Workload, int]:
         draw, _ = given_workload(*given, seed=seed)
         sentences = ("All.", "Odd.") if seed % 2 else ("All.",)
         return replace(draw, assumptions=sentences), 10 * seed

@@ -19,7 +19,7 @@ from lyra_opt.errors import FieldError, UserError
 from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.topology import Rack, Topology
-from lyra_opt.simulation.leases.setup import NetworkCluster
+from lyra_opt.simulation.cluster import Cluster
 from tests.lyra_opt.network.policy_cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 TOPOLOGY = Topology.uniform(racks=2, machines_per_rack=2, gpus_per_machine=8)
 SPACE = TimerSpace.of(TOPOLOGY)
 SITUATION = Situation(
-    cluster=NetworkCluster(
-        topology=TOPOLOGY,
-        communication=ClosedForm(links=LINK_SETS["congested-2"]),
-        network="congested-2",
+    cluster=Cluster.of_racks(
+        TOPOLOGY, ClosedForm(links=LINK_SETS["congested-2"]), network="congested-2"
     ),
     draws=tuple(dally_batch(seed=seed, jobs=10) for seed in range(2)),
 )

@@ -14,25 +14,35 @@ from instances.heterogeneous.job_types import MEASURED_TYPES
 from instances.heterogeneous.trace_jobs import HADAR_CLASSES, assigned_models, hadar_480
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
-from lyra_opt.simulation.workload import TrainingJob, Workload
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.rounds.setup import HeterogeneousWorkload
+    from lyra_opt.heterogeneous.instance import GangJob
 
 HOUR_S = 3600
 
 
-def digest(workload: HeterogeneousWorkload) -> str:
+def gangs_of(workload: Workload) -> list[GangJob]:
+    """Return what was measured of the jobs, which says when each is submitted too."""
+    found = []
+    for job in workload.jobs:
+        assert job.measured is not None
+        assert (job.id, job.submit_s) == (job.measured.id, job.measured.release_s)
+        found.append(job.measured)
+    return found
+
+
+def digest(workload: Workload) -> str:
     """Return what changes whenever a job does."""
     told = [
         (job.id, job.gang, job.steps, job.release_s, job.weight, dict(job.throughput))
-        for job in workload.jobs
+        for job in gangs_of(workload)
     ]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def v100_hours(workload: HeterogeneousWorkload) -> list[float]:
-    return [job.steps / job.throughput["v100"] / HOUR_S for job in workload.jobs]
+def v100_hours(workload: Workload) -> list[float]:
+    return [job.steps / job.throughput["v100"] / HOUR_S for job in gangs_of(workload)]
 
 
 class TestGavelLike:
@@ -41,7 +51,7 @@ class TestGavelLike:
     def test_distributions(self) -> None:
         """Shares of gangs, running times and arrivals are those of the rules."""
         workload = gavel_like(jobs=5000, seed=0, gpu_types=MEASURED_TYPES, arrivals_per_hour=6.0)
-        gangs = Counter(job.gang for job in workload.jobs)
+        gangs = Counter(job.gang for job in gangs_of(workload))
         for gang, percent in ((1, 70), (2, 10), (4, 15), (8, 5)):
             assert gangs[gang] / 50 == pytest.approx(percent, abs=2)
         hours = v100_hours(workload)
@@ -50,10 +60,10 @@ class TestGavelLike:
         assert sum(hour > 1000 / 60 for hour in hours) / 50 == pytest.approx(20, abs=2)
         # The mean of 10 to the power of a uniform draw, in minutes, of both parts.
         assert statistics.fmean(hours) == pytest.approx((0.8 * 280.4 + 0.2 * 3908.7) / 60, rel=0.1)
-        gap_s = workload.last_submission_s / (len(workload.jobs) - 1)
+        gap_s = workload.submission_span_s / (len(workload.jobs) - 1)
         assert gap_s == pytest.approx(600, rel=0.05)
-        assert all(job.weight == 1 for job in workload.jobs)
-        assert all(isinstance(job.utility, InverseJct) for job in workload.jobs)
+        assert all(job.weight == 1 for job in gangs_of(workload))
+        assert all(isinstance(job.utility, InverseJct) for job in gangs_of(workload))
 
     def test_a_seed_gives_the_same_bytes_everywhere(self) -> None:
         """Golden hashes: a change of what a seed gives is a new version."""
@@ -74,11 +84,11 @@ class TestGavelLike:
             slo_percent=100,
         )
         assert v100_hours(plain) == v100_hours(rich)
-        assert plain.last_submission_s == 0 < rich.last_submission_s
-        assert Counter(job.weight for job in rich.jobs)[5.0] == pytest.approx(60, abs=20)
+        assert plain.submission_span_s == 0 < rich.submission_span_s
+        assert Counter(job.weight for job in gangs_of(rich))[5.0] == pytest.approx(60, abs=20)
         factors = Counter(
             round(job.utility.deadline_s * job.throughput["v100"] / job.steps, 6)
-            for job in rich.jobs
+            for job in gangs_of(rich)
             if isinstance(job.utility, Deadline)
         )
         assert set(factors) == {1.2, 2.0, 10.0}
@@ -87,9 +97,9 @@ class TestGavelLike:
     def test_largest_gang(self) -> None:
         """Larger ones are not drawn, and that is said."""
         workload = gavel_like(jobs=100, seed=0, gpu_types=("k80",), largest_gang=2)
-        assert {job.gang for job in workload.jobs} == {1, 2}
+        assert {job.min_gpus for job in workload.jobs} == {1, 2}
         assert any("more than 2 GPUs" in sentence for sentence in workload.assumptions)
-        assert all(set(job.throughput) == {"k80"} for job in workload.jobs)
+        assert all(set(job.throughput) == {"k80"} for job in gangs_of(workload))
 
     @pytest.mark.parametrize(
         ("field", "value"),
@@ -117,8 +127,8 @@ class TestMixes:
         """K jobs of one GPU at once, for testbeds without any measured GPU too."""
         workload = mix(jobs, gpu_types=("t4", "rtx-3090"))
         assert len(workload.jobs) == jobs
-        assert {job.gang for job in workload.jobs} == {1}
-        assert workload.last_submission_s == 0
+        assert {job.min_gpus for job in workload.jobs} == {1}
+        assert workload.submission_span_s == 0
         assert any("from memory" in sentence for sentence in workload.assumptions)
 
     def test_others(self) -> None:
@@ -132,7 +142,7 @@ def trace_of(*jobs: tuple[float, float, int]) -> Workload:
     return Workload(
         name="trace",
         jobs=tuple(
-            TrainingJob(
+            Job(
                 id=f"t{number}",
                 submit_s=submit_h * HOUR_S,
                 work_worker_s=hours * HOUR_S * gpus,
@@ -168,14 +178,14 @@ class TestHadar480:
         assert len(workload.jobs) == 480
         assert {job.id.split("-")[-1] for job in workload.jobs} == {"t1", "t2", "t3", "t4", "t9"}
         found: dict[str, set[float]] = {}
-        for job in workload.jobs:
+        for job in gangs_of(workload):
             found.setdefault(job.id.split("-")[-1], set()).add(round(job.release_s / HOUR_S + 3, 6))
             assert job.gang * job.steps / job.throughput["v100"] / HOUR_S <= 100
         assert found == {"t1": {3}, "t2": {4}, "t3": {5}, "t4": {6}, "t9": {5}}
         classes = Counter(job.id[:2].rstrip("0123456789") for job in workload.jobs)
         for job_class in HADAR_CLASSES:
             assert classes[job_class.name] == pytest.approx(120, abs=40)
-        by_id = {job.id.split("-")[-1]: job for job in workload.jobs}
+        by_id = {job.id.split("-")[-1]: job for job in gangs_of(workload)}
         assert by_id["t1"].throughput["v100"] == 18  # ResNet-18, 128
         assert by_id["t2"].throughput["v100"] == 19.7  # Transformer, 64, on 4
         assert by_id["t9"].throughput["v100"] == 4.43  # CycleGAN
@@ -212,8 +222,8 @@ class TestAssignedModels:
         trace = trace_of((0.0, 1.0, 1), (1.0, 2.0, 3), (2.0, 3.0, 16), (2.5, 0.5, 8))
         workload = assigned_models(trace, seed=0, gpu_types=MEASURED_TYPES)
         assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
-        assert [job.gang for job in workload.jobs] == [1, 3, 16, 8]
-        assert [job.release_s for job in workload.jobs] == [0, 3600, 7200, 9000]
+        assert [job.min_gpus for job in workload.jobs] == [1, 3, 16, 8]
+        assert [job.submit_s for job in workload.jobs] == [0, 3600, 7200, 9000]
         assert any("Assigned by seed" in sentence for sentence in workload.assumptions)
         assert any("next smaller" in sentence for sentence in workload.assumptions)
         assert digest(workload) == GOLDEN["assigned"]

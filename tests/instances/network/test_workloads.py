@@ -7,7 +7,6 @@ import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -30,23 +29,22 @@ from instances.network.job_sets import (
 from instances.network.trace_jobs import assigned_models, shares_of
 from lyra_opt.errors import FieldError
 from lyra_opt.network.communication import MODELS
-from lyra_opt.simulation.workload import TrainingJob, Workload
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.leases.setup import NetworkWorkload
+from lyra_opt.simulation.workload import Job, Workload
 
 HOUR_S = 3600
 DAY_S = 86_400
 
 
-def digest(workload: NetworkWorkload) -> str:
+def digest(workload: Workload) -> str:
     """Return what changes whenever a job does."""
-    told = [(job.id, job.gang, job.model, job.work_gpu_s, job.submit_s) for job in workload.jobs]
+    told = [
+        (job.id, job.min_gpus, job.model, job.work_worker_s, job.submit_s) for job in workload.jobs
+    ]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def work_h(workload: NetworkWorkload) -> list[float]:
-    return [job.work_gpu_s / HOUR_S for job in workload.jobs]
+def work_h(workload: Workload) -> list[float]:
+    return [job.work_worker_s / HOUR_S for job in workload.jobs]
 
 
 class TestMarginals:
@@ -67,7 +65,7 @@ class TestMarginals:
         published_gangs = {1: 270, 2: 13, 4: 52, 8: 109, 16: 42, 32: 11, 40: 1, 48: 1, 56: 1}
         assert len(workload.jobs) == 500
         assert Counter(job.model for job in workload.jobs) == published_models
-        assert Counter(job.gang for job in workload.jobs) == published_gangs
+        assert Counter(job.min_gpus for job in workload.jobs) == published_gangs
         assert {job.submit_s for job in workload.jobs} == {0.0}
 
     @pytest.mark.parametrize("seed", range(5))
@@ -85,7 +83,7 @@ class TestMarginals:
         published_gangs = {2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1}
         assert len(workload.jobs) == 411
         assert Counter(job.model for job in workload.jobs) == published_models
-        assert Counter(job.gang for job in workload.jobs) == published_gangs
+        assert Counter(job.min_gpus for job in workload.jobs) == published_gangs
         # 411 exponential gaps: the standard deviation of their sum is a twentieth.
         span_days = workload.jobs[-1].submit_s / DAY_S
         assert span_days == pytest.approx(DISTRIBUTED_DAYS[0], rel=0.2)
@@ -111,7 +109,7 @@ class TestMarginals:
     def test_ideal_running_times_are_those_that_are_stated(self) -> None:
         """The misfit that every result repeats: 6.9 h and 16.0 h where 4.0 h and 14.6 h stand."""
         ideal_h = [
-            job.ideal_s / HOUR_S for seed in range(10) for job in dally_batch(seed=seed).jobs
+            job.duration_s / HOUR_S for seed in range(10) for job in dally_batch(seed=seed).jobs
         ]
         assert statistics.median(ideal_h) == pytest.approx(6.9, rel=0.03)
         assert statistics.fmean(ideal_h) == pytest.approx(16.0, rel=0.03)
@@ -146,7 +144,7 @@ class TestSeeds:
         workload = dally_batch(seed=seed, jobs=jobs)
         assert len({job.id for job in workload.jobs}) == jobs
         for published, found in (
-            (BATCH.gangs, Counter(job.gang for job in workload.jobs)),
+            (BATCH.gangs, Counter(job.min_gpus for job in workload.jobs)),
             (BATCH.models, Counter(job.model for job in workload.jobs)),
         ):
             for kind, count in published.items():
@@ -191,7 +189,7 @@ class TestTraceJobs:
     TRACE = Workload(
         name="trace",
         jobs=tuple(
-            TrainingJob(
+            Job(
                 id=f"t{number}",
                 submit_s=10.0 * number,
                 work_worker_s=100.0 * (1 + number % 3),
@@ -208,8 +206,10 @@ class TestTraceJobs:
         """Elastic jobs run with their base demand, for as long as in the trace."""
         workload = assigned_models(self.TRACE, seed=0)
         for job, before in zip(workload.jobs, self.TRACE.jobs, strict=True):
-            assert (job.id, job.submit_s, job.gang) == (before.id, before.submit_s, before.min_gpus)
-            assert job.ideal_s == pytest.approx(before.duration_s) == 100.0
+            known = before.id, before.submit_s, before.min_gpus
+            assert (job.id, job.submit_s, job.min_gpus) == known
+            assert job.min_workers == job.max_workers == job.min_gpus
+            assert job.duration_s == pytest.approx(before.duration_s) == 100.0
         assert workload.assumptions[0] == "Of the trace."
         assert "Assigned by seed" in workload.assumptions[1]
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from instances.workloads.scenario import Scenario, assigned
 from lyra_opt.errors import FieldError
-from lyra_opt.simulation.workload import TrainingJob
+from lyra_opt.simulation.workload import Job
 
 percents = st.integers(0, 100)
 
 
-def jobs_of(count: int) -> list[TrainingJob]:
+def jobs_of(count: int) -> list[Job]:
     return [
-        TrainingJob(id=f"j{n}", submit_s=n, work_worker_s=100, min_workers=1 + n % 3, max_workers=3)
+        Job(id=f"j{n}", submit_s=n, work_worker_s=100, min_workers=1 + n % 3, max_workers=3)
         for n in range(count)
     ]
 

@@ -19,7 +19,7 @@ from instances.workloads.transform import (
     without_oversized,
 )
 from lyra_opt.errors import FieldError
-from lyra_opt.simulation.workload import TrainingJob, Workload
+from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
 
 DAY_S = 86_400
@@ -28,9 +28,7 @@ DAY_S = 86_400
 def workload_of(*rows: tuple[float, float, int], name: str = "made-up") -> Workload:
     """Return a workload of (submission, running time, GPUs)."""
     jobs = tuple(
-        TrainingJob(
-            id=f"j{n}", submit_s=s, work_worker_s=d * gpus, min_workers=gpus, max_workers=gpus
-        )
+        Job(id=f"j{n}", submit_s=s, work_worker_s=d * gpus, min_workers=gpus, max_workers=gpus)
         for n, (s, d, gpus) in enumerate(rows)
     )
     return Workload(name=name, jobs=jobs, assumptions=("Made up.",))

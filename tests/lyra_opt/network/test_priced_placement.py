@@ -14,14 +14,14 @@ from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.expected_room import ExpectedRoom
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.network.one_epoch import state_of
-from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.priced_placement import PricedPlacement
 from lyra_opt.network.priced_solver import values_of
 from lyra_opt.network.topology import Topology
 from lyra_opt.result import Limits
-from lyra_opt.simulation.leases.engine import LeaseSimulation
-from lyra_opt.simulation.leases.metrics import measure_network
-from lyra_opt.simulation.leases.setup import NetworkCluster, NetworkJob, NetworkWorkload
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.metrics import measure
+from lyra_opt.simulation.scheme import simulate
+from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.solver import find_solver
 from lyra_opt.testing import network_instances
 from tests.lyra_opt.network.policy_cases import (
@@ -160,16 +160,16 @@ def test_room_is_remembered_until_gpus_are_handed_over() -> None:
     assert room.waits_s(machines, 160.0, Tier.NETWORK, [11, 16]) == [40.0, 40.0]
 
 
-def _batch(jobs: int) -> NetworkWorkload:
+def _batch(jobs: int) -> Workload:
     draws = np.random.default_rng(7)
     models = ("bert", "resnet50", "mobilenetv3", "vgg11")
-    return NetworkWorkload(
+    return Workload(
         name="batch",
         jobs=tuple(
-            NetworkJob(
+            Job.rigid(
                 id=f"j{number}",
                 submit_s=0.0,
-                gang=int(draws.choice([1, 2, 4, 8, 12])),
+                gpus=int(draws.choice([1, 2, 4, 8, 12])),
                 work_gpu_s=float(draws.integers(3_600, 200_000)),
                 model=models[number % 4],
             )
@@ -181,18 +181,13 @@ def _batch(jobs: int) -> NetworkWorkload:
 @pytest.mark.parametrize("network", ["shipped", "congested-2"])
 def test_beats_dally_on_a_batch(network: str) -> None:
     """All jobs end, sooner in the mean; and the same again."""
-    cluster = NetworkCluster(
-        topology=Topology.uniform(racks=2, machines_per_rack=2),
-        communication=ClosedForm(links=LINK_SETS[network]),
+    cluster = Cluster.of_racks(
+        Topology.uniform(racks=2, machines_per_rack=2),
+        ClosedForm(links=LINK_SETS[network]),
         network=network,
     )
     names = ("dally", "priced-placement", "priced-placement")
-    dally, ours, again = (
-        measure_network(
-            LeaseSimulation(_batch(40), cluster, PLACEMENT_POLICIES[name]()).run().record
-        )
-        for name in names
-    )
+    dally, ours, again = (measure(simulate(_batch(40), cluster, name)) for name in names)
     assert ours.finished == 40
     assert ours == again
     assert ours.jct_mean_s < dally.jct_mean_s

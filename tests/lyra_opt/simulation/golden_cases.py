@@ -28,36 +28,22 @@ from instances.randomness import IntegerStream
 from instances.workloads.lyra_like import inference_demand, lyra_like
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, with_elasticity
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer
-from lyra_opt.heterogeneous.instance import GpuType as RoundGpu
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.gavel_rounds import gavel_policies
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.network.topology import Rack, Topology
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Options
-from lyra_opt.simulation.engine import Simulation
-from lyra_opt.simulation.leases.network_schemes import (
-    ELASTIC,
-    LEASES,
-    NETWORK_SCHEMES,
-    NetworkOptions,
-)
-from lyra_opt.simulation.leases.setup import (
-    LeaseOptions,
-    NetworkCluster,
-    NetworkJob,
-    NetworkWorkload,
-)
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.loaning.capacity import lendable_servers
-from lyra_opt.simulation.rounds.engine import RoundSimulation
-from lyra_opt.simulation.rounds.setup import (
-    HeterogeneousCluster,
-    HeterogeneousWorkload,
-    RoundOptions,
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import (
+    PlacementScheme,
+    find_scheme,
+    simulate,
 )
-from lyra_opt.simulation.scheme import SCHEMES
-from lyra_opt.simulation.workload import TrainingJob, Workload
+from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
+from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
 
 if TYPE_CHECKING:
@@ -68,30 +54,13 @@ GOLDENS = Path(__file__).with_name("goldens.npz")
 # How a case is replayed.
 
 
-class Pools(NamedTuple):
-    """Elastic jobs on training servers, and on servers on loan."""
+class Situation(NamedTuple):
+    """What is replayed, whatever the scheme; `timers` are those of the scheme ``manual``."""
 
     workload: Workload
     cluster: Cluster
     plan: LoanPlan | None = None
     options: Options = Options()
-
-
-class Rounds(NamedTuple):
-    """Gangs on unlike GPUs, in rounds."""
-
-    workload: HeterogeneousWorkload
-    cluster: HeterogeneousCluster
-    options: RoundOptions = RoundOptions()
-
-
-class Racks(NamedTuple):
-    """Gangs on a network of tiers; `timers` are those of the scheme ``manual``."""
-
-    workload: NetworkWorkload
-    cluster: NetworkCluster
-    leases: LeaseOptions = LeaseOptions()
-    rounds: RoundOptions = RoundOptions()
     timers: ClassTimers | None = None
 
 
@@ -117,42 +86,25 @@ class Outcome(NamedTuple):
 EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "pools": (),
     "rounds": ("restarts",),
-    "racks": ("migrations", "lease_losses"),
+    "racks": ("migrations", "losses"),
 }
 """What else is counted of a job, by kind of cluster."""
 
 
-def replay_pools(situation: Pools, scheme: str) -> Outcome:
-    """Replay elastic jobs under a scheme of `SCHEMES`."""
-    simulation = Simulation(
+def replay(situation: Situation, scheme: str, kind: str) -> Outcome:
+    """Replay a situation under a scheme."""
+    found = find_scheme(scheme)
+    if situation.timers is not None:
+        assert isinstance(found, PlacementScheme), "timers are those of a placement rule"
+        found = replace(found, make=situation.timers.policy)
+    simulation = simulate(
         situation.workload,
         situation.cluster,
-        SCHEMES[scheme],
+        found,
         plan=situation.plan,
         options=situation.options,
-    ).run()
-    return _outcome("pools", simulation.runs)
-
-
-def replay_rounds(situation: Rounds, scheme: str) -> Outcome:
-    """Replay gangs on unlike GPUs under a policy of `ROUND_POLICIES`."""
-    simulation = RoundSimulation(
-        situation.workload,
-        situation.cluster,
-        ROUND_POLICIES[scheme](),
-        options=situation.options,
-    ).run()
-    return _outcome("rounds", simulation.runs)
-
-
-def replay_racks(situation: Racks, scheme: str) -> Outcome:
-    """Replay gangs on a network of tiers under a scheme of `NETWORK_SCHEMES`."""
-    found = NETWORK_SCHEMES[scheme]
-    if situation.timers is not None:
-        found = replace(found, policy=situation.timers.policy)
-    options = NetworkOptions(leases=situation.leases, rounds=situation.rounds)
-    record = found.run(situation.workload, situation.cluster, options=options)
-    return _outcome("racks", record.runs)
+    )
+    return _outcome(kind, simulation.runs)
 
 
 def _outcome(kind: str, runs: Sequence[object]) -> Outcome:
@@ -168,11 +120,49 @@ def _outcome(kind: str, runs: Sequence[object]) -> Outcome:
     )
 
 
-POOL_SCHEMES = tuple(SCHEMES)
-ROUND_SCHEMES = tuple(ROUND_POLICIES)
-RACK_SCHEMES = tuple(NETWORK_SCHEMES)
-LEASE_SCHEMES = tuple(name for name in RACK_SCHEMES if NETWORK_SCHEMES[name].engine == LEASES)
-ELASTIC_SCHEMES = tuple(name for name in RACK_SCHEMES if NETWORK_SCHEMES[name].engine == ELASTIC)
+POOL_SCHEMES = (
+    "fifo",
+    "sjf",
+    "opportunistic",
+    "opportunistic-confined",
+    "random",
+    "scf",
+    "gandiva",
+    "afs",
+    "pollux",
+    "lyra",
+    "lyra-loaning",
+    "lyra-scaling",
+    "lyra-tuned",
+    "lyra-exact",
+    "least-loss",
+)
+ROUND_SCHEMES = (
+    "allox",
+    *gavel_policies(),
+    "hadar",
+    "hadare",
+    "priced-progress",
+    "tiresias",
+    "yarn-cs",
+)
+LEASE_SCHEMES = (
+    "best-fit",
+    "consolidated",
+    "dally",
+    "gandiva-affinity",
+    "manual",
+    "no-wait",
+    "priced-placement",
+    "srtf-network",
+    "tiresias-skew",
+)
+ELASTIC_SCHEMES = ("fifo", "lyra", "least-loss")
+RACK_SCHEMES = (
+    *LEASE_SCHEMES,
+    *ELASTIC_SCHEMES,
+    *(name for name in ROUND_SCHEMES if name not in ("allox", "hadare", "gavel-cost")),
+)
 
 
 def tolerance(kind: str, scheme: str) -> float:
@@ -192,6 +182,10 @@ LENT = (6, 1, 4, 0, 5, 2, 6, 3, 0, 4, 1, 5, 2)
 def _loans(interval_s: float = 1800.0, decisions: int = 300) -> LoanPlan:
     on_loan = tuple(LENT[place % len(LENT)] for place in range(decisions))
     return LoanPlan(interval_s=interval_s, on_loan=on_loan, busy_share=(0.25,))
+
+
+def _options(*, preemption_s: float = PREEMPTION_S, **options: float) -> Options:
+    return Options(forever=Forever(preemption_s=preemption_s), **options)  # type: ignore[arg-type]
 
 
 def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **scenario: int | bool) -> Workload:
@@ -216,24 +210,24 @@ def _lending(
     inference_gpus: int = 8,
     servers_per_rack: int | None = None,
     **options: float,
-) -> Pools:
+) -> Situation:
     """Return four training servers and six inference servers that come and go."""
-    cluster = Cluster(
-        servers=4,
+    cluster = Cluster.of_servers(
+        4,
         servers_per_rack=servers_per_rack,
         inference_servers=6,
         inference_gpus_per_server=inference_gpus,
         inference_gpu=GpuType(name="lent", relative_speed=speed),
     )
-    return Pools(workload, cluster, plan or _loans(), Options(**options))  # type: ignore[arg-type]
+    return Situation(workload, cluster, plan or _loans(), _options(**options))
 
 
 def _alone(
     workload: Workload, servers: int = 4, *, servers_per_rack: int | None = None, **options: float
-) -> Pools:
+) -> Situation:
     """Return training servers, and none to borrow."""
-    cluster = Cluster(servers=servers, servers_per_rack=servers_per_rack)
-    return Pools(workload, cluster, options=Options(**options))  # type: ignore[arg-type]
+    cluster = Cluster.of_servers(servers, servers_per_rack=servers_per_rack)
+    return Situation(workload, cluster, options=_options(**options))
 
 
 def _wide_workers() -> Workload:
@@ -262,7 +256,7 @@ def _demanded() -> LoanPlan:
     return LoanPlan(interval_s=demand.step_s, on_loan=lent, busy_share=demand.busy_share)
 
 
-def _tied(seed: int, *, jobs: int = 60) -> Pools:
+def _tied(seed: int, *, jobs: int = 60) -> Situation:
     """Return jobs with whole seconds, many at one moment, on tiny servers lent for seconds."""
     stream = IntegerStream(workload="golden-ties", seed=seed)
     drawn = []
@@ -270,7 +264,7 @@ def _tied(seed: int, *, jobs: int = 60) -> Pools:
         least = stream.between(1, 4)
         work_s = float(stream.between(1, 60) * least)
         drawn.append(
-            TrainingJob(
+            Job(
                 id="drawn",
                 submit_s=5.0 * stream.below(30),
                 work_worker_s=work_s,
@@ -285,8 +279,8 @@ def _tied(seed: int, *, jobs: int = 60) -> Pools:
             )
         )
     drawn.sort(key=lambda job: job.submit_s)
-    cluster = Cluster(
-        servers=3,
+    cluster = Cluster.of_servers(
+        3,
         gpus_per_server=4,
         inference_servers=6,
         inference_gpus_per_server=(2, 4, 1)[seed % 3],
@@ -296,21 +290,21 @@ def _tied(seed: int, *, jobs: int = 60) -> Pools:
         name=f"ties-{seed}",
         jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
     )
-    options = Options(
+    options = _options(
         seed=seed,
         preemption_s=(3.0, 0.0, 63.0)[seed % 3],
         scaling_interval_s=(0.0, 10.0, 60.0)[seed % 3],
     )
-    return Pools(workload, cluster, _loans((7.0, 20.0, 5.0)[seed % 3], 100), options)
+    return Situation(workload, cluster, _loans((7.0, 20.0, 5.0)[seed % 3], 100), options)
 
 
 TUNED = ("pollux", "lyra-tuned")
 """Solve harder problems than others as they decide, and borrow nothing."""
 UNTUNED = tuple(name for name in POOL_SCHEMES if name not in TUNED)
-BORROWING = tuple(name for name in UNTUNED if SCHEMES[name].borrows)
+BORROWING = tuple(name for name in UNTUNED if find_scheme(name).borrows)
 DRAWING = ("opportunistic", "opportunistic-confined", "random")
 
-POOLS: Mapping[str, tuple[Sequence[str], Callable[[], Pools]]] = {
+POOLS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
     "alone": (UNTUNED, lambda: _alone(_mixed())),
     "alone-few": (TUNED, lambda: _alone(_few(seed=2), 2)),
     "loans-elastic": (UNTUNED, lambda: _lending(_mixed())),
@@ -418,34 +412,42 @@ def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
 # Rounds: what is replayed.
 
 
-def _three_types() -> HeterogeneousCluster:
+def _three_types() -> Cluster:
     """Return 18 GPUs, the last server of two types not full."""
     return cluster_of({"v100": 8, "p100": 6, "k80": 4})
 
 
-def _two_on_a_server() -> HeterogeneousCluster:
+def _two_on_a_server() -> Cluster:
     """Return servers of which most have GPUs of two types."""
     servers = ({"v100": 2, "k80": 2}, {"v100": 1, "p100": 3}, {"p100": 2, "k80": 4}, {"v100": 4})
-    return HeterogeneousCluster(
+    return Cluster(
         name="two-on-a-server",
         gpu_types=(
-            RoundGpu(name="v100", price_per_hour=0.74),
-            RoundGpu(name="p100", price_per_hour=0.43),
-            RoundGpu(name="k80", price_per_hour=0.135),
+            GpuType(name="v100", price_per_hour=0.74),
+            GpuType(name="p100", price_per_hour=0.43),
+            GpuType(name="k80", price_per_hour=0.135),
         ),
-        servers=tuple(GpuServer(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)),
+        servers=tuple(Server(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)),
+    )
+
+
+def _gang(job: Job, submit_s: float, shorter: float) -> Job:
+    """Return a measured job so many times shorter, submitted at another time."""
+    assert job.measured is not None
+    return Job.of_gang(
+        replace(job.measured, steps=job.measured.steps / shorter, release_s=submit_s)
     )
 
 
 def _gangs(
-    cluster: HeterogeneousCluster,
+    cluster: Cluster,
     *,
     seed: int,
     jobs: int = 40,
     shorter: float = 20.0,
     gap_s: float = 0.0,
     **given: float,
-) -> HeterogeneousWorkload:
+) -> Workload:
     """Return gangs of Gavel's generator, so many times shorter, with a gap after every tenth."""
     types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
     given.setdefault("largest_gang", 4)
@@ -453,29 +455,30 @@ def _gangs(
     return replace(
         drawn,
         jobs=tuple(
-            replace(job, steps=job.steps / shorter, release_s=job.release_s + place // 10 * gap_s)
+            _gang(job, job.submit_s + place // 10 * gap_s, shorter)
             for place, job in enumerate(drawn.jobs)
         ),
     )
 
 
 def _in_rounds(
-    cluster: HeterogeneousCluster,
-    options: RoundOptions | None = None,
+    cluster: Cluster,
+    options: Rounds | None = None,
     *,
     seed: int = 1,
     **given: float,
-) -> Rounds:
+) -> Situation:
     workload = _gangs(cluster, seed=seed, **given)  # type: ignore[arg-type]
-    return Rounds(workload, cluster, options or RoundOptions())
+    return Situation(workload, cluster, options=Options(rounds=options or Rounds()))
 
 
-def _mixes(cluster: HeterogeneousCluster, jobs: int, **options: object) -> Rounds:
+def _mixes(cluster: Cluster, jobs: int, **options: object) -> Situation:
     types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
-    return Rounds(mix(jobs, gpu_types=types), cluster, RoundOptions(**options))  # type: ignore[arg-type]
+    rounds = Rounds(**options)  # type: ignore[arg-type]
+    return Situation(mix(jobs, gpu_types=types), cluster, options=Options(rounds=rounds))
 
 
-def _tied_gangs() -> Rounds:
+def _tied_gangs() -> Situation:
     """Return gangs of whole steps, slower where they are spread, many alike and at one moment."""
     stream = IntegerStream(workload="golden-round-ties", seed=0)
     drawn = []
@@ -494,33 +497,30 @@ def _tied_gangs() -> Rounds:
         )
     drawn.sort(key=lambda job: job.release_s)
     servers = ({"a": 4}, {"a": 2, "b": 2}, {"b": 4}, {"b": 1})
-    return Rounds(
-        HeterogeneousWorkload(
+    return Situation(
+        Workload(
             name="tied-gangs",
-            jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
-        ),
-        HeterogeneousCluster(
-            name="tied",
-            gpu_types=(RoundGpu(name="a"), RoundGpu(name="b")),
-            servers=tuple(
-                GpuServer(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)
+            jobs=tuple(
+                Job.of_gang(replace(job, id=f"j{place}")) for place, job in enumerate(drawn)
             ),
         ),
-        RoundOptions(round_s=10.0, restart_s=2.0, merge_s=0.0),
+        Cluster(
+            name="tied",
+            gpu_types=(GpuType(name="a"), GpuType(name="b")),
+            servers=tuple(Server(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)),
+        ),
+        options=Options(rounds=Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)),
     )
 
 
-def _traced_gangs(file: str, shorter: float) -> Rounds:
+def _traced_gangs(file: str, shorter: float) -> Situation:
     cluster = _three_types()
     types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
     trace = _excerpt(file, 60)
     fitting = tuple(job for job in trace.jobs if job.min_gpus <= 4)[:45]
     workload = with_round_models(replace(trace, jobs=fitting), seed=1, gpu_types=types)
-    jobs = tuple(
-        replace(job, steps=job.steps / shorter, release_s=job.release_s / shorter)
-        for job in workload.jobs
-    )
-    return Rounds(replace(workload, jobs=jobs), cluster)
+    jobs = tuple(_gang(job, job.submit_s / shorter, shorter) for job in workload.jobs)
+    return Situation(replace(workload, jobs=jobs), cluster)
 
 
 FORKING = ("hadare",)
@@ -528,7 +528,7 @@ GANGS = tuple(name for name in ROUND_SCHEMES if name not in ("allox", *FORKING))
 SINGLES = (*GANGS, "allox", *FORKING)
 PLAIN = ("yarn-cs", "tiresias", "hadar", "gavel-las", "priced-progress")
 
-ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
+ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
     "gavel-steady": (
         (*GANGS, *FORKING),
         lambda: _in_rounds(_three_types(), arrivals_per_hour=60.0),
@@ -540,13 +540,13 @@ ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
     ),
     "singles-batch": (
         SINGLES,
-        lambda: _in_rounds(hadare_lab(), RoundOptions(restart_s=0.0), seed=4, largest_gang=1),
+        lambda: _in_rounds(hadare_lab(), Rounds(restart_s=0.0), seed=4, largest_gang=1),
     ),
     "gaps": (
         SINGLES,
         lambda: _in_rounds(
             _three_types(),
-            RoundOptions(restart_s=0.0),
+            Rounds(restart_s=0.0),
             seed=5,
             largest_gang=1,
             arrivals_per_hour=60.0,
@@ -561,9 +561,7 @@ ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
     ),
     "restart-large": (
         GANGS,
-        lambda: _in_rounds(
-            _three_types(), RoundOptions(restart_s=200.0), seed=7, arrivals_per_hour=60.0
-        ),
+        lambda: _in_rounds(_three_types(), Rounds(restart_s=200.0), seed=7, arrivals_per_hour=60.0),
     ),
     "two-on-a-server": (
         (*GANGS, *FORKING),
@@ -573,7 +571,7 @@ ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
         PLAIN,
         lambda: _in_rounds(
             _three_types(),
-            RoundOptions(round_s=437.3, restart_s=7.7),
+            Rounds(round_s=437.3, restart_s=7.7),
             seed=9,
             arrivals_per_hour=30.0,
         ),
@@ -582,7 +580,7 @@ ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
         PLAIN,
         lambda: _in_rounds(
             _three_types(),
-            RoundOptions(round_s=60.0),
+            Rounds(round_s=60.0),
             seed=10,
             arrivals_per_hour=200.0,
             shorter=100,
@@ -622,7 +620,7 @@ ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Rounds]]] = {
         SINGLES,
         lambda: _in_rounds(
             hadare_lab(),
-            RoundOptions(restart_s=250.0, merge_s=20.0, copy_efficiency=(1.0, 0.9)),
+            Rounds(restart_s=250.0, merge_s=20.0, copy_efficiency=(1.0, 0.9)),
             seed=14,
             largest_gang=1,
             arrivals_per_hour=4.0,
@@ -650,70 +648,69 @@ def _uneven() -> Topology:
     )
 
 
-def _linked(topology: Topology, links: str) -> NetworkCluster:
-    return NetworkCluster(
-        topology=topology, communication=ClosedForm(links=LINK_SETS[links]), network=links
-    )
+def _linked(topology: Topology, links: str) -> Cluster:
+    return Cluster.of_racks(topology, ClosedForm(links=LINK_SETS[links]), network=links)
 
 
-def _uniform(racks: int, machines: int, gpus: int, links: str = "shipped") -> NetworkCluster:
+def _uniform(racks: int, machines: int, gpus: int, links: str = "shipped") -> Cluster:
     topology = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
     return _linked(topology, links)
 
 
-def _fitted(workload: NetworkWorkload, cluster: NetworkCluster, shorter: float) -> NetworkWorkload:
+def _fitted(workload: Workload, cluster: Cluster, shorter: float) -> Workload:
     """Return the gangs that a cluster holds, so many times shorter."""
     return replace(
         workload,
         jobs=tuple(
-            replace(job, work_gpu_s=job.work_gpu_s / shorter)
+            replace(job, work_worker_s=job.work_worker_s / shorter)
             for job in workload.jobs
-            if job.gang <= cluster.topology.gpus
+            if job.min_gpus <= cluster.gpus
         ),
     )
 
 
 def _on_racks(
-    workload: NetworkWorkload,
-    cluster: NetworkCluster,
+    workload: Workload,
+    cluster: Cluster,
     *,
     shorter: float = 20.0,
     lease_s: float = 3600.0,
     hand_over: float = 1.0,
     timers: ClassTimers | None = None,
     **rounds: float,
-) -> Racks:
-    return Racks(
+) -> Situation:
+    return Situation(
         _fitted(workload, cluster, shorter),
         cluster,
-        LeaseOptions(lease_s=lease_s, hand_over_s_per_gpu=hand_over),
-        RoundOptions(**rounds),  # type: ignore[arg-type]
-        timers,
+        options=Options(
+            leases=Leases(lease_s=lease_s, hand_over_s_per_gpu=hand_over),
+            rounds=Rounds(**rounds),  # type: ignore[arg-type]
+        ),
+        timers=timers,
     )
 
 
-def _last_alone() -> Racks:
+def _last_alone() -> Situation:
     """Return short gangs, and two long ones of which the last is alone for hundreds of leases."""
     cluster = _uniform(2, 2, 4, "congested-2")
     sizes = ((3, 500), (8, 2_000), (2, 900), (6, 20_000), (1, 700), (5, 90_000), (4, 1_234))
     models = ("vgg11", "resnet50", "bert", "alexnet", "resnet18", "mobilenetv3")
     jobs = [
-        NetworkJob(
+        Job.rigid(
             id=f"j{place}",
             submit_s=100.0 * (place // 3),
-            gang=gang,
+            gpus=gang,
             work_gpu_s=gang * work_s / 1.7,
             model=models[place % len(models)],
         )
         for place, (gang, work_s) in enumerate(sizes * 2)
     ]
-    workload = NetworkWorkload(name="last-alone", jobs=tuple(jobs))
-    return Racks(
-        workload, cluster, LeaseOptions(lease_s=300.0), RoundOptions(round_s=1800.0, restart_s=60.0)
-    )
+    workload = Workload(name="last-alone", jobs=tuple(jobs))
+    options = Options(leases=Leases(lease_s=300.0), rounds=Rounds(round_s=1800.0, restart_s=60.0))
+    return Situation(workload, cluster, options=options)
 
 
-def _tabled() -> Racks:
+def _tabled() -> Situation:
     """Return whole seconds, many at one moment, and slowdowns of a table: 1, 2 and 4."""
     stream = IntegerStream(workload="golden-rack-ties", seed=0)
     topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=3)
@@ -727,27 +724,29 @@ def _tabled() -> Racks:
     for _ in range(45):
         gang = stream.between(1, 9)
         drawn.append(
-            NetworkJob(
+            Job.rigid(
                 id="drawn",
                 submit_s=50.0 * stream.below(40),
-                gang=gang,
+                gpus=gang,
                 work_gpu_s=float(gang * 10 * stream.between(1, 60)),
                 model=("resnet50", "vgg11")[stream.below(2)],
             )
         )
     drawn.sort(key=lambda job: job.submit_s)
-    return Racks(
-        NetworkWorkload(
+    return Situation(
+        Workload(
             name="tabled",
             jobs=tuple(replace(job, id=f"j{place}") for place, job in enumerate(drawn)),
         ),
-        NetworkCluster(topology=topology, communication=SlowdownTable(table), network="table"),
-        LeaseOptions(lease_s=100.0, hand_over_s_per_gpu=0.0),
-        RoundOptions(round_s=50.0, restart_s=5.0),
+        Cluster.of_racks(topology, SlowdownTable(table), network="table"),
+        options=Options(
+            leases=Leases(lease_s=100.0, hand_over_s_per_gpu=0.0),
+            rounds=Rounds(round_s=50.0, restart_s=5.0),
+        ),
     )
 
 
-def _traced_racks(file: str, links: str) -> Racks:
+def _traced_racks(file: str, links: str) -> Situation:
     workload = with_network_models(_excerpt(file), seed=1)
     return _on_racks(workload, _uniform(2, 4, 4, links), shorter=1.0, round_s=1800.0)
 
@@ -763,7 +762,7 @@ TRACED = (
     "hadar",
 )
 
-RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Racks]]] = {
+RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
     "steady": (
         RACK_SCHEMES,
         lambda: _on_racks(dally_poisson(jobs_per_day=400.0, seed=1, jobs=40), _uniform(2, 4, 4)),
@@ -849,11 +848,6 @@ RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Racks]]] = {
 
 # Cases.
 
-REPLAYS: Mapping[str, Callable[[Any, str], Outcome]] = {
-    "pools": replay_pools,
-    "rounds": replay_rounds,
-    "racks": replay_racks,
-}
 SITUATIONS: Mapping[str, Mapping[str, tuple[Sequence[str], Callable[[], Any]]]] = {
     "pools": POOLS,
     "rounds": ROUNDS,
@@ -893,7 +887,7 @@ class Case(NamedTuple):
 
     def replay(self) -> Outcome:
         """Run it."""
-        return REPLAYS[self.kind](situation_of(self.kind, self.situation), self.scheme)
+        return replay(situation_of(self.kind, self.situation), self.scheme, self.kind)
 
     def job_ids(self) -> list[str]:
         """Return its jobs, by submission."""

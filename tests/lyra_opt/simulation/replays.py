@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Options
-from lyra_opt.simulation.engine import Simulation
-from lyra_opt.simulation.scheme import SCHEMES
-from lyra_opt.simulation.workload import TrainingJob, Workload
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names, simulate
+from lyra_opt.simulation.tenure import Forever
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.scheme import Scheme
 
 SAME_GPU = GpuType(name="V100")
 """As fast as a training GPU."""
 
-INFERENCE_GPUS = [
-    GpuType(name=f"{speed:.2f}", relative_speed=speed) for speed in (1.0, 0.5, 0.4, 1 / 3)
-]
-"""Of 0.4, no whole number is as fast as a training GPU."""
-
 EVERY_EVENT = Options(scaling_interval_s=0)
 
+COMPOSED_SCHEMES = [
+    name for name in scheme_names() if isinstance(find_scheme(name), ComposedScheme)
+]
 
-def job_of(
-    name: str, submit_s: float, duration_s: float, workers: int = 1, **fields: Any
-) -> TrainingJob:
+
+def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fields: Any) -> Job:
     """Return a job that runs `duration_s` with its base demand of `workers` workers."""
     fields.setdefault("max_workers", workers)
-    return TrainingJob(
+    return Job(
         id=name,
         submit_s=submit_s,
         work_worker_s=duration_s * workers,
@@ -43,28 +43,38 @@ def job_of(
 
 
 def replay(
-    jobs: Sequence[TrainingJob],
+    jobs: Sequence[Job],
     cluster: Cluster,
     scheme: Scheme | str,
     *,
     plan: LoanPlan | None = None,
     options: Options | None = None,
-    kind: type[Simulation] = Simulation,
-) -> Simulation:
+    observers: Sequence[Observer] = (),
+) -> Kernel:
     """Replay jobs in the order given."""
-    found = SCHEMES[scheme] if isinstance(scheme, str) else scheme
     workload = Workload(name="drawn", jobs=tuple(jobs))
-    return kind(workload, cluster, found, plan=plan, options=options).run()
+    return simulate(workload, cluster, scheme, plan=plan, options=options, observers=observers)
 
 
-def completions(simulation: Simulation) -> list[float]:
+def completions(simulation: Kernel) -> list[float]:
     """Return when each job completed, in the order of the workload."""
     return [run.completion_s for run in simulation.runs]
 
 
-def starts(simulation: Simulation) -> list[float]:
+def starts(simulation: Kernel) -> list[float]:
     """Return when each job started first, in the order of the workload."""
     return [run.start_s for run in simulation.runs]
+
+
+def gpu_s(simulation: Kernel, *, on_loan: bool) -> float:
+    """Return the GPU-seconds that jobs held on servers on loan, or on own ones."""
+    held = zip(simulation.cluster.pools, simulation.totals.held_gpu_s, strict=True)
+    return sum(found for pool, found in held if pool.is_lent is on_loan)
+
+
+def preemptions(simulation: Kernel) -> int:
+    """Return how often jobs were preempted."""
+    return sum(run.preemptions for run in simulation.runs)
 
 
 def lending(*on_loan: int, interval_s: float = 100.0, busy: float = 0.0) -> LoanPlan:
@@ -75,7 +85,7 @@ def lending(*on_loan: int, interval_s: float = 100.0, busy: float = 0.0) -> Loan
 class Case(NamedTuple):
     """What a replay needs beside its scheme."""
 
-    jobs: tuple[TrainingJob, ...]
+    jobs: tuple[Job, ...]
     cluster: Cluster
     plan: LoanPlan
     options: Options
@@ -84,11 +94,12 @@ class Case(NamedTuple):
 @st.composite
 def cases(draw: st.DrawFn, most_jobs: int = 9) -> Case:
     """Draw small clusters with loans, and jobs of every type with integer times and many ties."""
-    cluster = Cluster(
-        servers=draw(st.integers(1, 3)),
+    cluster = Cluster.of_servers(
+        draw(st.integers(1, 3)),
         gpus_per_server=draw(st.sampled_from([1, 2, 4])),
         inference_servers=draw(st.integers(0, 10)),
         inference_gpus_per_server=draw(st.sampled_from([1, 2, 4])),
+        # Of 0.4, no whole number is as fast as a training GPU.
         inference_gpu=GpuType(
             name="T4", relative_speed=draw(st.sampled_from([1.0, 0.5, 0.4, 1 / 3]))
         ),
@@ -96,10 +107,10 @@ def cases(draw: st.DrawFn, most_jobs: int = 9) -> Case:
     largest_worker = draw(st.sampled_from([1, 2]))
     drawn = draw(st.lists(_job_fields(largest_worker), min_size=1, max_size=most_jobs))
     drawn.sort(key=lambda fields: fields["submit_s"])
-    jobs = [TrainingJob(id=f"j{place}", **fields) for place, fields in enumerate(drawn)]
+    jobs = [Job(id=f"j{place}", **fields) for place, fields in enumerate(drawn)]
     jobs = [job for job in jobs if cluster.holds(job)]
     if not jobs:
-        jobs = [TrainingJob(id="only", submit_s=0, work_worker_s=10)]
+        jobs = [Job(id="only", submit_s=0, work_worker_s=10)]
     return Case(tuple(jobs), cluster, draw(_plans(cluster)), draw(_options()))
 
 
@@ -139,8 +150,8 @@ def _options() -> st.SearchStrategy[Options]:
     return st.builds(
         Options,
         seed=st.integers(0, 3),
-        preemption_s=st.sampled_from([0.0, 3.0, 63.0]),
         scaling_interval_s=st.sampled_from([0.0, 10.0, 60.0]),
+        forever=st.builds(Forever, preemption_s=st.sampled_from([0.0, 3.0, 63.0])),
     )
 
 

@@ -1,4 +1,4 @@
-"""The engine as an M/M/c queue meets the closed form."""
+"""The kernel as an M/M/c queue meets the closed form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def waiting_times(servers: int, offered: float) -> np.ndarray:
         arrivals = np.cumsum(rng.exponential(1 / offered, JOBS))
         services = rng.exponential(1.0, JOBS)
         jobs = [job_of(f"j{j}", float(arrivals[j]), float(services[j])) for j in range(JOBS)]
-        simulation = replay(jobs, Cluster(servers=1, gpus_per_server=servers), "fifo")
+        simulation = replay(jobs, Cluster.of_servers(1, gpus_per_server=servers), "fifo")
         rows.append([run.queued_s for run in simulation.runs[WARM_UP:]])
     return np.array(rows)
 

@@ -1,18 +1,26 @@
-"""`fifo` and `sjf` against a clock that ticks once a second and shares no code with the engine."""
+"""Schedules of a list, against schedulers that share no code with the kernel."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.engine import Simulation
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.pools import ServerPool
-from tests.lyra_opt.simulation.replays import job_of, lending, replay
+from lyra_opt.simulation.policies.composed import ComposedPolicy
+from lyra_opt.simulation.scheme import ComposedScheme, find_scheme
+from lyra_opt.simulation.workload import Workload
+from tests.lyra_opt.simulation import on_racks
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.view import View
 
 FIELDS = st.tuples(st.integers(0, 15), st.integers(1, 12), st.integers(1, 6))
 JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
@@ -21,11 +29,11 @@ JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
 SCHEMES = pytest.mark.parametrize("scheme", ["fifo", "sjf"])
 
 
-class PlacingSimulation(Simulation):
+class PlacingPolicy(ComposedPolicy):
     """One that says on which server each worker is, where counting would do."""
 
-    def _training_pool(self) -> ServerPool:
-        return ServerPool(self.cluster.gpus_per_server, servers=range(self.cluster.servers))
+    def counted_pools(self, view: View) -> tuple[int, ...]:
+        return ()
 
 
 def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: str) -> list[Any]:
@@ -63,7 +71,7 @@ def test_a_list_schedule_second_by_second(
     scheme: str, fields: list[tuple[int, int, int]], servers: int
 ) -> None:
     """Starts and completions are equal to the second, ties and simultaneous events included."""
-    cluster = Cluster(servers=servers, gpus_per_server=6)
+    cluster = Cluster.of_servers(servers, gpus_per_server=6)
     simulation = replay(training_jobs(fields), cluster, scheme)
     found = [(run.start_s, run.completion_s) for run in simulation.runs]
     assert found == by_the_second(fields, cluster.gpus, scheme)
@@ -75,12 +83,19 @@ def test_a_list_schedule_second_by_second(
 @settings(max_examples=settings().max_examples // 3)
 def test_where_workers_are_does_not_matter(scheme: str, fields: list[tuple[int, int, int]]) -> None:
     """With one-GPU workers, servers and a mere count give the same replay."""
-    cluster = Cluster(servers=3, gpus_per_server=2)
-    counted = replay(training_jobs(fields), cluster, scheme)
-    placed = replay(training_jobs(fields), cluster, scheme, kind=PlacingSimulation)
-    assert not isinstance(counted.training, ServerPool)
-    assert isinstance(placed.training, ServerPool)
-    assert measure(counted) == measure(placed)
+    cluster = Cluster.of_servers(3, gpus_per_server=2)
+    jobs = training_jobs(fields)
+    counted = replay(jobs, cluster, scheme)
+    found = find_scheme(scheme)
+    assert isinstance(found, ComposedScheme)
+    policy = PlacingPolicy(scheme, queue=found.queue)
+    placed = Kernel(Workload(name="drawn", jobs=tuple(jobs)), cluster, policy).run()
+    assert counted.hosts.is_counted == [True]
+    assert placed.hosts.is_counted == [False]
+    figures = measure(placed)
+    assert None not in (figures.cru, figures.fragmented_machines_mean, figures.stranded_share)
+    of_servers = {"cru": None, "fragmented_machines_mean": None, "stranded_share": None}
+    assert measure(counted) == replace(figures, **of_servers)
 
 
 @SCHEMES
@@ -90,10 +105,10 @@ def test_an_inference_cluster_changes_nothing(
     scheme: str, fields: list[tuple[int, int, int]]
 ) -> None:
     """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
-    alone = replay(training_jobs(fields), Cluster(servers=1, gpus_per_server=6), scheme)
+    alone = replay(training_jobs(fields), Cluster.of_servers(1, gpus_per_server=6), scheme)
     beside = replay(
         training_jobs(fields),
-        Cluster(servers=1, gpus_per_server=6, inference_servers=2),
+        Cluster.of_servers(1, gpus_per_server=6, inference_servers=2),
         scheme,
         plan=lending(2, 0, 1, interval_s=3.0),
     )
@@ -110,5 +125,27 @@ def test_gpus_of_one_worker_are_on_one_server(scheme: str) -> None:
         job_of("half-again", 0, 20, gpus_per_worker=3),
         job_of("wide", 1, 5, gpus_per_worker=4),
     ]
-    simulation = replay(jobs, Cluster(servers=2, gpus_per_server=5), scheme)
+    simulation = replay(jobs, Cluster.of_servers(2, gpus_per_server=5), scheme)
     assert [run.start_s for run in simulation.runs] == [0, 0, 10]
+
+
+@given(
+    durations=st.lists(st.integers(1, 99), min_size=1, max_size=12),
+    gaps=st.lists(st.integers(0, 40), min_size=12, max_size=12),
+    gpus=st.integers(1, 4),
+)
+def test_leases_of_single_gpus(durations: list[int], gaps: list[int], gpus: int) -> None:
+    """Jobs of one GPU and one lease start in order, each on the GPU that is free first."""
+    jobs = []
+    submit_s = 0
+    for number, duration in enumerate(durations):
+        submit_s += gaps[number]
+        jobs.append(on_racks.job(f"j{number}", duration, submit_s=submit_s))
+    simulation = on_racks.simulate(jobs, on_racks.cluster_of(1, gpus, 1))
+    free_s = [0.0] * gpus
+    expected = []
+    for entry in jobs:
+        place = int(np.argmin(free_s))
+        free_s[place] = max(free_s[place], entry.submit_s) + entry.duration_s
+        expected.append(free_s[place])
+    assert completions(simulation) == pytest.approx(expected)

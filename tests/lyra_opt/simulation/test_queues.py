@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.queues import FirstComeQueue, SmallestFirstQueue
-from lyra_opt.simulation.run import JobRun
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.queues import FirstComeQueue, SmallestFirstQueue, make_queue
+from lyra_opt.simulation.run import Run
+from lyra_opt.simulation.speed import Speed
 from tests.lyra_opt.simulation.replays import job_of
 
 if TYPE_CHECKING:
     from random import Random
 
     from lyra_opt.simulation.queues import JobQueue
+    from lyra_opt.simulation.workload import Job
 
 
-def runs_of(*sizes: tuple[float, int]) -> list[JobRun]:
+def runs_of(*sizes: tuple[float, int]) -> list[Run]:
     """Return jobs of (duration, workers), submitted in this order."""
     return [
-        JobRun(job_of(f"j{order}", 0, duration_s, workers), order)
+        Run(job_of(f"j{order}", 0, duration_s, workers), order, duration_s * workers)
         for order, (duration_s, workers) in enumerate(sizes)
     ]
 
@@ -30,8 +33,8 @@ def take_while_room(queue: JobQueue, gpus: int) -> list[int]:
     started = []
     queue.begin()
     while (run := queue.first()) is not None:
-        if run.min_gpus <= gpus:
-            gpus -= run.min_gpus
+        if run.job.min_gpus <= gpus:
+            gpus -= run.job.min_gpus
             queue.take()
             started.append(run.order)
         else:
@@ -39,8 +42,12 @@ def take_while_room(queue: JobQueue, gpus: int) -> list[int]:
     return started
 
 
-def by_duration(run: JobRun) -> tuple[float, ...]:
+def by_duration(run: Run) -> tuple[float, ...]:
     return (run.job.duration_s,)
+
+
+def gpus_needed(job: Job, order: int) -> int:
+    return job.min_gpus
 
 
 SIZES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
@@ -56,10 +63,12 @@ def test_first_come_is_never_overtaken(sizes: list, gpus: list[int], random: Ran
     waiting = list(runs)
     for free in gpus:
         expected = []
-        while waiting and waiting[0].min_gpus <= free:
-            free -= waiting[0].min_gpus
+        while waiting and waiting[0].job.min_gpus <= free:
+            free -= waiting[0].job.min_gpus
             expected.append(waiting.pop(0).order)
-        assert take_while_room(queue, sum(runs[o].min_gpus for o in expected) + free) == expected
+        assert (
+            take_while_room(queue, sum(runs[o].job.min_gpus for o in expected) + free) == expected
+        )
         assert len(queue) == len(waiting)
 
 
@@ -69,15 +78,15 @@ def test_smallest_first_skips_what_does_not_fit(
 ) -> None:
     """Blocking all jobs of a kind at once is the same as trying every job."""
     runs = runs_of(*sizes)
-    queue = SmallestFirstQueue(by_duration)
+    queue = SmallestFirstQueue(by_duration, gpus_needed)
     for run in random.sample(runs, len(runs)):
         queue.add(run)
     waiting = sorted(runs, key=lambda run: (run.job.duration_s, run.order))
     for free in gpus:
         left, expected = free, []
         for run in list(waiting):
-            if run.min_gpus <= left:
-                left -= run.min_gpus
+            if run.job.min_gpus <= left:
+                left -= run.job.min_gpus
                 expected.append(run.order)
                 waiting.remove(run)
         assert take_while_room(queue, free) == expected
@@ -98,7 +107,7 @@ def test_a_preempted_job_returns_to_its_place() -> None:
 def test_jobs_that_stand_apart_hold_up_only_each_other() -> None:
     """Jobs that wait for other GPUs do not wait for one another; among themselves they do."""
     runs = runs_of((1, 9), (1, 9), (9, 1), (1, 1), (9, 1), (1, 1))
-    queue = FirstComeQueue(lambda run: run.job.duration_s > 1)
+    queue = FirstComeQueue(lambda job: job.duration_s > 1)
     for run in runs:
         queue.add(run)
     assert len(queue) == 6
@@ -114,8 +123,9 @@ def test_jobs_that_stand_apart_hold_up_only_each_other() -> None:
 def test_the_size_counts_as_of_when_a_job_is_queued() -> None:
     """A preempted job with checkpoints is nearer to its end than when it was submitted."""
     long, short = runs_of((50, 1), (30, 1))
-    queue = SmallestFirstQueue(lambda run: (run.believed_remaining_worker_s,))
+    speed = Speed(Cluster.of_servers(1))
+    queue = make_queue("smallest-work", speed, stands_apart=None, needs_of=gpus_needed)
     queue.add(short)
-    long.remaining_worker_s = 10.0
+    long.left = 10.0
     queue.add(long)
     assert take_while_room(queue, 1) == [0]

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.errors import FieldError
-from lyra_opt.simulation.workload import InferenceDemand, TrainingJob, Workload
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 from lyra_opt.validation import LARGEST_INTEGER
 
-PLAIN_JOB = TrainingJob(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
+PLAIN_JOB = Job(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
+MEASURED = GangJob(id="g", gang=3, steps=90, release_s=7, throughput={"fast": 2, "slow": 1})
 PLAIN_DEMAND = InferenceDemand(name="demand", step_s=300, busy_share=(0.5, 1))
 
 JOBS = st.builds(
-    TrainingJob,
+    Job,
     id=st.just("a"),
     submit_s=st.just(0.0),
     work_worker_s=st.floats(1e-3, 1e9),
@@ -40,7 +42,7 @@ def workload(*jobs: tuple[str, float, float, int]) -> Workload:
     return Workload(
         name="made",
         jobs=tuple(
-            TrainingJob(
+            Job(
                 id=name,
                 submit_s=submit_s,
                 work_worker_s=duration_s * gpus,
@@ -52,7 +54,7 @@ def workload(*jobs: tuple[str, float, float, int]) -> Workload:
     )
 
 
-class TestTrainingJob:
+class TestJob:
     """A job by itself."""
 
     @pytest.mark.parametrize(
@@ -86,6 +88,14 @@ class TestTrainingJob:
                 {"estimated_work_worker_s": 0.0},
                 "estimated_work_worker_s is 0.0: must be a finite number above 0",
             ),
+            # Beside times so large, a lease would not end later than it began.
+            ({"submit_s": 1e13}, "submit_s is 10000000000000.0: must be at most 1e+12"),
+            ({"work_worker_s": 1e13}, "work_worker_s is 10000000000000.0: must be at most 1e+12"),
+            ({"model": ""}, 'model is "": must be a string that is not empty'),
+            (
+                {"measured": MEASURED},
+                "measured.gang is 3: must be that of the job's base demand, 2 GPUs",
+            ),
         ],
     )
     def test_refused(self, fields: dict[str, Any], message: str) -> None:
@@ -104,8 +114,23 @@ class TestTrainingJob:
         assert replace(job, estimated_work_worker_s=75).believed_work_worker_s == 75
         assert isinstance(job.work_worker_s, float), "integers of a file are kept as floats"
 
+    def test_rigid(self) -> None:
+        """Work is that of all GPUs, which a gang of all of them shares."""
+        job = Job.rigid(id="a", submit_s=5, gpus=3, work_gpu_s=60, model="m")
+        assert (job.min_gpus, job.duration_s, job.submit_s, job.model) == (3, 20, 5, "m")
+        assert not job.is_elastic
+        assert job.checkpoints, "leases and rounds take away no progress"
+
+    def test_measured(self) -> None:
+        """Reference GPUs are those that suit it best: 90 steps at 2 a second, on 3 GPUs."""
+        job = Job.of_gang(MEASURED)
+        assert (job.id, job.submit_s, job.min_gpus) == ("g", 7, 3)
+        assert (job.duration_s, job.work_worker_s) == (45, 135)
+        assert not job.is_elastic
+        assert job.checkpoints
+
     @given(JOBS, st.integers(0, 100))
-    def test_rate(self, job: TrainingJob, extra: int) -> None:
+    def test_rate(self, job: Job, extra: int) -> None:
         """Base workers count in full, and each one beyond as much as any other."""
         workers = job.min_workers + extra
         assert job.rate(job.min_workers) == job.min_workers
@@ -114,14 +139,14 @@ class TestTrainingJob:
         assert gain == pytest.approx(1 - job.scaling_loss, abs=1e-9)
 
     @given(JOBS, st.integers(0, 100))
-    def test_rate_at_the_ends_of_the_loss(self, job: TrainingJob, extra: int) -> None:
+    def test_rate_at_the_ends_of_the_loss(self, job: Job, extra: int) -> None:
         """Without a loss speed-up is linear; with a full one further workers do nothing."""
         workers = job.min_workers + extra
         assert replace(job, scaling_loss=0).rate(workers) == workers
         assert replace(job, scaling_loss=1).rate(workers) == job.min_workers
 
     @given(JOBS)
-    def test_duration(self, job: TrainingJob) -> None:
+    def test_duration(self, job: Job) -> None:
         """The base demand does the work in that time."""
         assert job.duration_s * job.rate(job.min_workers) == pytest.approx(job.work_worker_s)
 

@@ -8,10 +8,11 @@ import pytest
 
 from experiments.simulation.carried_out import SimulationError
 from instances.network.generated_jobs import dally_batch
+from lyra_opt.network.captured import instance_of
 from lyra_opt.network.one_epoch import state_of
-from lyra_opt.simulation.leases.setup import LeaseOptions
+from lyra_opt.simulation.options import Options
 from paper_figures.dally import captured, epoch_gap
-from paper_figures.dally.captured import captured_decisions, instance_of
+from paper_figures.dally.captured import captured_decisions
 from paper_figures.dally.cases import Setting, Situation
 from paper_figures.dally.epoch_gap import CAPTURED, DRAWN, EpochCase, Found, make_page
 from paper_figures.report import page_as_markdown
@@ -84,7 +85,6 @@ def test_captured_decision_is_the_one_that_was_taken(monkeypatch: pytest.MonkeyP
 def test_instance_of_a_state_and_back() -> None:
     """No number is lost on the way, timers among them."""
     cluster = Situation(network="shipped").cluster(SETTING)
-    first, *_ = captured_decisions(dally_batch(seed=1, jobs=12), cluster, LeaseOptions(), every=1)
+    first, *_ = captured_decisions(dally_batch(seed=1, jobs=12), cluster, Options(), every=1)
     state = state_of(first.instance).state
-    timers_s = list(zip(state.waiting.rack_timer_s, state.waiting.network_timer_s, strict=True))
-    assert instance_of(state, timers_s, first.instance.name) == first.instance
+    assert instance_of(state, name=first.instance.name) == first.instance

@@ -33,7 +33,7 @@ METRICS = {
 
 def run(ttd_s: float, **changes: Any) -> Run:
     """Return a run with such figures."""
-    metrics: Any = SimpleNamespace(**METRICS | {"ttd_s": ttd_s} | changes)
+    metrics: Any = SimpleNamespace(**METRICS | {"makespan_s": ttd_s} | changes)
     return Run(metrics=metrics, jct_s=np.array([1.0, 2.0]), completed_s=np.array([1.0, ttd_s]))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
-from lyra_opt.simulation.workload import TrainingJob
+from lyra_opt.simulation.workload import Job
 
 
 def sampled_epoch(seed: int, jobs: int, *, scaling: str = "goodput") -> PolluxEpoch:
@@ -17,7 +17,7 @@ def sampled_epoch(seed: int, jobs: int, *, scaling: str = "goodput") -> PolluxEp
     for number in range(jobs):
         base = int(2 ** rng.integers(0, 5))
         drawn.append(
-            TrainingJob(
+            Job(
                 id=f"job-{number}",
                 submit_s=0.0,
                 work_worker_s=float(rng.lognormal(11, 2)),

@@ -1,19 +1,22 @@
-"""The scaling rules that know goodput, asked as the event engine asks them."""
+"""The scaling rules that know goodput, asked as a simulation asks them."""
 
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.genetic import evolve
 from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
 from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed
-from lyra_opt.simulation.run import JobRun
-from lyra_opt.simulation.workload import TrainingJob
+from lyra_opt.simulation.run import Part, Run
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 
 
 def running(
@@ -25,8 +28,8 @@ def running(
     work_worker_s: float = 20000.0,
     gpus_per_worker: int = 1,
     now_s: float = 3600.0,
-) -> JobRun:
-    job = TrainingJob(
+) -> Run:
+    job = Job(
         id=f"job-{order}",
         submit_s=0.0,
         work_worker_s=work_worker_s,
@@ -34,14 +37,21 @@ def running(
         max_workers=most,
         gpus_per_worker=gpus_per_worker,
     )
-    run = JobRun(job, order)
+    run = Run(job, order, work_worker_s)
+    run.parts = [Part(0, {}, base=base)]
     run.workers = base if workers is None else workers
     run.updated_s = now_s
     return run
 
 
+def ask(rule: PolluxScaling | TunedKnapsackScaling, runs: list[Run], free_gpus: int) -> list[int]:
+    """Return the extra workers that a rule gives."""
+    kernel = SimpleNamespace(speed=Speed(Cluster.of_servers(1), tuned=rule._speed))
+    return rule.extra_workers(kernel, runs, free_gpus, name="epoch")
+
+
 @st.composite
-def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
+def epochs_of_runs(draw: st.DrawFn) -> tuple[list[Run], int]:
     runs = []
     for order in range(draw(st.integers(1, 4))):
         base = draw(st.integers(1, 3))
@@ -60,7 +70,7 @@ def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
     return runs, held + draw(st.integers(0, 6))
 
 
-def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
+def fits(runs: list[Run], extra: list[int], free_gpus: int) -> bool:
     return (
         all(
             0 <= more <= run.job.max_workers - run.job.min_workers
@@ -72,37 +82,33 @@ def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
 
 
 @given(epochs_of_runs(), st.sampled_from(SCALINGS))
-def test_both_rules_fill_no_more_than_there_is(
-    asked: tuple[list[JobRun], int], scaling: str
-) -> None:
+def test_both_rules_fill_no_more_than_there_is(asked: tuple[list[Run], int], scaling: str) -> None:
     runs, free_gpus = asked
     for rule in (PolluxScaling, TunedKnapsackScaling):
-        extra = rule(TunedSpeed(scaling)).extra_workers(runs, free_gpus, name="epoch")
+        extra = ask(rule(TunedSpeed(scaling)), runs, free_gpus)
         assert fits(runs, extra, free_gpus)
 
 
 @given(epochs_of_runs(), st.sampled_from(SCALINGS))
-def test_pollux_reaches_the_genetic_algorithm(
-    asked: tuple[list[JobRun], int], scaling: str
-) -> None:
+def test_pollux_reaches_the_genetic_algorithm(asked: tuple[list[Run], int], scaling: str) -> None:
     runs, free_gpus = asked
     speed = TunedSpeed(scaling)
     epoch = PolluxScaling(speed).epoch(runs, free_gpus)
-    extra = PolluxScaling(speed).extra_workers(runs, free_gpus, name="epoch")
+    extra = ask(PolluxScaling(speed), runs, free_gpus)
     evolved = evolve(epoch, np.random.default_rng(0), population=20, generations=10)
     assert epoch.fitness(np.array(extra)) >= epoch.fitness(evolved) * (1 - 1e-9)
 
 
 @given(epochs_of_runs(), st.sampled_from(SCALINGS))
 def test_the_tuned_knapsack_reduces_running_times_most(
-    asked: tuple[list[JobRun], int], scaling: str
+    asked: tuple[list[Run], int], scaling: str
 ) -> None:
     runs, free_gpus = asked
     speed = TunedSpeed(scaling)
 
     def left_s(extra: tuple[int, ...]) -> float:
         return sum(
-            run.remaining_worker_s / speed.rate(run.job, run.job.min_workers + more)
+            run.left / speed.rate(run.job, run.job.min_workers + more)
             for run, more in zip(runs, extra, strict=True)
         )
 
@@ -110,7 +116,7 @@ def test_the_tuned_knapsack_reduces_running_times_most(
     least = min(
         left_s(extra) for extra in itertools.product(*ranges) if fits(runs, list(extra), free_gpus)
     )
-    extra = TunedKnapsackScaling(speed).extra_workers(runs, free_gpus, name="epoch")
+    extra = ask(TunedKnapsackScaling(speed), runs, free_gpus)
     assert left_s(tuple(extra)) == pytest.approx(least)
 
 
@@ -135,13 +141,13 @@ def test_restarts_are_counted_by_what_is_seen() -> None:
 
 def test_a_job_just_submitted_waits_for_its_workers() -> None:
     rule = PolluxScaling(TunedSpeed("linear"))
-    assert rule.extra_workers([running(0, now_s=0.0)], 4, name="epoch") == [0]
-    assert rule.extra_workers([running(0)], 4, name="epoch") == [4]
+    assert ask(rule, [running(0, now_s=0.0)], 4) == [0]
+    assert ask(rule, [running(0)], 4) == [4]
 
 
 def test_decisions_are_timed_apart() -> None:
     for rule in (PolluxScaling(TunedSpeed("linear")), TunedKnapsackScaling(TunedSpeed("linear"))):
         for _ in range(3):
-            rule.extra_workers([running(0), running(1)], 4, name="epoch")
+            ask(rule, [running(0), running(1)], 4)
         assert rule.decisions == 3
         assert rule.decision_time_s > 0

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.errors import FieldError
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET, YOLO
 from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed, draw_profile
-from lyra_opt.simulation.run import JobRun
-from lyra_opt.simulation.workload import TrainingJob
+from lyra_opt.simulation.run import Part, Run
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 
 
-def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> TrainingJob:
+def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:
     fields.setdefault("max_workers", 2 * workers)
     fields.setdefault("id", "job")
-    return TrainingJob(
+    return Job(
         submit_s=0.0,
         work_worker_s=gpu_hours * 3600 / fields.get("gpus_per_worker", 1),
         min_workers=workers,
@@ -93,10 +95,13 @@ def test_both_scalings_agree_at_the_base_demand(gpu_hours: float, workers: int) 
 
 
 def test_a_running_job_is_asked_for_what_it_holds() -> None:
-    run = JobRun(elastic(5.0), 0)
+    run = Run(elastic(5.0), 0, 5.0 * 3600)
     run.workers = 3
-    speed = TunedSpeed("goodput", seed=4, gpus_per_server=4)
-    assert speed(run) == speed.rate(run.job, 3)
+    run.parts = [Part(0, {0: 2}, base=2)]
+    tuned = TunedSpeed("goodput", seed=4, gpus_per_server=4)
+    speed = Speed(Cluster.of_servers(1, gpus_per_server=4), tuned=tuned)
+    speed.set_rate(run)
+    assert run.rate == speed.scaled(run.job, 3) == tuned.rate(run.job, 3) != run.job.rate(3)
 
 
 def test_rates_are_not_for_writing() -> None:

@@ -1,0 +1,166 @@
+"""What a layout of job traces is, and what the readers of layouts share.
+
+A layout is an entry point of the group ``lyra_opt.trace_layouts``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from instances.traces import TraceJob, bad_value, parse_milliseconds
+from lyra_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# Reasons for which rows of a published trace are no jobs of a workload.
+NO_GPUS = "without GPUs"
+NOT_ENDED = "that never ran or had not ended"
+NO_TIME = "that ran for no time"
+
+NO_VALUE = frozenset({"", "none", "nan", "nat", "null"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a file holds.
+
+    Parameters
+    ----------
+    jobs
+        (row, job) pairs, in file order.
+    left_out
+        How many rows were left out, by reason.
+    remarks
+        A sentence on each choice that the layout asks for.
+    """
+
+    jobs: list[tuple[int, TraceJob]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+
+
+class TraceLayout(ABC):
+    """How files of a kind say what was run.
+
+    Attributes
+    ----------
+    name
+        Whose it is.
+    form
+        What it looks like: its columns, or the like.
+    """
+
+    name: str
+    form: str
+
+    @abstractmethod
+    def likeness(self, text: str, header: Sequence[str]) -> int:
+        """Return how sure it is that a file has this layout; 0 if it has not.
+
+        The file is read by the layout that is surest: as sure as many columns, or surer.
+
+        Parameters
+        ----------
+        text
+            All of the file.
+        header
+            Its first row, as CSV.
+        """
+
+    @abstractmethod
+    def read(self, source: str, text: str, vc: str | None) -> Found:
+        """Return what a file holds.
+
+        Parameters
+        ----------
+        source
+            Its name, for errors.
+        text
+            All of it.
+        vc
+            Only the jobs of this virtual cluster, where the layout has them.
+
+        Raises
+        ------
+        InputError
+            If a value breaks its rule; names row and column.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table with a header; every error names file, row and column."""
+
+    source: str
+    number: int
+    columns: dict[str, int]
+    values: Sequence[str]
+
+    def text(self, column: str) -> str:
+        """Return what stands in a column."""
+        return self.values[self.columns[column]].strip()
+
+    def error(self, column: str, rule: str) -> InputError:
+        """Return the error that a column breaks a rule."""
+        return bad_value(self.source, self.number, column, self.text(column), rule)
+
+    def job_id(self, column: str = "job_id") -> str:
+        """Return the name of a job."""
+        value = self.text(column)
+        if not value:
+            raise self.error(column, "must not be empty")
+        return value
+
+    def milliseconds(self, column: str) -> int:
+        """Return seconds as milliseconds."""
+        return parse_milliseconds(self.source, self.number, column, self.text(column))
+
+    def has(self, column: str) -> bool:
+        """Whether a column has a value."""
+        return self.text(column).lower() not in NO_VALUE
+
+    def count(self, column: str) -> int:
+        """Return an integer of at least 0, which some sources write as a decimal."""
+        value = self.text(column)
+        whole, _, decimals = value.partition(".")
+        if not (whole.isascii() and whole.isdigit() and len(whole) <= 9) or decimals.strip("0"):
+            raise self.error(column, "must be an integer of at least 0")
+        return int(whole)
+
+    def moment(self, column: str) -> int:
+        """Return a date and time as milliseconds since 1970."""
+        rule = "must be a date and time such as 2020-06-09 18:41:01"
+        return moment_ms(self.text(column), lambda: self.error(column, rule))
+
+
+def moment_ms(text: str, error: Callable[[], InputError]) -> int:
+    """Return a date and time as milliseconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise error() from None
+    if moment.tzinfo is None:  # one clock in a file: only differences matter
+        moment = moment.replace(tzinfo=UTC)
+    milliseconds = (moment - _EPOCH) // _MILLISECOND
+    if milliseconds < 0:
+        raise error()
+    return milliseconds
+
+
+def require_width(source: str, number: int, values: Sequence[str], width: int, other: str) -> None:
+    """Check that a row has as many fields as another one."""
+    if len(values) != width:
+        fields = f"{len(values)} field" + "s" * (len(values) != 1)
+        raise InputError(source, f"row {number} has {fields}, but {other} has {width}")
+
+
+def of_cluster(vc: str) -> str:
+    """Return the remark that the jobs are those of one virtual cluster."""
+    return f"Only the jobs of virtual cluster {vc}."

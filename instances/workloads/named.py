@@ -1,0 +1,157 @@
+"""Workloads by name: generators that ask for a cluster and a seed, and for nothing else.
+
+A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or outside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from instances.heterogeneous.trace_jobs import PHILLY_TRACE, hadar_480
+from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
+from instances.traces import TRACES_VARIABLE, locate
+from instances.workloads.lyra_like import lyra_like
+from instances.workloads.readers import read_workload
+from lyra_opt.errors import UserError
+from lyra_opt.plugins import Plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
+
+GAVEL_LIKE_JOBS = 200
+ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
+"""Two jobs an hour on Gavel's cluster: about as much work as it can do."""
+
+DALLY_JOBS_PER_DAY = 100.0
+"""Of ``dally-poisson``: the busiest of the published rates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedWorkload:
+    """A generator of workloads.
+
+    Parameters
+    ----------
+    name
+        The name the command line knows it by.
+    summary
+        What its jobs are, on one line.
+    make
+        Returns the jobs for a cluster, drawn by a seed.
+    cluster
+        Name of the cluster of unlike GPUs that it is for unless another one is named; None for
+        jobs that say nothing of types of GPUs.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Cluster, int], Workload]
+    cluster: str | None = None
+
+
+WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
+"""All workloads by name."""
+
+
+def find_workload(name: str) -> NamedWorkload:
+    """Return the workload called `name`; `UserError` that names all if there is none."""
+    workload: NamedWorkload = WORKLOADS.find(name)
+    return workload
+
+
+def gavel_like_for(
+    cluster: Cluster,
+    seed: int,
+    *,
+    jobs: int | None = None,
+    arrivals_per_hour: float | None = None,
+) -> Workload:
+    """Return jobs by the rules of Gavel's generator.
+
+    Parameters
+    ----------
+    cluster
+        For whose GPUs they get rates.
+    seed
+        Of the draws.
+    jobs
+        How many; None for `GAVEL_LIKE_JOBS`.
+    arrivals_per_hour
+        0 submits all at once; None is in proportion to the GPUs.
+    """
+    if arrivals_per_hour is None:
+        arrivals_per_hour = ARRIVALS_PER_HOUR_PER_GPU * cluster.gpus
+    return gavel_like(
+        jobs=jobs or GAVEL_LIKE_JOBS,
+        seed=seed,
+        gpu_types=_types(cluster),
+        arrivals_per_hour=arrivals_per_hour or None,
+    )
+
+
+def _hadar_480(cluster: Cluster, seed: int) -> Workload:
+    path = locate(PHILLY_TRACE)
+    if not path.is_file():
+        raise UserError(
+            f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is neither here nor in "
+            f"the folder that {TRACES_VARIABLE} names"
+        )
+    return hadar_480(read_workload(path), seed=seed, gpu_types=_types(cluster))
+
+
+def _types(cluster: Cluster) -> list[str]:
+    return [gpu_type.name for gpu_type in cluster.gpu_types]
+
+
+def _named_mix(jobs: int) -> NamedWorkload:
+    def make(cluster: Cluster, seed: int) -> Workload:  # noqa: ARG001
+        return mix(jobs, gpu_types=_types(cluster))
+
+    count = "a job" if jobs == 1 else f"{jobs} jobs at once"
+    return NamedWorkload(
+        name=f"mix-{jobs}",
+        summary=f"{count}, of a GPU each, as for HadarE",
+        make=make,
+        cluster="hadare-aws",
+    )
+
+
+LYRA_LIKE = NamedWorkload(
+    name="lyra-like",
+    summary="the published figures of Lyra's trace, for as many training GPUs",
+    make=lambda cluster, seed: lyra_like(seed=seed, training_gpus=cluster.gpus),
+)
+GAVEL_LIKE = NamedWorkload(
+    name="gavel-like",
+    summary="rules of Gavel's generator",
+    make=gavel_like_for,
+    cluster="gavel-108",
+)
+HADAR_480 = NamedWorkload(
+    name="hadar-480",
+    summary="480 jobs of the Philly trace by class of GPU time; "
+    f"{PHILLY_TRACE} must be here or in the folder that {TRACES_VARIABLE} names",
+    make=_hadar_480,
+    cluster="hadar-60",
+)
+MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
+DALLY_BATCH = NamedWorkload(
+    name="dally-batch",
+    summary="500 jobs at once, with the numbers of Dally's (--topology)",
+    make=lambda _, seed: dally_batch(seed=seed),
+)
+DALLY_POISSON = NamedWorkload(
+    name="dally-poisson",
+    summary="the jobs of dally-batch, one after the other (--topology)",
+    make=lambda _, seed: dally_poisson(seed=seed, jobs_per_day=DALLY_JOBS_PER_DAY),
+)
+DALLY_DISTRIBUTED = NamedWorkload(
+    name="dally-distributed",
+    summary="411 gangs of several GPUs, with the numbers of Dally's (--topology)",
+    make=lambda _, seed: dally_distributed(seed=seed),
+)

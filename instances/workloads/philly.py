@@ -1,0 +1,142 @@
+"""Microsoft's Philly trace: a JSON list of jobs with their attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from instances.traces import Clusters, TraceJob
+from instances.workloads.layout import (
+    NO_GPUS,
+    NO_VALUE,
+    NOT_ENDED,
+    Found,
+    TraceLayout,
+    moment_ms,
+    of_cluster,
+)
+from lyra_opt.documents import parse_json
+from lyra_opt.errors import FieldError, InputError, show_value
+from lyra_opt.validation import require_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HOUR_MS = 3_600_000
+
+
+class PhillyLog(TraceLayout):
+    """The log of jobs, ``cluster_job_log``."""
+
+    name = "Microsoft Philly cluster_job_log"
+    form = "a JSON list"
+
+    def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
+        """See `TraceLayout`; no table begins like that."""
+        return 1000 if text.lstrip()[:1] == "[" else 0
+
+    def read(self, source: str, text: str, vc: str | None) -> Found:
+        """See `TraceLayout`."""
+        return _read_philly(source, text, vc)
+
+
+PHILLY = PhillyLog()
+
+
+def _read_philly(source: str, text: str, vc: str | None) -> Found:
+    document = parse_json(text, source)
+    found = Found(
+        remarks=["Running time is the sum over a job's attempts, GPUs the most of any of them."]
+    )
+    if vc is not None:
+        found.remarks.append(of_cluster(vc))
+    # The shape that `Clusters` looks at: a row of one column.
+    clusters = Clusters(source, ["vc"], vc)
+    for number, entry in enumerate(document):
+        record = _PhillyRecord(source, f"[{number}]", entry)
+        if not clusters.take([record.text("vc")]):
+            continue
+        job = _philly_job(record)
+        if isinstance(job, str):
+            found.left_out[job] += 1
+        else:
+            found.jobs.append((number, job))
+    clusters.require_some()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _PhillyRecord:
+    """An object of the JSON list; every error names file and path of the field."""
+
+    source: str
+    path: str
+    record: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.record, dict):
+            raise self.error("", self.record, "must be an object")
+
+    def error(self, key: str, value: object, rule: str) -> InputError:
+        where = f"{self.path}.{key}" if key else self.path
+        return InputError(self.source, f"{where} is {show_value(value)}: {rule}")
+
+    def value(self, key: str) -> Any:
+        if key not in self.record:
+            raise InputError(self.source, f"{self.path}.{key} is missing")
+        return self.record[key]
+
+    def text(self, key: str) -> str:
+        value = self.value(key)
+        try:
+            return require_text(key, value)
+        except FieldError:
+            raise self.error(key, value, "must be text that is not empty") from None
+
+    def records(self, key: str) -> Iterator[_PhillyRecord]:
+        values = self.value(key)
+        if not isinstance(values, list):
+            raise self.error(key, values, "must be a list")
+        for number, value in enumerate(values):
+            yield _PhillyRecord(self.source, f"{self.path}.{key}[{number}]", value)
+
+    def moment(self, key: str) -> int | None:
+        """Return milliseconds since 1970; None where the log has no value."""
+        value = self.value(key)
+        if value is None or (isinstance(value, str) and value.lower() in NO_VALUE):
+            return None
+        rule = "must be a date and time such as 2017-10-07 01:12:09"
+        if not isinstance(value, str):
+            raise self.error(key, value, rule)
+        return moment_ms(value, lambda: self.error(key, value, rule))
+
+
+def _philly_job(record: _PhillyRecord) -> TraceJob | str:
+    job_id, submission = record.text("jobid"), record.moment("submitted_time")
+    if submission is None:
+        rule = "must be a date and time such as 2017-10-07 01:12:09"
+        raise record.error("submitted_time", record.value("submitted_time"), rule)
+    duration_ms = most_gpus = attempts = 0
+    for attempt in record.records("attempts"):
+        start, end = attempt.moment("start_time"), attempt.moment("end_time")
+        gpus = 0
+        for server in attempt.records("detail"):
+            held = server.value("gpus")
+            if not isinstance(held, list):
+                raise server.error("gpus", held, "must be a list")
+            gpus += len(held)
+        most_gpus = max(most_gpus, gpus)
+        if start is None or end is None:
+            continue
+        # The log has local time, whose clock was put back by an hour in November 2017.
+        if end < start - HOUR_MS:
+            raise attempt.error(
+                "end_time", attempt.value("end_time"), "must not be before start_time"
+            )
+        duration_ms += max(0, end - start)
+        attempts += 1
+    if not attempts:
+        return NOT_ENDED
+    if not most_gpus:
+        return NO_GPUS
+    return TraceJob(job_id, submission, duration_ms, most_gpus)

@@ -1,0 +1,186 @@
+"""A schedule by one who knows all jobs beforehand: found by search, so that it can be had.
+
+With the proved bounds of `lyra_opt.simulation.clairvoyant_bounds` it brackets the best
+schedule there is. What is searched are plans that a `DelayScheduling` carries out: each job has
+timers of its own, and chooses in Dally's order or by how little it has left,
+
+    remaining time at the best tier * gang ** exponent * factor of the job,
+
+the least first: between shortest remaining time (exponent 0) and smallest remaining area (1). With
+Dally's order kept, the plan knows the future only in where and when to wait, which is what timers
+decide; so the search tells what is lost by timers from what is lost by the order.
+
+The search tries every exponent with every pair of timers for all jobs, and then changes the timers
+or factors of a few jobs at a time and keeps what is no worse. Each plan is judged by simulating it:
+what is found is the mean JCT of a schedule that was carried out. No guarantee on how good it is;
+the bound says how far from the best it is at most.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.network.delay_scheduling import DelayScheduling, most_hurt_first
+from lyra_opt.network.timers import TimerRule
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.validation import require_integer
+
+if TYPE_CHECKING:
+    from lyra_opt.network.policy import PlacementState, WaitingGangs
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.tenure import Leases
+    from lyra_opt.simulation.workload import Workload
+
+PAIRS = (
+    (0.0, 0.0),
+    (0.0, math.inf),
+    (1.0, 2.0),
+    (2.0, 4.0),
+    (6.0, 12.0),
+    (math.inf, 0.0),
+    (math.inf, math.inf),
+)
+"""Rack and network timers, in leases, from which those of a job are chosen."""
+
+EXPONENTS = (0.75, 1.0)
+MOST_CHANGED_JOBS = 3
+FACTOR_SPREAD = 0.7
+"""Standard deviation of the logarithm of what the factor of a job is changed by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Who chooses first, and how long each job waits for what.
+
+    Parameters
+    ----------
+    exponent
+        Of the gang in the order; None for Dally's order, which asks for no factors.
+    factors
+        Of each job, by submission; float64, above 0.
+    pairs
+        For each job the position of its timers in `PAIRS`; int64.
+    """
+
+    exponent: float | None
+    factors: np.ndarray
+    pairs: np.ndarray
+
+    def policy(self, workload: Workload) -> DelayScheduling:
+        """Return what carries the plan out, in one run of the workload it was made for."""
+        place_of = {job.id: place for place, job in enumerate(workload.jobs)}
+        timers = _TimersByJob(place_of, self.pairs)
+        if self.exponent is None:
+            return DelayScheduling("clairvoyant-timers", timers, most_hurt_first)
+        exponent, factors = self.exponent, self.factors
+
+        def least_left_first(waiting: WaitingGangs) -> np.ndarray:
+            left_s = waiting.remaining_s / waiting.efficiency.max(axis=1)
+            own = factors[[place_of[name] for name in waiting.ids]]
+            return np.argsort(left_s * waiting.gang**exponent * own, kind="stable")
+
+        return DelayScheduling("clairvoyant", timers, least_left_first)
+
+
+class _TimersByJob(TimerRule):
+    def __init__(self, place_of: dict[str, int], pairs: np.ndarray) -> None:
+        self._place_of, self._pairs = place_of, pairs.tolist()
+
+    def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
+        rack, network = PAIRS[self._pairs[self._place_of[state.waiting.ids[job]]]]
+        return rack * state.lease_s, network * state.lease_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPlan:
+    """The best plan that was simulated.
+
+    Parameters
+    ----------
+    plan
+        What it is.
+    mean_jct_s
+        Of the schedule that it gives.
+    simulations
+        How many there were.
+    """
+
+    plan: Plan
+    mean_jct_s: float
+    simulations: int
+
+
+def search_plan(
+    workload: Workload,
+    cluster: Cluster,
+    rng: np.random.Generator,
+    *,
+    leases: Leases,
+    changes: int,
+    keeps_order: bool = False,
+) -> FoundPlan:
+    """Return a plan of small mean JCT.
+
+    Parameters
+    ----------
+    workload, cluster, leases
+        What is simulated.
+    rng
+        Draws the changes.
+    changes
+        Plans that are tried beside the plain ones, at least 0.
+    keeps_order
+        Whether jobs choose in Dally's order.
+
+    Raises
+    ------
+    UserError
+        If a job can never run.
+
+    Notes
+    -----
+    Source: this project. Complexity: one simulation a plan; there are ``len(PAIRS)`` plain plans
+    with Dally's order, and as many for each exponent without.
+    """
+    require_integer("changes", changes, minimum=0)
+    jobs = len(workload.jobs)
+
+    def mean_jct_s(plan: Plan) -> float:
+        policy = PlacingGangs(lambda: plan.policy(workload), reclaimer=None)
+        simulation = Kernel(workload, cluster, policy, tenure=leases)
+        return math.fsum(run.jct_s for run in simulation.run().runs) / jobs
+
+    plain = [
+        Plan(exponent=exponent, factors=np.ones(jobs), pairs=np.full(jobs, pair))
+        for exponent in ((None,) if keeps_order else EXPONENTS)
+        for pair in range(len(PAIRS))
+    ]
+    values = [mean_jct_s(plan) for plan in plain]
+    best_s = min(values)
+    best = plain[values.index(best_s)]
+    for _ in range(changes):
+        changed = _changed(best, rng)
+        value_s = mean_jct_s(changed)
+        if value_s <= best_s:
+            best, best_s = changed, value_s
+    return FoundPlan(plan=best, mean_jct_s=best_s, simulations=len(plain) + changes)
+
+
+def _changed(plan: Plan, rng: np.random.Generator) -> Plan:
+    """Return a plan with other timers or another factor of a few jobs."""
+    jobs = len(plan.pairs)
+    few = rng.choice(
+        jobs, size=min(jobs, int(rng.integers(1, MOST_CHANGED_JOBS + 1))), replace=False
+    )
+    if plan.exponent is None or rng.random() < 0.5:
+        pairs = plan.pairs.copy()
+        pairs[few] = rng.integers(len(PAIRS), size=len(few))
+        return replace(plan, pairs=pairs)
+    factors = plan.factors.copy()
+    factors[few] *= np.exp(FACTOR_SPREAD * rng.standard_normal(len(few)))
+    return replace(plan, factors=factors)

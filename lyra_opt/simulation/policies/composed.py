@@ -1,0 +1,580 @@
+"""Lyra's shape of a scheme: a queue, elastic scaling, and loans, each a part of its own.
+
+Source: Lyra (EuroSys 2023), sections 4 to 6.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
+
+from lyra_opt.simulation.best_fit import BestFit, CountedFit, Group
+from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.queues import make_queue
+from lyra_opt.simulation.run import Part
+from lyra_opt.simulation.speed import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from lyra_opt.simulation.best_fit import Fit
+    from lyra_opt.simulation.cluster import Pool
+    from lyra_opt.simulation.decisions import ScalingRule
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.view import View
+    from lyra_opt.simulation.workload import Job
+
+SCALING_INTERVAL_S = 60.0
+"""How often elastic jobs are resized at most. Lyra does not state its own interval."""
+
+
+class _Room:
+    """A pool as a composed policy sees it.
+
+    Parameters
+    ----------
+    pool
+        Of the cluster.
+    fit
+        Finds room in it.
+    worker_speed
+        What the replicas of a worker do there beside one on reference GPUs, for jobs whose
+        throughput was not measured.
+    """
+
+    __slots__ = (
+        "fit",
+        "flexible_gpus",
+        "is_counted",
+        "is_lent",
+        "kind",
+        "number",
+        "replicas",
+        "worker_speed",
+    )
+
+    def __init__(self, pool: Pool, fit: Fit, *, worker_speed: float, kind: str) -> None:
+        self.number = pool.number
+        self.is_lent = pool.is_lent
+        self.fit = fit
+        self.is_counted = isinstance(fit, CountedFit)
+        self.replicas = fit.replicas
+        self.worker_speed = worker_speed
+        self.kind = kind
+        self.flexible_gpus = 0
+
+
+class ComposedPolicy(Policy):
+    """Starts jobs in the order of a queue, resizes elastic ones, and borrows servers.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    queue
+        An order of `lyra_opt.simulation.queues.make_queue`.
+    scaling
+        How elastic jobs grow; None: not at all.
+    scaling_interval_s
+        Least time between two resizings of elastic jobs; 0 resizes at every event.
+    grows_only_without_queue
+        Whether jobs grow only while none waits.
+    confines_fungible
+        Whether fungible jobs run on borrowed servers, and nowhere else, and nobody else does; they
+        do not wait for others, nor others for them.
+    keeps_groups_apart
+        Whether flexible workers on loan have servers of their own.
+    reclaimer, weighs_lost_work
+        See `Policy`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        queue: str = "first-come",
+        scaling: ScalingRule | None = None,
+        scaling_interval_s: float = SCALING_INTERVAL_S,
+        grows_only_without_queue: bool = False,
+        confines_fungible: bool = False,
+        keeps_groups_apart: bool = True,
+        reclaimer: str | None = None,
+        weighs_lost_work: bool = False,
+    ) -> None:
+        super().__init__(name, reclaimer=reclaimer, weighs_lost_work=weighs_lost_work)
+        self._queue_name = queue
+        self._scaling = scaling
+        self._scaling_interval_s = scaling_interval_s
+        self._grows_only_without_queue = grows_only_without_queue
+        self._confines_fungible = confines_fungible
+        self._keeps_groups_apart = keeps_groups_apart
+        self._elastic: dict[int, Run] = {}
+
+    def counted_pools(self, view: View) -> Collection[int]:
+        """Return the own pools whose servers make no difference: to one-GPU workers, without racks.
+
+        See `Policy`.
+        """
+        if view.cluster.topology is not None:
+            return ()
+        if any(job.gpus_per_worker > 1 for job in view.workload.jobs):
+            return ()
+        if any(
+            job.measured is not None and job.measured.spread_throughput is not None
+            for job in view.workload.jobs
+        ):
+            return ()
+        return [pool.number for pool in view.cluster.pools if not pool.is_lent]
+
+    def begin(self, view: View) -> None:
+        """See `Policy`."""
+        self._view = view
+        self._borrows = view.loans.is_active
+        self._next_scaling_s = view.now_s
+        own = [pool for pool in view.cluster.pools if not pool.is_lent]
+        self._own = [
+            self._room_of(pool, "training" if len(own) == 1 else pool.gpu_type.name) for pool in own
+        ]
+        lent = [pool for pool in view.cluster.pools if pool.is_lent]
+        self._lent = [self._room_of(pool, "loan") for pool in lent] if self._borrows else []
+        self._rooms = [*self._own, *self._lent]
+        self._room_of_pool = {room.number: room for room in self._rooms}
+        # What is left of jobs is in worker-seconds then, so that both kinds add up.
+        self._mixes = (
+            len(self._own) == len(self._lent) == 1
+            and view.speed.placed is None
+            and all(job.measured is None for job in view.workload.jobs)
+        )
+        self._rooms_of_measured: dict[int, tuple[list[_Room], list[_Room]]] = {}
+        self._queue = make_queue(
+            self._queue_name,
+            view.speed,
+            stands_apart=self._is_confined if self._confines_fungible else None,
+            needs_of=self._needs_of,
+        )
+
+    def _room_of(self, pool: Pool, kind: str) -> _Room:
+        hosts = self._view.hosts
+        fit: Fit
+        gpu_type = pool.gpu_type
+        if hosts.is_counted[pool.number]:
+            fit = CountedFit(hosts, pool.number)
+        else:
+            replicas = gpu_type.replicas if pool.is_lent else 1
+            mixes = not pool.is_lent or not self._keeps_groups_apart
+            fit = BestFit(hosts, pool.number, replicas=replicas, mixes_groups=mixes)
+        speed = gpu_type.worker_speed if pool.is_lent else gpu_type.relative_speed
+        return _Room(pool, fit, worker_speed=speed, kind=kind)
+
+    # What happens.
+
+    def waits(self, view: View, run: Run) -> None:  # noqa: ARG002
+        """See `Policy`."""
+        self._queue.add(run)
+
+    def gives_back(self, view: View, run: Run) -> None:  # noqa: ARG002
+        """See `Policy`."""
+        if self._elastic.pop(run.order, None) is not None:
+            for part in run.parts:
+                room = self._room_of_pool[part.pool]
+                room.flexible_gpus -= part.flexible * room.replicas * run.job.gpus_per_worker
+
+    def decide(self, view: View) -> None:
+        """Carry out a scheduling pass, and resize elastic jobs if that is due."""
+        if view.has_news:
+            self._start_queued()
+        if self._scaling is not None:
+            if self._next_scaling_s <= view.now_s:
+                self._resize()
+            else:
+                self.wake_s = self._next_scaling_s
+
+    # The queue.
+
+    def _start_queued(self) -> None:
+        """Start jobs in the order of the queue, until nobody who may start fits."""
+        queue = self._queue
+        if not len(queue):
+            return
+        queue.begin()
+        while (run := queue.first()) is not None:
+            homes = self._homes(run)
+            if homes:
+                queue.take()
+                self._start(run, homes)
+            else:
+                queue.block()
+
+    def _start(self, run: Run, homes: Iterable[tuple[_Room, int]]) -> None:
+        job = run.job
+        parts = []
+        gpus_per_worker = job.gpus_per_worker
+        is_bound = False
+        for room, workers in homes:
+            is_bound = self._must_stay_together(job, room)
+            parts.append(
+                Part(
+                    room.number,
+                    room.fit.place_together(job.min_gpus)
+                    if is_bound
+                    else room.fit.place(workers, gpus_per_worker, Group.BASE),
+                    base=workers,
+                    held=job.min_gpus if is_bound else workers * room.replicas * gpus_per_worker,
+                    worker_speed=room.worker_speed,
+                )
+            )
+        self._view.start(run, parts)
+        if job.max_workers > job.min_workers and not is_bound:
+            self._elastic[run.order] = run
+
+    def _must_stay_together(self, job: Job, room: _Room) -> bool:
+        """Whether a gang runs on a single server of a pool alone.
+
+        A measured one does so on borrowed GPUs too, as many as were measured, without replicas.
+        """
+        speed = self._view.speed
+        if job.measured is None or not speed.unit_of(job).is_measured:
+            return False
+        return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
+
+    def _needs_of(self, job: Job, order: int) -> tuple[object, ...]:
+        """Return what a job needs: there is room for all jobs with the same needs, or for none."""
+        rooms: tuple[tuple[int, bool], ...] = ()
+        if job.measured is not None:
+            own, lent = self._rooms_by_speed(job, order)
+            rooms = tuple(
+                (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
+            )
+        gpus = job.min_gpus
+        return gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic, rooms
+
+    def _homes(self, run: Run) -> list[tuple[_Room, int]]:
+        """Return where the base demand goes, as (pool, workers); empty if there is no room."""
+        job = run.job
+        rooms = self._rooms_for(run)
+        for room in rooms:
+            if self._has_room(room, job, job.min_workers):
+                return [(room, job.min_workers)]
+        if job.heterogeneous and len(rooms) > 1 and self._mixes:
+            fits = [(room, room.fit.room(job.gpus_per_worker, Group.BASE)) for room in rooms]
+            if sum(workers for _, workers in fits) >= job.min_workers:
+                homes, left = [], job.min_workers
+                for room, fitting in fits:
+                    workers = min(fitting, left)
+                    if workers:
+                        homes.append((room, workers))
+                    left -= workers
+                return homes
+        if self._scaling is not None:
+            for room in rooms:
+                if self._make_room(room, run):
+                    return [(room, job.min_workers)]
+        return []
+
+    def _rooms_for(self, run: Run) -> list[_Room]:
+        """Return the pools that a job may run in, the preferred one first.
+
+        Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3); jobs on
+        both kinds have their base demand on own servers (section 6). Among own ones the fastest
+        comes first.
+        """
+        job = run.job
+        own, lent = self._own, self._lent
+        if job.measured is not None:
+            own, lent = self._rooms_by_speed(job, run.order)
+        if not lent or not (job.fungible or job.heterogeneous):
+            return own
+        if self._confines_fungible:
+            return lent if self._is_confined(job) else own
+        if job.is_elastic and not job.heterogeneous:
+            return [*lent, *own]
+        return [*own, *lent]
+
+    def _rooms_by_speed(self, job: Job, order: int) -> tuple[list[_Room], list[_Room]]:
+        """Return the own and the borrowed pools in which a measured job can run; kept.
+
+        The fastest first.
+        """
+        found = self._rooms_of_measured.get(order)
+        if found is None:
+            pools = self._view.speed.pools_of(job)
+            rooms = [self._room_of_pool[pool] for _, pool in pools if pool in self._room_of_pool]
+            found = self._rooms_of_measured[order] = (
+                [room for room in rooms if not room.is_lent],
+                [room for room in rooms if room.is_lent],
+            )
+        return found
+
+    def _is_confined(self, job: Job) -> bool:
+        """Whether a job of a scheme that confines fungible jobs waits for borrowed servers.
+
+        It must be small enough to find room there before long, at most a tenth of the inference
+        cluster, so that a workload has no job that waits for a loan that is never large enough.
+        Once loans change no more, those on loan must hold it.
+        """
+        if not (self._borrows and job.fungible):
+            return False
+        view = self._view
+        if job.measured is not None and not view.speed.pools_of(job, is_lent=True):
+            return False
+        pool = view.cluster.pools[self._lent[0].number]
+        per_server = view.cluster.gpus_of_host[pool.hosts.start] // job.gpus_per_worker
+        replicas = job.min_workers * self._lent[0].replicas
+        if per_server == 0 or 10 * replicas * job.gpus_per_worker > view.cluster.inference_gpus:
+            return False
+        loans = view.loans
+        return not loans.is_final or per_server * loans.on_loan >= replicas
+
+    def _has_room(self, room: _Room, job: Job, workers: int) -> bool:
+        gpus_per_worker = job.gpus_per_worker
+        free = self._view.hosts.free_of_pool[room.number]
+        if room.is_counted:
+            return free >= workers * gpus_per_worker
+        if self._must_stay_together(job, room):
+            return room.fit.holds_together(job.min_gpus)
+        if free < workers * room.replicas * gpus_per_worker:
+            return False
+        return room.fit.room(gpus_per_worker, Group.BASE) >= workers
+
+    def _make_room(self, room: _Room, run: Run) -> bool:
+        """Scale jobs in until a base demand fits, if it can; return whether it fits now.
+
+        Base demands come before flexible workers (Lyra, section 5.2). Those go first whose loss
+        delays their job least.
+        """
+        job, view = run.job, self._view
+        needed = job.min_workers * room.replicas * job.gpus_per_worker
+        free = view.hosts.free_of_pool[room.number]
+        if not room.flexible_gpus or free + room.flexible_gpus < needed:
+            return False
+        if self._must_stay_together(job, room):
+            return False
+        parts = [
+            (part, other)
+            for other in self._elastic.values()
+            for part in other.parts
+            if part.pool == room.number and part.flexible
+        ]
+        # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
+        # be scaled in for nothing.
+        leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
+        if room.fit.room_after(leaving, job.gpus_per_worker) < job.min_workers:
+            return False
+        for _, other in parts:
+            view.account(other)
+        losses = [
+            (self._delay_s(other), other.order, number) for number, (_, other) in enumerate(parts)
+        ]
+        heapify(losses)
+        while not self._has_room(room, job, job.min_workers):
+            _, order, number = losses[0]
+            part, other = parts[number]
+            self._scale(other, room, -1)
+            if part.flexible:
+                heapreplace(losses, (self._delay_s(other), order, number))
+            else:
+                heappop(losses)
+        for _, other in parts:
+            self._gather(other)
+        return True
+
+    # Elastic scaling.
+
+    def _delay_s(self, run: Run) -> float:
+        """Return by how much a job would complete later with one worker less."""
+        speed = self._view.speed
+        left = speed.believed_left_worker_s(run)
+        job, workers = run.job, run.workers
+        return left / speed.scaled(job, workers - 1) - left / speed.scaled(job, workers)
+
+    def _scale(
+        self, run: Run, room: _Room, workers: int, first: Collection[int] = frozenset()
+    ) -> None:
+        """Add flexible workers in a pool, or take them away if negative, `first` from there."""
+        view, gpus_per_worker = self._view, run.job.gpus_per_worker
+        view.account(run)
+        part = run.part_in(room.number)
+        room.flexible_gpus += workers * room.replicas * gpus_per_worker
+        if workers > 0:
+            placed = room.fit.place(workers, gpus_per_worker, Group.FLEXIBLE)
+            part = part or Part(room.number, {}, worker_speed=room.worker_speed)
+            view.grow(run, part, workers, placed)
+        else:
+            assert part is not None, "workers leave that are there"
+            leaving = _leaving(part, -workers * room.replicas * gpus_per_worker, first)
+            view.shrink(run, part, -workers, leaving)
+
+    def _resize(self) -> None:
+        """Let the scheme's rule decide anew on all flexible workers.
+
+        In each pool on those of the jobs that stay within it; then on those of jobs on both kinds
+        of GPUs, which get what all others leave (Lyra, section 6).
+        """
+        view = self._view
+        self._next_scaling_s = view.now_s + self._scaling_interval_s
+        if self._grows_only_without_queue and len(self._queue):
+            return
+        within: dict[int, list[Run]] = {room.number: [] for room in self._rooms}
+        mixing: list[Run] = []
+        for _, run in sorted(self._elastic.items()):
+            if self._borrows and run.job.heterogeneous and self._mixes:
+                mixing.append(run)
+            else:
+                within[run.parts[0].pool].append(run)
+        changes: list[tuple[Run, _Room, int]] = []
+        left = []
+        for room in self._rooms:
+            runs = within[room.number]
+            free_gpus = (view.hosts.free_of_pool[room.number] + room.flexible_gpus) // room.replicas
+            extra = self._extra_workers(runs, free_gpus, room.kind)
+            for run, workers in zip(runs, extra, strict=True):
+                job = run.job
+                change = workers - (run.workers - job.min_workers)
+                if change:
+                    changes.append((run, room, change))
+                free_gpus -= workers * job.gpus_per_worker
+            left.append(free_gpus)
+        for run, workers in zip(
+            mixing, self._extra_workers(mixing, sum(left), "mixed"), strict=True
+        ):
+            changes += self._spread(run, workers, left)
+        for run, room, change in changes:
+            if change < 0:
+                self._scale(run, room, change)
+                view.totals.scaling_operations += 1
+        for run, room, change in changes:
+            if change > 0:
+                # Fragments of servers may hold fewer workers than their GPUs add up to.
+                fitting = min(change, room.fit.room(run.job.gpus_per_worker, Group.FLEXIBLE))
+                if fitting:
+                    self._scale(run, room, fitting)
+                    view.totals.scaling_operations += 1
+        for run in mixing:
+            self._gather(run)
+
+    def _extra_workers(self, runs: list[Run], free_gpus: int, kind: str) -> Sequence[int]:
+        """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""
+        assert self._scaling is not None, "only schemes that scale resize"
+        if not runs or not free_gpus:
+            return [0] * len(runs)
+        view = self._view
+        for run in runs:
+            view.account(run)
+        return self._scaling.extra_workers(
+            view, runs, free_gpus, name=f"{kind}-at-{view.now_s:.0f}-s"
+        )
+
+    def _spread(self, run: Run, workers: int, left: list[int]) -> Iterable[tuple[Run, _Room, int]]:
+        """Divide the flexible workers of a job on both kinds of GPUs; yield what changes.
+
+        They go to servers on loan where possible (Lyra, section 6), and beside the base demand
+        where being on both kinds costs more than they bring.
+
+        Parameters
+        ----------
+        left
+            GPUs to be had on own servers and on loan; what the job gets is taken off.
+        """
+        own, lent = self._rooms
+        speed, gpus_per_worker = self._view.speed, run.job.gpus_per_worker
+        held = {part.pool: part.flexible for part in run.parts}
+        held_on_loan = held.get(lent.number, 0)
+        on_loan = min(workers, left[1] // gpus_per_worker)
+        if on_loan > held_on_loan:
+            fitting = lent.fit.room(gpus_per_worker, Group.FLEXIBLE)
+            on_loan = min(on_loan, held_on_loan + fitting)
+        on_own = min(workers - on_loan, left[0] // gpus_per_worker)
+        if speed.mixed_efficiency < 1:
+            homes = [part for part in run.parts if part.base]
+            if len(homes) == 1:
+                home = int(homes[0].pool == lent.number)
+                beside = min(workers, left[home] // gpus_per_worker)
+                at_loan_speed = on_loan + home * run.job.min_workers
+                mixed_rate = self._mixed_rate(run, on_loan + on_own, at_loan_speed)
+                alone_rate = (
+                    speed.scaled(run.job, run.job.min_workers + beside) * homes[0].worker_speed
+                )
+                if mixed_rate <= alone_rate:
+                    on_loan, on_own = home * beside, (1 - home) * beside
+        left[0] -= on_own * gpus_per_worker
+        left[1] -= on_loan * gpus_per_worker
+        for room, target in ((own, on_own), (lent, on_loan)):
+            change = target - held.get(room.number, 0)
+            if change:
+                yield run, room, change
+
+    def _mixed_rate(self, run: Run, extra: int, on_loan: int) -> float:
+        """Return the work a second with so many extra workers, and workers on loan, on both kinds.
+
+        At the speed that workers have on average.
+        """
+        speed = self._view.speed
+        workers = run.job.min_workers + extra
+        mean = 1 + on_loan / workers * (self._lent[0].worker_speed - 1)
+        return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
+
+    def _gather(self, run: Run) -> None:
+        """Take a job off the other kind of GPUs if it is no faster for being on both.
+
+        It may have got, or been left with, fewer workers there than the rule foresaw.
+        """
+        if len(run.parts) < 2:
+            return
+        homes = [part for part in run.parts if part.base]
+        if len(homes) != 1:
+            return
+        alone_rate = self._view.speed.scaled(run.job, homes[0].workers) * homes[0].worker_speed
+        if run.rate <= alone_rate:
+            other = next(part for part in run.parts if part is not homes[0])
+            self._scale(run, self._room_of_pool[other.pool], -other.flexible)
+            self._view.totals.scaling_operations += 1
+
+    # Loans.
+
+    def reclaim(self, view: View, count: int) -> list[int]:
+        """Vacate the servers that the solver chooses.
+
+        A job is stopped if it has base workers there; else its flexible workers leave. See
+        `Policy`.
+        """
+        hosted = view.hosted()
+        chosen = self.choose_reclaimed(view, count)
+        vacated = set(chosen)
+        for run in hosted:
+            parts = [part for part in run.parts if view.cluster.pools[part.pool].is_lent]
+            if any(not vacated.isdisjoint(part.gpus[Group.BASE]) for part in parts):
+                view.stop(run)
+                continue
+            for part in parts:
+                if not vacated.isdisjoint(part.gpus[Group.FLEXIBLE]):
+                    self._vacate_flexible(run, part, vacated)
+        return chosen
+
+    def _vacate_flexible(self, run: Run, part: Part, vacated: set[int]) -> None:
+        """Scale a job in so far that it leaves the chosen servers.
+
+        Replicas that no longer make up a whole worker leave too, from the servers that hold fewest.
+        """
+        room = self._room_of_pool[part.pool]
+        flexible = part.gpus[Group.FLEXIBLE]
+        leaving = sum(gpus for host, gpus in flexible.items() if host in vacated)
+        workers = -(-leaving // (room.replicas * run.job.gpus_per_worker))
+        self._scale(run, room, -workers, vacated)
+        self._view.totals.scaling_operations += 1
+        self._gather(run)
+
+
+def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
+    """Return flexible GPUs to take away: on some hosts first, then where there are fewest of them.
+
+    So servers are emptied that can be given to others, or back.
+    """
+    flexible = part.gpus[Group.FLEXIBLE]
+    leaving: dict[int, int] = {}
+    for host in sorted(flexible, key=lambda host: (host not in first, flexible[host], -host)):
+        taken = min(gpus, flexible[host])
+        leaving[host] = taken
+        gpus -= taken
+        if not gpus:
+            break
+    return leaving

@@ -1,0 +1,167 @@
+"""All gangs of a simulation as arrays, so that what a placement rule decides on is made quickly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from lyra_opt.network.communication import SCATTERED_MODELS
+from lyra_opt.network.links import Tier
+from lyra_opt.network.policy import RunningGangs, WaitingGangs
+from lyra_opt.network.sensitivity import network_sensitivity
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.speed import Speed
+
+
+class Names(Sequence[str]):
+    """Ids of some of the jobs, looked up when somebody asks."""
+
+    def __init__(self, runs: Sequence[Run], rows: np.ndarray) -> None:
+        self._runs, self._rows = runs, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._runs[row].job.id for row in self._rows[place].tolist()]
+        return self._runs[int(self._rows[place])].job.id
+
+
+class GangTable:
+    """Every job of a workload, a row each, by order of submission.
+
+    Parameters
+    ----------
+    runs
+        Of all jobs.
+    speed
+        How fast they run.
+
+    Notes
+    -----
+    `smallest_waiting` takes O(distinct gangs), `waiting_rows` O(jobs) on one byte each, all else
+    O(gangs asked for).
+    """
+
+    def __init__(self, runs: Sequence[Run], speed: Speed) -> None:
+        self._runs = runs
+        jobs = [run.job for run in runs]
+        self.gang = np.array([job.min_gpus for job in jobs], np.int64)
+        self.is_waiting = np.zeros(len(jobs), np.bool_)
+        self.tier = np.zeros(len(jobs), np.int64)
+        self._waiting_of_size: dict[int, int] = {}
+        base_rates = [speed.unit_of(job).base_rate for job in jobs]
+        self._base_rate = base_rates
+        self._ideal_s = [run.work / rate for run, rate in zip(runs, base_rates, strict=True)]
+        # Score, since when each waits, what remains and what it has had: taken at once.
+        self._known = np.zeros((4, len(jobs)))
+        self._needs_consolidation = np.array(
+            [job.model is not None and job.model not in SCATTERED_MODELS for job in jobs]
+        )
+        self._weight = np.array(
+            [1.0 if job.measured is None else job.measured.weight for job in jobs]
+        )
+        self._zeros = np.zeros(len(jobs))
+
+    @cached_property
+    def nobody(self) -> WaitingGangs:
+        """What a policy sees where nobody waits who could start."""
+        none = np.zeros(0)
+        return WaitingGangs(
+            ids=(),
+            gang=np.zeros(0, np.int64),
+            efficiency=np.zeros((0, len(Tier))),
+            score=none,
+            waiting_s=none,
+            weight=none,
+            remaining_s=none,
+            attained_gpu_s=none,
+            needs_consolidation=np.zeros(0, np.bool_),
+            rack_timer_s=none,
+            network_timer_s=none,
+        )
+
+    def wait(self, run: Run, now_s: float) -> None:
+        """Let a job wait from now on."""
+        row = run.order
+        ideal_s = self._ideal_s[row]
+        remaining_s = run.left / self._base_rate[row]
+        gang = run.job.min_gpus
+        self.is_waiting[row] = True
+        self._waiting_of_size[gang] = self._waiting_of_size.get(gang, 0) + 1
+        score = network_sensitivity(
+            done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
+        )
+        self._known[:, row] = score, now_s, remaining_s, run.running_s * gang
+
+    def run(self, run: Run, tier: Tier) -> None:
+        """Let a job run at a tier."""
+        self.tier[run.order] = tier
+        if self.is_waiting[run.order]:
+            self.is_waiting[run.order] = False
+            gang = run.job.min_gpus
+            left = self._waiting_of_size[gang] - 1
+            if left:
+                self._waiting_of_size[gang] = left
+            else:
+                del self._waiting_of_size[gang]
+
+    def smallest_waiting(self) -> float:
+        """Return the GPUs of the smallest gang that waits, infinite if none does."""
+        return min(self._waiting_of_size, default=math.inf)
+
+    def waiting_rows(self) -> np.ndarray:
+        """Return who waits."""
+        return np.flatnonzero(self.is_waiting)
+
+    def waiting(self, rows: np.ndarray, efficiency: np.ndarray, now_s: float) -> WaitingGangs:
+        """Return what a policy sees of jobs that wait, at least one, in order.
+
+        Parameters
+        ----------
+        efficiency
+            Of all jobs at each tier, shape (jobs, tiers).
+        """
+        # Of neighbours, and so of one alone, what never changes need not be copied.
+        part: np.ndarray | slice = rows
+        if rows[-1] - rows[0] == len(rows) - 1:
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+        score, since_s, remaining_s, attained_gpu_s = self._known[:, part].copy()
+        return WaitingGangs(
+            ids=Names(self._runs, rows),
+            gang=self.gang[part],
+            efficiency=efficiency[part],
+            score=score,
+            waiting_s=now_s - since_s,
+            weight=self._weight[part],
+            remaining_s=remaining_s,
+            attained_gpu_s=attained_gpu_s,
+            needs_consolidation=self._needs_consolidation[part],
+            rack_timer_s=self._zeros[: len(rows)],
+            network_timer_s=self._zeros[: len(rows)],
+        )
+
+    def running(
+        self, rows: np.ndarray, efficiency: np.ndarray, placements: Sequence[dict[int, int]]
+    ) -> RunningGangs:
+        """Return what a policy sees of jobs that run where they are placed."""
+        return RunningGangs(
+            ids=Names(self._runs, rows),
+            gang=self.gang[rows],
+            efficiency=efficiency[rows],
+            tier=self.tier[rows],
+            placements=placements,
+        )

@@ -1,0 +1,368 @@
+"""Rules that decide round by round which gang runs where, in the simulated cluster.
+
+The same `lyra_opt.heterogeneous.policy.RoundPolicy` answers standalone instances. What it decides
+as a round begins holds to its end; copies of a job (HadarE) share what is left of it by their
+speed, so that all of them end at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.utility import InverseJct
+from lyra_opt.seeding import generator
+from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.run import Copies
+from lyra_opt.simulation.tenure import Rounds
+from lyra_opt.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.heterogeneous.instance import Objective, Placement
+    from lyra_opt.heterogeneous.policy import RoundPolicy
+    from lyra_opt.simulation.run import Part, Run
+    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.view import View
+    from lyra_opt.simulation.workload import Job
+
+MOST_STALLED_ROUNDS = 100
+"""Rounds in a row in which jobs wait, nothing runs and nobody comes; more will not help."""
+
+
+class _Active:
+    """A job that is there, as the simulation and as the rule see it."""
+
+    __slots__ = ("run", "seen")
+
+    def __init__(self, run: Run, seen: ActiveJob) -> None:
+        self.run, self.seen = run, seen
+
+
+class RoundByRound(Policy):
+    """Asks a rule as each round begins.
+
+    Rounds in which nothing can change are passed over, where the rule says so.
+
+    Parameters
+    ----------
+    rule
+        Who decides; an object is for one run.
+    reclaimer
+        See `Policy`.
+    captured
+        Objective of the instances that are captured of rounds.
+    """
+
+    asks_at_events = False
+
+    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None, captured: Objective) -> None:
+        super().__init__(rule.name, reclaimer=reclaimer)
+        self._rule = rule
+        self._captured = captured
+        self._active: dict[str, _Active] = {}
+        self._is_changed = True
+        self._has_moved_servers = False
+        self._is_carrying_out = False
+        self._busy_from: int | None = None
+        self._stalled = 0
+
+    def begin(self, view: View) -> None:
+        """See `Policy`."""
+        assert isinstance(view.tenure, Rounds), "rules in rounds are asked in rounds"
+        self._tenure = view.tenure
+        self._rng = generator(simulation=view.workload.name, policy=self.name, seed=view.seed)
+        self._state = RoundState(
+            gpu_types=view.cluster.problem_types,
+            servers=view.cluster.problem_servers(),
+            now_s=self._tenure.decides_at_s(view.now_s),
+            round_s=self._tenure.round_s,
+        )
+        self._lent_servers = {server.id for server in view.cluster.servers if server.is_lent}
+        self._rule.prepare(self._state, self._rng)
+
+    # What happens.
+
+    def waits(self, view: View, run: Run) -> None:
+        """See `Policy`."""
+        active = self._active.get(run.job.id)
+        if active is None:
+            seen = ActiveJob(
+                job=gang_view(run.job, view.speed),
+                order=run.order,
+                steps_left=run.left,
+                submitted_s=run.job.submit_s,
+                waiting_since_s=run.job.submit_s,
+            )
+            self._active[run.job.id] = _Active(run, seen)
+        else:
+            active.seen.placements = ()
+            active.seen.waiting_since_s = view.now_s
+            active.seen.steps_left = run.left
+        self._change(view)
+
+    def completes(self, view: View, run: Run) -> None:
+        """See `Policy`."""
+        del self._active[run.job.id]
+        if self._active:
+            self._change(view)
+        else:
+            self._is_changed = True
+            self.wake_s = math.inf
+            if self._busy_from is not None:
+                ended = self._tenure.round_from(view.now_s)
+                view.totals.rounds += ended - self._busy_from
+                self._busy_from = None
+
+    def servers_moved(self, view: View) -> None:
+        """See `Policy`."""
+        self._has_moved_servers = True
+        if self._active:
+            self._change(view)
+
+    def _change(self, view: View) -> None:
+        """Ask the rule again as the next round begins."""
+        if self._is_carrying_out:
+            # A job that is stopped by the rule itself is no news to it.
+            return
+        self._is_changed = True
+        self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
+
+    # Decisions.
+
+    def decide(self, view: View) -> None:
+        """Ask the rule, and carry out what it says."""
+        for run in list(view.running.values()):
+            view.settle(run)
+        if not self._active:
+            return
+        now_s = view.now_s
+        number = self._tenure.round_from(now_s)
+        if self._busy_from is None:
+            self._busy_from = number
+        state = self._state
+        if self._has_moved_servers:
+            self._has_moved_servers = False
+            state.servers = view.cluster.problem_servers(view.hosts.lent())
+            self._rule.prepare(state, self._rng)
+        for active in self._active.values():
+            if active.run.parts:
+                run, seen = active.run, active.seen
+                seen.steps_left = run.left
+                seen.attained_gpu_s = run.held_gpu_s
+                seen.executed_s = run.on_gpus_s
+        state.now_s = now_s
+        state.is_changed = self._is_changed
+        state.jobs = [active.seen for active in self._active.values()]
+        if view.captures("heterogeneous"):
+            name = f"round-at-{now_s:.0f}-s"
+            view.observed("heterogeneous", state.instance(self._captured, name=name))
+        stopwatch = Stopwatch()
+        decision = self._rule.decide(state)
+        view.totals.decisions += 1
+        view.totals.decision_s.append(stopwatch.elapsed_s)
+        was_changed, self._is_changed = self._is_changed, False
+        self._is_carrying_out = True
+        self._carry_out(view, decision)
+        self._is_carrying_out = False
+        self._require_progress(view, was_changed)
+        quiet_s = self._rule.unchanged_for_s(state)
+        if not quiet_s >= 0:
+            raise view.error(None, f"says that nothing changes for {quiet_s:g} s")
+        forks = any(run.copies is not None for run in view.running.values())
+        if quiet_s < math.inf or forks:
+            at_s = now_s if forks else now_s + quiet_s
+            next_number = max(number + 1, self._tenure.round_from(at_s))
+            self.wake_s = min(self.wake_s, next_number * self._tenure.round_s)
+
+    def _carry_out(self, view: View, decision: dict[str, tuple[Placement, ...]]) -> None:
+        starting: list[tuple[_Active, tuple[Placement, ...]]] = []
+        moving: list[tuple[_Active, tuple[Placement, ...]]] = []
+        renewed: list[_Active] = []
+        for name, placements in decision.items():
+            found = self._active.get(name)
+            if found is None:
+                raise view.error(None, f"job {name} is not there, or complete")
+            if len(placements) > 1:
+                self._require_copies(view, found.run, placements)
+        for name, active in self._active.items():
+            got = tuple(decision.get(name, ()))
+            if got and self._mixes_kinds(active.run, got):
+                got = ()
+            had = active.seen.placements
+            if not got:
+                if had:
+                    view.stop(active.run)
+            elif not had:
+                starting.append((active, got))
+            elif len(got) != len(had) or any(placement not in had for placement in got):
+                moving.append((active, got))
+            elif len(got) > 1:
+                renewed.append(active)
+        for active, _ in moving:
+            view.lift(active.run)
+        for active, got in moving:
+            run, had = active.run, active.seen.placements
+            parts = self._parts(view, run, got)
+            copies = self._copies(view, run, parts, got, had)
+            view.put(run, parts, copies, restarts=any(place not in had for place in got))
+            self._place(active, got)
+        for active, got in starting:
+            run = active.run
+            parts = self._parts(view, run, got)
+            view.start(run, parts, self._copies(view, run, parts, got, ()))
+            if active.seen.started_s == NEVER:
+                active.seen.started_s = view.now_s
+            self._place(active, got)
+        for active in renewed:
+            run, had = active.run, active.seen.placements
+            view.account(run)
+            copies = self._copies(view, run, run.parts, had, had)
+            assert copies is not None, "only copies are renewed"
+            view.work_as_copies(run, copies)
+
+    def _mixes_kinds(self, run: Run, got: tuple[Placement, ...]) -> bool:
+        """Whether a job that takes one kind at a time would be on own and borrowed GPUs.
+
+        Rules do not know of that: it waits for another round then.
+        """
+        if not self._lent_servers or run.job.heterogeneous:
+            return False
+        return any(
+            len({server in self._lent_servers for server in placement}) > 1 for placement in got
+        )
+
+    @staticmethod
+    def _place(active: _Active, got: tuple[Placement, ...]) -> None:
+        active.seen.placements = got
+        active.seen.waiting_since_s = NEVER
+        active.run.most_copies = max(active.run.most_copies, len(got))
+
+    def _parts(self, view: View, run: Run, placements: Sequence[Placement]) -> list[Part]:
+        host_of = view.cluster.host_of
+        parts: list[Part] = []
+        for copy, placement in enumerate(placements):
+            gpus = {
+                host_of.get((server, gpu_type), -1): count
+                for server, types in placement.items()
+                for gpu_type, count in types.items()
+            }
+            if -1 in gpus:
+                raise view.error(run, "is placed on a server that there is not")
+            parts += view.reserve(run, gpus, copy=copy)
+        return parts
+
+    def _copies(
+        self,
+        view: View,
+        run: Run,
+        parts: Sequence[Part],
+        got: tuple[Placement, ...],
+        had: tuple[Placement, ...],
+    ) -> Copies | None:
+        """Return how copies of a job share what is left of it in the round that begins.
+
+        None if there is but one.
+
+        Parameters
+        ----------
+        got, had
+            Where they are now, and were in the round before, which costs them nothing.
+        """
+        if len(got) == 1:
+            return None
+        tenure = self._tenure
+        worth = tenure.efficiency(len(got))
+        view.totals.merging_s += tenure.merge_s
+        return Copies(
+            [
+                worth * view.speed.rate_of_copy(run, [part for part in parts if part.copy == copy])
+                for copy in range(len(got))
+            ],
+            [0.0 if placement in had else tenure.restart_s for placement in got],
+            trains_s=tenure.round_s - tenure.merge_s,
+            merge_s=tenure.merge_s,
+            began_s=view.now_s,
+            left=run.left,
+        )
+
+    def _require_copies(self, view: View, run: Run, placements: Sequence[Placement]) -> None:
+        if not self._rule.forks:
+            raise view.error(run, f"has {len(placements)} copies, but the policy forks none")
+        servers = [server for placement in placements for server in placement]
+        if len(servers) > len(placements) or len(set(servers)) < len(servers):
+            raise view.error(run, "has copies that are not on a server of their own each")
+
+    def _require_progress(self, view: View, was_changed: bool) -> None:
+        if view.running or was_changed or not view.is_all_submitted:
+            self._stalled = 0
+            return
+        self._stalled += 1
+        if self._stalled > MOST_STALLED_ROUNDS and view.loans.is_final:
+            raise view.stuck(f"nothing has run for {self._stalled} rounds")
+
+
+def gang_view(job: Job, speed: Speed) -> GangJob:
+    """Return a job as rules in rounds see it: with two speeds by type, on one server and spread.
+
+    Elastic jobs have their base demand. Where distance counts, the speed of a spread gang is that
+    of the nearest tier that can hold it on several machines; a gang that no machine holds has it
+    on one machine too, where it never is.
+    """
+    unit = speed.unit_of(job)
+    cluster = speed.cluster
+    if unit.is_measured and speed.placed is None:
+        assert job.measured is not None, "its steps are counted"
+        return _where_able(job.measured, job, speed)
+    near: float = 1.0
+    far: float | None = None
+    if speed.communication is not None:
+        assert cluster.topology is not None, "distance is that of a topology"
+        assert job.model is not None, "jobs say what they train where distance counts"
+        on_machine, *beyond = speed.communication.tier_efficiency(
+            job.model, job.min_gpus, cluster.topology
+        )
+        far = next((rate for rate in beyond if rate > 0), None)
+        near = on_machine or far or 0.0
+    speeds = {pool.gpu_type.name: speed.near_and_far(job, pool.number) for pool in cluster.pools}
+    return GangJob(
+        id=job.id,
+        gang=job.min_gpus,
+        steps=unit.work,
+        throughput={
+            name: near * unit.base_rate * together for name, (together, _) in speeds.items()
+        },
+        spread_throughput=(
+            None
+            if far is None
+            else {name: far * unit.base_rate * spread for name, (_, spread) in speeds.items()}
+        ),
+        release_s=job.submit_s,
+        weight=1.0 if job.measured is None else job.measured.weight,
+        utility=InverseJct() if job.measured is None else job.measured.utility,
+    )
+
+
+def _where_able(gang: GangJob, job: Job, speed: Speed) -> GangJob:
+    """Return a measured job without its speeds on borrowed GPUs where it may not run on them."""
+    unable = {
+        pool.gpu_type.name
+        for pool in speed.cluster.pools
+        if pool.is_lent and speed.relative_speed(job, pool.number) == 0
+    }
+    if unable.isdisjoint(gang.throughput):
+        return gang
+    spread = gang.spread_throughput
+    return replace(
+        gang,
+        throughput={name: rate for name, rate in gang.throughput.items() if name not in unable},
+        spread_throughput=(
+            None
+            if spread is None
+            else {name: rate for name, rate in spread.items() if name not in unable}
+        ),
+    )

@@ -1,0 +1,123 @@
+"""Leases of the last job that are all alike, passed over at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.totals import Totals
+    from lyra_opt.simulation.view import View
+
+_SUMS_OF_RUN = (
+    "queued_s",
+    "running_s",
+    "paused_s",
+    "restarting_s",
+    "held_gpu_s",
+    "paused_gpu_s",
+    "distance_gpu_s",
+    "allocations",
+    "losses",
+    "preemptions",
+    "migrations",
+)
+_SUMS_OF_TOTALS = (
+    "stranded_gpu_s",
+    "handed_over_gpu_s",
+    "partly_free_host_s",
+    "busy_server_s",
+    "distance_gpu_s",
+    "waiting_job_s",
+    "running_job_s",
+    "more_copy_s",
+    "decisions",
+)
+_LISTS_OF_RUN = ("allocations_by_tier", "gpu_s_by_tier")
+_LISTS_OF_TOTALS = ("held_gpu_s",)
+
+
+class _Mark:
+    """What had been counted at a moment, of a job and of all, so that a while can be repeated."""
+
+    def __init__(self, run: Run, totals: Totals) -> None:
+        self._sums = [
+            (target, name, getattr(target, name))
+            for target, names in ((run, _SUMS_OF_RUN), (totals, _SUMS_OF_TOTALS))
+            for name in names
+        ]
+        self._lists = [
+            (getattr(target, name), list(getattr(target, name)))
+            for target, names in ((run, _LISTS_OF_RUN), (totals, _LISTS_OF_TOTALS))
+            for name in names
+        ]
+
+    def repeat(self, times: int) -> None:
+        """Count so many times again what has been counted since."""
+        for target, name, before in self._sums:
+            now = getattr(target, name)
+            setattr(target, name, now + times * (now - before))
+        for values, befores in self._lists:
+            for place, before in enumerate(befores):
+                values[place] += times * (values[place] - before)
+
+
+class _Alone(NamedTuple):
+    """How a lease began of the last job there is."""
+
+    gpus: dict[int, int]
+    began_s: float
+    left: float
+    mark: _Mark
+
+
+class QuietLeases:
+    """Passes over leases of the last job there is that are all like the one before.
+
+    Its lease has just begun, on the same GPUs as the one before, and nothing else is to come. What
+    is counted from one such beginning to the next is the same each time, so it is counted at once
+    for all but the last leases.
+
+    Parameters
+    ----------
+    view
+        The simulation, whose policy repeats itself.
+    passes
+        Lets time pass in which the one job there is does what has been counted already: is given
+        the job, the seconds, and what had been counted before.
+    """
+
+    def __init__(self, view: View, passes: Callable[[Run, float, Totals], None]) -> None:
+        self._view = view
+        self._passes = passes
+        self._alone: _Alone | None = None
+
+    def skip(self) -> None:
+        """Pass over what can be passed over now.
+
+        All jobs are submitted, one is left, and nothing but the end of its lease is foreseen.
+        """
+        view = self._view
+        if len(view.running) != 1:
+            return
+        run = next(iter(view.running.values()))
+        if run.began_s < view.now_s:
+            return
+        previous = self._alone
+        gpus = run.gpus
+        self._alone = _Alone(gpus, view.now_s, run.left, _Mark(run, view.totals))
+        if previous is None or previous.gpus != gpus:
+            return
+        done = previous.left - run.left
+        # Nothing is done where the same job was asked about twice at one moment.
+        times = math.ceil(run.left / done) - 2 if done > 0 else 0
+        if times < 1:
+            return
+        before = view.totals.copy()
+        previous.mark.repeat(times)
+        run.left -= times * done
+        self._passes(run, times * (view.now_s - previous.began_s), before)
+        self._alone = None

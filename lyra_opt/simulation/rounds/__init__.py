@@ -1,1 +1,0 @@
-"""The simulated cluster in rounds: gangs on unlike GPUs under the rules of `RoundPolicy`."""

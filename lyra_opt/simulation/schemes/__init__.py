@@ -1,0 +1,1 @@
+"""The schemes that come with the project; each is an entry point."""

@@ -1,0 +1,386 @@
+"""How fast jobs run: by their workers, by the type of their GPUs, and by where these are.
+
+The three factors are chosen apart, and each may be absent. Source: elastic scaling from Lyra
+(EuroSys 2023), section 5; throughput by type, and that the slowest GPU of a gang sets its pace,
+from Gavel (OSDI 2020) and Hadar (arXiv 2503.10918); slowdown by distance from Dally (arXiv
+2401.16492).
+
+What is left of a job is counted in a unit of its own, so that nothing is lost by converting it: the
+steps of a measured job; where distance matters, the seconds that its whole gang needs close
+together; else worker-seconds on reference GPUs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from lyra_opt.errors import FieldError, UserError
+from lyra_opt.network.links import Tier
+from lyra_opt.validation import require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lyra_opt.network.communication import CommunicationModel
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.goodput.tuning import TunedSpeed
+    from lyra_opt.simulation.run import Part, Run
+    from lyra_opt.simulation.workload import Job, Workload
+
+MIXED_EFFICIENCY = 0.7
+"""Throughput of a job on both kinds of GPUs, as a share of the ideal; Lyra, section 7.1."""
+
+
+class Room(Enum):
+    """Where in a pool a gang runs at all."""
+
+    NOWHERE = 0
+    TOGETHER = 1
+    """On one server alone."""
+    ANYWHERE = 2
+
+
+class _Unit(NamedTuple):
+    """In what the work of a job is counted."""
+
+    work: float
+    base_rate: float
+    """Work a second of the base demand on reference GPUs close together."""
+    is_measured: bool
+
+
+class Speed:
+    """How fast jobs run on a cluster.
+
+    Parameters
+    ----------
+    cluster
+        Where they run.
+    mixed_efficiency
+        Throughput of a heterogeneous job on own and borrowed GPUs at once, as a share of the
+        ideal.
+    tuned
+        The rates of jobs that are tuned while they run; None where none is.
+    ignores_distance
+        Whether gangs run anywhere as fast as close together, whatever the cluster says.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        mixed_efficiency: float = MIXED_EFFICIENCY,
+        tuned: TunedSpeed | None = None,
+        ignores_distance: bool = False,
+    ) -> None:
+        if require_number("mixed_efficiency", mixed_efficiency, minimum=0, above=True) > 1:
+            raise FieldError("mixed_efficiency", mixed_efficiency, "must be at most 1")
+        self.cluster = cluster
+        self.mixed_efficiency = mixed_efficiency
+        self.tuned = tuned
+        self._types = {gpu_type.name for gpu_type in cluster.gpu_types}
+        self._type_of_pool = [pool.gpu_type.name for pool in cluster.pools]
+        self.communication = None if ignores_distance else cluster.communication
+        """How well gangs compute where they are placed; None where distance costs nothing."""
+        self.spans = Spans(cluster)
+        """What gangs span where they are placed."""
+        self.placed = (
+            None if self.communication is None else PlacedEfficiency(self.spans, self.communication)
+        )
+
+    def require_runs(self, workload: Workload) -> None:
+        """Check that each job fits the own servers when nothing else runs, and has a speed there.
+
+        Raises
+        ------
+        UserError
+            That names the first job that can never run, and why.
+        """
+        for job in workload.jobs:
+            if not self.cluster.holds(job):
+                raise UserError(
+                    f"job {job.id} needs {job.min_workers} workers of {job.gpus_per_worker} GPUs, "
+                    f"which no type of the {self.cluster.gpus} GPUs of cluster {self.cluster.name} "
+                    "holds; --drop-oversized leaves such jobs out"
+                )
+        for job in workload.jobs:
+            if job.measured is not None and not self.rates_of(job):
+                raise UserError(
+                    f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs of cluster "
+                    f"{self.cluster.name} can run"
+                )
+        if self.communication is None:
+            return
+        topology = self.cluster.topology
+        assert topology is not None, "distance is that of a topology"
+        known = self.communication.models()
+        for job in workload.jobs:
+            if job.model is None:
+                raise UserError(
+                    f"job {job.id} does not say what it trains, so that nothing is known of how "
+                    "well it computes across the network"
+                )
+            if job.model not in known:
+                raise self.communication.unknown(job.model, job.id)
+            self.communication.tier_efficiency(job.model, job.min_gpus, topology)
+
+    def unit_of(self, job: Job) -> _Unit:
+        """Return how the work of a job is counted; see the module."""
+        gang = job.measured
+        if gang is not None and not self._types.isdisjoint(gang.throughput):
+            return _Unit(gang.steps, gang.best_rate, is_measured=True)
+        if self.communication is not None:
+            return _Unit(job.work_worker_s / job.min_workers, 1.0, is_measured=False)
+        return _Unit(job.work_worker_s, float(job.min_workers), is_measured=False)
+
+    def worker_s(self, job: Job) -> float:
+        """Return the worker-seconds on reference GPUs that a unit of work stands for."""
+        unit = self.unit_of(job)
+        return job.min_workers / unit.base_rate
+
+    def believed_left_worker_s(self, run: Run) -> float:
+        """Return what is left as far as the scheduler knows, above 0 until it completes."""
+        job = run.job
+        if self.communication is None and job.measured is None:
+            left_worker_s, work_worker_s = run.left, job.work_worker_s
+        else:
+            unit_worker_s = self.worker_s(job)
+            left_worker_s, work_worker_s = run.left * unit_worker_s, run.work * unit_worker_s
+        if job.estimated_work_worker_s is None:
+            return left_worker_s
+        done = work_worker_s - left_worker_s
+        # A job that outlives its estimate is taken to be nearly done.
+        return max(job.estimated_work_worker_s - done, 0.01 * job.estimated_work_worker_s)
+
+    def scaled(self, job: Job, workers: int) -> float:
+        """Return the worker-seconds that so many workers do a second on reference GPUs."""
+        return job.rate(workers) if self.tuned is None else self.tuned.rate(job, workers)
+
+    # Where a job is placed.
+
+    def set_rate(self, run: Run) -> None:
+        """Set the work a second of a job by what it holds; O(parts + hosts where distance counts).
+
+        Copies add up elsewhere (`rate_of_copy`).
+        """
+        job, parts = run.job, run.parts
+        if job.measured is None or not self.unit_of(job).is_measured:
+            if self.placed is None:
+                rate = self.scaled(job, run.workers)
+            elif run.workers == job.min_workers:
+                rate = 1.0
+            else:
+                rate = self.scaled(job, run.workers) / job.min_workers
+            if len(parts) == 1:
+                rate *= parts[0].worker_speed
+            else:
+                rate *= self._joint_worker_speed(job, parts)
+        else:
+            rate = self._measured_rate(job, parts)
+            if run.workers != job.min_workers:
+                rate *= self.scaled(job, run.workers) / job.min_workers
+        if self.placed is not None:
+            rate *= self._efficiency(run)
+        run.rate = rate
+
+    def rate_of_copy(self, run: Run, parts: Sequence[Part]) -> float:
+        """Return the work a second of one of several copies of a job."""
+        job, unit = run.job, self.unit_of(run.job)
+        if unit.is_measured:
+            rate = self._measured_rate(job, parts)
+        else:
+            rate = unit.base_rate * self._joint_worker_speed(job, parts)
+        if self.placed is not None:
+            assert job.model is not None, "jobs say what they train where distance counts"
+            hosts = [host for part in parts for host in part.by_host()]
+            _, efficiency = self.placed.of(job.model, job.min_gpus, hosts)
+            rate *= efficiency
+        return rate
+
+    def _joint_worker_speed(self, job: Job, parts: Sequence[Part]) -> float:
+        """Return how fast workers are beside those on reference GPUs, where they work together.
+
+        On average over them, and a share of that, for jobs that can be on several kinds at once;
+        others keep the pace of the slowest.
+        """
+        if len(parts) == 1:
+            return parts[0].worker_speed
+        if not job.heterogeneous:
+            return min(part.worker_speed for part in parts)
+        workers = sum(part.workers for part in parts)
+        mean = sum(part.workers * part.worker_speed for part in parts) / workers
+        return mean * self.mixed_efficiency
+
+    def _measured_rate(self, job: Job, parts: Sequence[Part]) -> float:
+        assert job.measured is not None, "only measured jobs have steps"
+        servers = self.cluster.server_of_host
+        places = {servers[host] for part in parts for host in part.by_host()}
+        types = {self._type_of_pool[part.pool] for part in parts}
+        return job.measured.rate(types, is_spread=len(places) > 1)
+
+    def _efficiency(self, run: Run) -> float:
+        assert self.placed is not None
+        assert run.job.model is not None, "jobs say what they train where distance counts"
+        tier, efficiency = self.placed.of(run.job.model, run.held_gpus, run.gpus)
+        run.tier = tier
+        run.efficiency = efficiency
+        return efficiency
+
+    # What a policy is told of a job before it is placed.
+
+    def relative_speed(self, job: Job, pool: int) -> float:
+        """Return what a worker does in a pool beside one on reference GPUs; 0 where it cannot run.
+
+        A GPU for each GPU asked for, close together. Borrowed GPUs are for fungible and
+        heterogeneous jobs alone.
+        """
+        of_pool = self.cluster.pools[pool]
+        if of_pool.is_lent and not (job.fungible or job.heterogeneous):
+            return 0.0
+        if job.measured is None:
+            return of_pool.gpu_type.relative_speed
+        unit = self.unit_of(job)
+        if unit.is_measured:
+            rate = job.measured.throughput.get(of_pool.gpu_type.name, 0.0)
+            return max(rate, self._spread_rate(job, of_pool.gpu_type.name)) / unit.base_rate
+        return of_pool.gpu_type.relative_speed
+
+    def near_and_far(self, job: Job, pool: int) -> tuple[float, float]:
+        """Return what a worker does in a pool on one server, and on several, distance apart."""
+        of_pool = self.cluster.pools[pool]
+        unit = self.unit_of(job)
+        if not unit.is_measured:
+            speed = self.relative_speed(job, pool)
+            return speed, speed
+        assert job.measured is not None, "its steps are counted"
+        types = (of_pool.gpu_type.name,)
+        if self.relative_speed(job, pool) == 0:
+            return 0.0, 0.0
+        near = job.measured.rate(types, is_spread=False) / unit.base_rate
+        return near, job.measured.rate(types, is_spread=True) / unit.base_rate
+
+    @staticmethod
+    def _spread_rate(job: Job, gpu_type: str) -> float:
+        spread = job.measured.spread_throughput if job.measured is not None else None
+        return 0.0 if spread is None else spread.get(gpu_type, 0.0)
+
+    def pools_of(self, job: Job, *, is_lent: bool | None = None) -> list[tuple[float, int]]:
+        """Return the pools in which a rule that looks at numbers may place a job, fastest first.
+
+        Each as its relative speed and its number; own ones come first among equals.
+
+        Parameters
+        ----------
+        is_lent
+            Whether only own pools are asked for (False), or only borrowed ones (True).
+        """
+        found = [
+            (-self.relative_speed(job, pool.number), pool.number)
+            for pool in self.cluster.pools
+            if is_lent in (None, pool.is_lent)
+            and self.room_for(job, pool.number) is not Room.NOWHERE
+        ]
+        return [(-negative, pool) for negative, pool in sorted(found) if negative < 0]
+
+    def room_for(self, job: Job, pool: int) -> Room:
+        """Return how a gang may be placed in a pool by a rule that looks at numbers alone."""
+        near, far = self.near_and_far(job, pool)
+        if self.cluster.most_workers(pool, job.gpus_per_worker) < job.min_workers:
+            return Room.NOWHERE
+        if near > 0 and far > 0:
+            return Room.ANYWHERE
+        hosts = self.cluster.pools[pool].hosts
+        largest = max(self.cluster.gpus_of_host[hosts.start : hosts.stop])
+        if near > 0 and job.min_gpus <= largest:
+            return Room.TOGETHER
+        return Room.ANYWHERE if far > 0 and job.min_gpus > largest else Room.NOWHERE
+
+    def runs_on_a_server(self, job: Job) -> bool:
+        """Whether there is an own server with GPUs of one type on which alone the job can run."""
+        cluster = self.cluster
+        return any(
+            self.near_and_far(job, pool.number)[0] > 0
+            and job.min_gpus <= cluster.most_on_a_server[pool.gpu_type.name]
+            for pool in cluster.pools
+            if not pool.is_lent
+        )
+
+    def rates_of(self, job: Job) -> dict[str, float]:
+        """Return the best work a second of a job on each own type alone that can hold its gang.
+
+        Types on which it has no rate are left out.
+        """
+        cluster = self.cluster
+        unit = self.unit_of(job)
+        rates: dict[str, float] = {}
+        for name, count in cluster.gpus_of_type.items():
+            found = 0.0
+            if not unit.is_measured:
+                if job.min_gpus <= count:
+                    found = unit.base_rate * cluster.type_of[name].relative_speed
+            else:
+                assert job.measured is not None, "its steps are counted"
+                if job.min_gpus <= cluster.most_on_a_server[name]:
+                    found = job.measured.rate((name,), is_spread=False)
+                has_several = count > cluster.most_on_a_server[name]
+                if has_several and 1 < job.min_gpus <= count:
+                    found = max(found, job.measured.rate((name,), is_spread=True))
+            if found > 0:
+                rates[name] = found
+        return rates
+
+
+class Spans:
+    """What gangs span, by the hosts on which they are.
+
+    Parameters
+    ----------
+    cluster
+        Without racks, all servers are in one.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._rack_of = cluster.rack_of_host
+        self._server_of = cluster.server_of_host
+        self._is_a_server = all(host == server for host, server in enumerate(self._server_of))
+
+    def of(self, hosts: Collection[int], gpus: int) -> tuple[Tier, int]:
+        """Return the tier that a gang of so many GPUs spans, and how many units of it."""
+        if len(hosts) > 1:
+            machines = (
+                len(hosts) if self._is_a_server else len({self._server_of[host] for host in hosts})
+            )
+            if machines > 1:
+                racks = len({self._rack_of[host] for host in hosts})
+                return (Tier.RACK, machines) if racks == 1 else (Tier.NETWORK, racks)
+        return Tier.MACHINE, gpus
+
+
+class PlacedEfficiency:
+    """Tiers and efficiencies of placements on a cluster, looked up once for all placed alike.
+
+    Parameters
+    ----------
+    spans
+        What gangs span.
+    communication
+        How well gangs compute across it.
+    """
+
+    def __init__(self, spans: Spans, communication: CommunicationModel) -> None:
+        self._spans = spans
+        self._communication = communication
+        self._known: dict[tuple[str, int, Tier, int], float] = {}
+
+    def of(self, model: str, gang: int, hosts: Collection[int]) -> tuple[Tier, float]:
+        """Return what a gang on these hosts spans, and its efficiency there.
+
+        The same as `CommunicationModel.placed_efficiency`.
+        """
+        tier, units = self._spans.of(hosts, gang)
+        key = model, gang, tier, units
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._communication.efficiency(*key)
+        return tier, found

@@ -1,0 +1,158 @@
+"""The example package of the documentation is installed as it says, and does what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example_scheme"
+
+ON_EVERY_CLUSTER = """
+from lyra_opt.network.communication import ClosedForm
+from lyra_opt.network.topology import Topology
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.scheme import scheme_names, simulate
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.workload import Job, Workload
+
+assert "least-remaining" in scheme_names()
+jobs = [
+    Job.rigid(id="long", submit_s=0, gpus=4, work_gpu_s=4000, model="bert"),
+    Job.rigid(id="short", submit_s=100, gpus=4, work_gpu_s=400, model="bert"),
+]
+workload = Workload(name="two", jobs=tuple(jobs))
+typed = Cluster(
+    name="typed",
+    gpu_types=(GpuType(name="a"), GpuType(name="b", relative_speed=0.5)),
+    servers=(Server(id="s0", gpus={"a": 4}), Server(id="s1", gpus={"b": 1})),
+)
+racks = Cluster.of_racks(
+    Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=4), ClosedForm()
+)
+for cluster in (Cluster.of_servers(1, gpus_per_server=4), typed, racks):
+    for tenure in (Forever(preemption_s=0), Leases(), Rounds(round_s=10, restart_s=0, merge_s=0)):
+        done = simulate(workload, cluster, "least-remaining", tenure=tenure)
+        require_conserved(done)
+        assert done.runs[0].preemptions >= 1, (cluster.name, tenure.name)
+        assert done.runs[1].completion_s < done.runs[0].completion_s
+loans = Cluster.of_servers(1, gpus_per_server=4, inference_servers=2)
+plan = LoanPlan(interval_s=50, on_loan=(2, 0, 1), busy_share=(0.0,))
+for scheme in ("least-remaining", "least-remaining-borrowed"):
+    require_conserved(simulate(workload, loans, scheme, plan=plan))
+print("all ran")
+"""
+
+RACKS = """
+format = "lyra-opt/topology"
+version = 1
+name = "two"
+racks = 2
+machines_per_rack = 2
+gpus_per_machine = 2
+network = "shipped"
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Install the package into a folder of its own; return an environment that sees it."""
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(target)]
+    subprocess.run([*command, str(EXAMPLE)], check=True)
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+def test_runs_on_every_kind_of_cluster(installed: dict[str, str]) -> None:
+    """One file and one line: pools, types and racks, under all tenures, and with loans."""
+    command = [sys.executable, "-c", ON_EVERY_CLUSTER]
+    ran = subprocess.run(command, env=installed, capture_output=True, text=True)
+    assert ran.stdout == "all ran\n", ran.stderr
+
+
+@pytest.fixture(scope="module")
+def simulate(installed: dict[str, str]) -> Callable[..., str]:
+    """Return what runs the command, and returns what it printed."""
+
+    def run(*arguments: object) -> str:
+        command = [sys.executable, "-m", "lyra_opt", "simulate", *map(str, arguments)]
+        ran = subprocess.run(command, env=installed, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    return run
+
+
+def test_the_command_line_knows_it(simulate: Callable[..., str], tmp_path: Path) -> None:
+    """Scheme and trace layout of the package are found by name and by columns."""
+    trace = tmp_path / "ours.csv"
+    trace.write_text("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n")
+    given = ("--jobs", trace, "--servers", 1, "--scheme", "least-remaining", "--json")
+    record = json.loads(simulate(*given))
+    assert (record["jobs"], record["preemptions"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("where", "gpus"),
+    [
+        (("--servers", 2, "--gpus-per-server", 4), 8),
+        (("--cluster", "our-cluster"), 8),
+        (("--gpus", "v100=2,k80=2", "--gpus-per-server", 2), 4),
+        (("--topology", "racks.toml"), 8),
+    ],
+)
+def test_its_jobs_run_on_every_kind_of_cluster(
+    simulate: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: tuple[object, ...],
+    gpus: int,
+) -> None:
+    """The generator is given the cluster that the other options describe, and the seed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "racks.toml").write_text(RACKS)
+    schemes = ("--scheme", "least-remaining", "--scheme", "least-remaining-borrowed")
+    given = ("--workload", "our-jobs", *where, *schemes, "--seed", 3, "--json")
+    for record in json.loads(simulate(*given)):
+        assert (record["workload"], record["jobs"]) == ("our-jobs-seed3", 2 * gpus)
+        assert record["finished"] == 2 * gpus
+
+
+def test_its_scenario_is_drawn(simulate: Callable[..., str]) -> None:
+    """Nothing is assumed of its jobs unless a scenario is named; its own makes some elastic."""
+    given = ("--workload", "our-jobs", "--servers", 1, "--inference-servers", 0, "--json")
+    plain = json.loads(simulate(*given))
+    ours = json.loads(simulate(*given, "--scenario", "half-elastic"))
+    assert (plain["scenario"], ours["scenario"]) == ("plain", "half-elastic")
+    assert plain["scaling_operations"] == 0 < ours["scaling_operations"]
+    assert any("50 % elastic" in sentence for sentence in ours["assumptions"])
+
+
+def test_help_lists_it(simulate: Callable[..., str]) -> None:
+    """Each with its summary."""
+    shown = simulate("--help")
+    for entry in (
+        r"least-remaining +least remaining GPU time first, with preemption",
+        r"our-jobs +two jobs for each GPU, one a minute",
+        r"our-cluster +4 GPUs, and 4 that are half as fast",
+        r"half-elastic +every other job elastic, none fungible",
+    ):
+        assert re.search(f"^  {entry}$", shown, flags=re.MULTILINE), entry
+
+
+def test_is_short() -> None:
+    """A preemptive policy is 25 lines."""
+    source = (EXAMPLE / "src" / "least_remaining.py").read_text()
+    policy = source.partition("class LeastRemaining")[2].partition("\n\n\n")[0]
+    assert len(policy.splitlines()) <= 25

@@ -1,0 +1,69 @@
+"""Workloads by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from instances.heterogeneous.clusters import find_cluster
+from instances.heterogeneous.generated_jobs import MIX_SIZES
+from instances.workloads.named import WORKLOADS, find_workload
+from lyra_opt.errors import UserError
+from lyra_opt.simulation.cluster import Cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = {
+    *("lyra-like", "gavel-like", "hadar-480", "dally-batch", "dally-poisson", "dally-distributed"),
+    *(f"mix-{jobs}" for jobs in MIX_SIZES),
+}
+
+
+def test_names() -> None:
+    """Each is called what its entry point is called, and there are no others."""
+    found = {name: workload for name, workload in WORKLOADS.all().items() if name in NAMES}
+    assert set(found) == NAMES
+    for name, workload in found.items():
+        assert workload.name == name
+        assert workload.summary
+    with pytest.raises(UserError, match="workload 'mix-2': must be one of: .*mix-12"):
+        find_workload("mix-2")
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("gavel-like", 200),
+        ("mix-1", 1),
+        ("mix-12", 12),
+        ("dally-batch", 500),
+        ("dally-poisson", 500),
+        ("dally-distributed", 411),
+    ],
+)
+def test_jobs(name: str, jobs: int) -> None:
+    """As many as were published, by the seed, on the cluster that they are for."""
+    workload = find_workload(name)
+    cluster = find_cluster(workload.cluster or "hadar-60")
+    made = [workload.make(cluster, seed) for seed in (0, 0, 1)]
+    assert [len(each.jobs) for each in made] == [jobs] * 3
+    assert made[0] == made[1]
+    assert (made[0].jobs == made[2].jobs) == name.startswith("mix-")
+
+
+def test_lyras_jobs_fill_the_cluster() -> None:
+    """Twice the GPUs ask for about twice the jobs."""
+    make = find_workload("lyra-like").make
+    few, many = (len(make(Cluster.of_servers(servers), 0).jobs) for servers in (5, 10))
+    assert many == pytest.approx(2 * few, rel=0.1)
+
+
+def test_hadars_jobs_need_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for here, and where the variable says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    workload = find_workload("hadar-480")
+    with pytest.raises(UserError, match=r"hadar-480 draws from the trace philly_jobs.csv.gz"):
+        workload.make(find_cluster("hadar-60"), 0)

@@ -1,0 +1,221 @@
+"""Small racks, gangs and rules that say who starts where, given by hand or drawn at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from lyra_opt.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.network.policy import Grant, PlacementPolicy
+from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.workload import Job, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lyra_opt.network.policy import PlacementState, RunningGangs
+    from lyra_opt.simulation.observers import Observer
+
+    Case = tuple[Workload, Cluster, Leases]
+
+SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
+"""Efficiency 1, 1/2 and 1/4, so that times are whole seconds."""
+
+
+def cluster_of(
+    racks: int = 2,
+    machines_per_rack: int = 2,
+    gpus_per_machine: int = 2,
+    *,
+    slowdowns: Iterable[float] = SLOWDOWN_OF_TIER,
+) -> Cluster:
+    """Return equal racks in which the model ``m`` is slowed so much at each tier."""
+    topology = Topology.uniform(
+        racks=racks, machines_per_rack=machines_per_rack, gpus_per_machine=gpus_per_machine
+    )
+    table = {
+        ("m", gang, tier): slowdown
+        for gang in range(1, topology.gpus + 1)
+        for tier, slowdown in zip(Tier, slowdowns, strict=True)
+    }
+    return Cluster.of_racks(topology, SlowdownTable(table), network="table")
+
+
+def linked(topology: Topology, links: str = "shipped") -> Cluster:
+    """Return a cluster on a set of links."""
+    return Cluster.of_racks(topology, ClosedForm(links=LINK_SETS[links]), network=links)
+
+
+def job(name: str, duration_s: float, *, gang: int = 1, submit_s: float = 0.0) -> Job:
+    """Return a job that runs so long where the network costs nothing."""
+    return Job.rigid(id=name, submit_s=submit_s, gpus=gang, work_gpu_s=duration_s * gang, model="m")
+
+
+class FirstGpus(PlacementPolicy):
+    """Gives gangs the first GPUs that are free, by score, then in order of submission."""
+
+    name = "first-gpus"
+
+    def decide(self, state: PlacementState) -> list[Grant]:
+        free = state.machines.free_gpus.tolist()
+        grants = []
+        order = sorted(
+            range(len(state.waiting)),
+            key=lambda job: (state.waiting.score[job], -state.waiting.waiting_s[job]),
+        )
+        for job in order:
+            gang = int(state.waiting.gang[job])
+            if gang > sum(free):
+                continue
+            grants.append(grant_of(state, job, first_free(free, gang)))
+        return grants
+
+
+class Repeating(FirstGpus):
+    """The same rule, of which it is known that it repeats itself."""
+
+    repeats_itself = True
+
+
+class Scripted(PlacementPolicy):
+    """Decides by functions of the state."""
+
+    name = "scripted"
+
+    def __init__(
+        self,
+        decide: Callable[[PlacementState], dict[str, dict[int, int]]],
+        *,
+        migrate: Callable[[PlacementState, RunningGangs], dict[str, dict[int, int]]] | None = None,
+        next_decision_s: Callable[[PlacementState], float] | None = None,
+    ) -> None:
+        self._decide, self._migrate, self._next = decide, migrate, next_decision_s
+
+    def decide(self, state: PlacementState) -> list[Grant]:
+        chosen = self._decide(state)
+        ids = list(state.waiting.ids)
+        return [grant_of(state, ids.index(name), gpus) for name, gpus in chosen.items()]
+
+    def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
+        if self._migrate is None:
+            return []
+        chosen = self._migrate(state, running)
+        ids = list(running.ids)
+        return [grant_of(state, ids.index(name), gpus) for name, gpus in chosen.items()]
+
+    def next_decision_s(self, state: PlacementState) -> float:
+        return super().next_decision_s(state) if self._next is None else self._next(state)
+
+
+def first_free(free: list[int], gang: int) -> dict[int, int]:
+    """Return the first GPUs of those that are free, by machine, and take them."""
+    gpus = {}
+    for machine, count in enumerate(free):
+        taken = min(count, gang)
+        if taken:
+            gpus[machine] = taken
+            free[machine] -= taken
+            gang -= taken
+    return gpus
+
+
+def grant_of(state: PlacementState, job: int, gpus: dict[int, int]) -> Grant:
+    """Return a grant with the right label."""
+    starts = state.machines.first_machine_of_rack.tolist()
+    racks = {sum(start <= machine for start in starts) for machine in gpus}
+    spanned = Tier.MACHINE if len(gpus) == 1 else Tier.RACK if len(racks) == 1 else Tier.NETWORK
+    return Grant(job, spanned, gpus)
+
+
+def run_rule(
+    rule: PlacementPolicy,
+    workload: Workload,
+    cluster: Cluster,
+    leases: Leases | None = None,
+    *,
+    observers: Sequence[Observer] = (),
+) -> Kernel:
+    """Run a workload under a rule, on leases of an hour unless told otherwise."""
+    policy = PlacingGangs(lambda: rule, reclaimer=None)
+    tenure = leases or Leases()
+    return Kernel(workload, cluster, policy, tenure=tenure, observers=observers).run()
+
+
+def simulate(
+    jobs: Sequence[Job],
+    cluster: Cluster | None = None,
+    policy: PlacementPolicy | None = None,
+    lease_s: float = 100.0,
+    hand_over_s_per_gpu: float = 0.0,
+    *,
+    observers: Sequence[Observer] = (),
+) -> Kernel:
+    """Run jobs, on leases of 100 s handed over in no time unless told otherwise."""
+    return run_rule(
+        policy or FirstGpus(),
+        Workload(name="small", jobs=tuple(jobs)),
+        cluster or cluster_of(),
+        Leases(lease_s=lease_s, hand_over_s_per_gpu=hand_over_s_per_gpu),
+        observers=observers,
+    )
+
+
+# Drawn at random, for properties of all schemes.
+
+MODELS = ("resnet50", "vgg11", "bert", "resnet18")
+
+LEASES = st.builds(
+    Leases,
+    lease_s=st.sampled_from((60.0, 100.0)),
+    hand_over_s_per_gpu=st.sampled_from((0.0, 1.0)),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, are_uniform: bool = False) -> Cluster:
+    """Draw a few racks of a few machines; machines of equal size if asked for."""
+    links = draw(st.sampled_from(("shipped", "congested-1", "congested-2")))
+    sizes = st.just(draw(st.integers(1, 4))) if are_uniform else st.integers(1, 4)
+    racks = draw(
+        st.lists(
+            st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=sizes),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    return linked(Topology(name="drawn", racks=tuple(racks)), links)
+
+
+@st.composite
+def workloads(draw: st.DrawFn, cluster: Cluster, *, most_jobs: int = 6) -> Workload:
+    """Draw gangs that fit a cluster, some of them at once."""
+    jobs = []
+    submit_s = 0.0
+    for number in range(draw(st.integers(1, most_jobs))):
+        submit_s += draw(st.sampled_from((0.0, 0.0, 7.0, 50.0, 100.0, 1000.0)))
+        gang = draw(st.integers(1, 8))
+        assume(gang <= cluster.gpus)
+        jobs.append(
+            Job.rigid(
+                id=f"j{number}",
+                submit_s=submit_s,
+                gpus=gang,
+                work_gpu_s=gang * draw(st.sampled_from((1.0, 30.0, 60.0, 130.0))),
+                model=draw(st.sampled_from(MODELS)),
+            )
+        )
+    return Workload(name="drawn", jobs=tuple(jobs))
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, are_uniform: bool = False) -> Case:
+    """Draw a cluster, gangs that fit it, and its leases."""
+    cluster = draw(clusters(are_uniform=are_uniform))
+    return draw(workloads(cluster)), cluster, draw(LEASES)

@@ -1,0 +1,396 @@
+"""Rules that say who starts where, on leases, with gangs few enough to follow by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import UserError
+from lyra_opt.network.links import Tier
+from lyra_opt.network.policy import Grant, PlacementPolicy
+from lyra_opt.simulation.cluster import GpuType, LoanPlan
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.view import PolicyError
+from lyra_opt.simulation.workload import Workload
+from tests.lyra_opt.simulation.on_racks import (
+    FirstGpus,
+    Repeating,
+    Scripted,
+    cluster_of,
+    job,
+    simulate,
+)
+from tests.lyra_opt.simulation.replays import completions
+
+if TYPE_CHECKING:
+    from lyra_opt.network.policy import PlacementState, RunningGangs
+
+
+class TestByHand:
+    """Schedules that are quickly drawn."""
+
+    def test_completion_within_a_lease(self) -> None:
+        """A gang gives its GPUs back as it completes, and the next one starts on them."""
+        simulation = simulate([job("x", 20, gang=8), job("y", 5, gang=8, submit_s=10)])
+        assert completions(simulation) == [80, 100]
+        simulation = simulate(
+            [job("x", 20, gang=8), job("y", 5, gang=8, submit_s=10)], hand_over_s_per_gpu=1.0
+        )
+        first, second = simulation.runs
+        assert first.completion_s == 80
+        assert (second.start_s, second.completion_s) == (88, 108)
+        assert second.queued_s == 78
+
+    def test_leases_and_hand_over(self) -> None:
+        """Alone, a gang waits after each lease for its GPUs to be free, and counts as resumed."""
+        simulation = simulate([job("x", 250, gang=2)], hand_over_s_per_gpu=1.0)
+        (run,) = simulation.runs
+        assert run.completion_s == 100 + 2 + 100 + 2 + 50
+        assert (run.allocations, run.losses, run.preemptions) == (3, 2, 0)
+        assert (run.queued_s, run.running_s, run.held_gpu_s) == (4, 250, 500)
+        assert simulation.totals.handed_over_gpu_s == 2 * 2 * 2
+
+    def test_a_lease_that_just_suffices(self) -> None:
+        """A gang whose work ends with its lease completes; it does not lose it."""
+        (run,) = simulate([job("x", 300, gang=1)]).runs
+        assert (run.completion_s, run.allocations, run.losses) == (300, 3, 2)
+
+    def test_most_hurt_takes_over(self) -> None:
+        """As a lease ends all wait, and a preemption is counted where others come first."""
+        simulation = simulate(
+            [job("x", 45, gang=8), job("y", 10, gang=8, submit_s=10)], hand_over_s_per_gpu=1.0
+        )
+        first, second = simulation.runs
+        # x at efficiency 1/4: 25 done when its lease ends at 100, free at 108; y takes 40 s.
+        assert (second.start_s, second.completion_s) == (108, 148)
+        assert first.completion_s == 156 + 20 * 4
+        assert (first.losses, first.preemptions, second.preemptions) == (1, 1, 0)
+        assert first.queued_s == 56
+        assert second.queued_s == 98
+
+    def test_tiers(self) -> None:
+        """A gang runs at the efficiency of what its machines span."""
+        for gang, tier, slowdown in ((2, 0, 1), (4, 1, 2), (6, 2, 4)):
+            (run,) = simulate([job("x", 20, gang=gang)]).runs
+            assert run.completion_s == run.running_s == 20 * slowdown
+            assert run.allocations_by_tier[tier] == run.allocations == 1
+            assert run.gpu_s_by_tier[tier] == run.held_gpu_s == gang * 20 * slowdown
+            assert run.done_gpu_s == pytest.approx(20 * gang)
+
+    def test_idle_between_jobs(self) -> None:
+        """Nothing happens while nobody is there."""
+        simulation = simulate([job("x", 10), job("y", 10, submit_s=3e7)])
+        assert completions(simulation) == [10, 3e7 + 10]
+        assert simulation.totals.decisions == 2
+
+    def test_one_decision_an_instant(self) -> None:
+        """Jobs of one moment are offered together, and again only when something changes."""
+        seen: list[tuple[float, list[str]]] = []
+
+        def watch(state: PlacementState) -> dict[str, dict[int, int]]:
+            seen.append((state.now_s, list(state.waiting.ids)))
+            return {name: {0: 1} for name in list(state.waiting.ids)[:1]}
+
+        simulate([job("x", 10), job("y", 10), job("z", 10, submit_s=3)], policy=Scripted(watch))
+        assert seen == [(0, ["x", "y"]), (3, ["y", "z"]), (10, ["z"])]
+
+    def test_states(self) -> None:
+        """A policy sees scores, waits and what is left, as they are at the decision."""
+        seen: list[PlacementState] = []
+
+        class Watching(FirstGpus):
+            def decide(self, state: PlacementState) -> list[Grant]:
+                seen.append(state)
+                return super().decide(state)
+
+        simulate(
+            [job("x", 40, gang=4), job("y", 50, gang=8)], policy=Watching(), hand_over_s_per_gpu=1
+        )
+        assert [state.now_s for state in seen] == [0, 84, 192]
+        first, second, third = (state.waiting for state in seen)
+        assert list(first.ids) == list(first.ids[:]) == ["x", "y"]
+        assert first.efficiency.tolist() == [[0, 0.5, 0.25], [0, 0, 0.25]]
+        assert first.score.tolist() == first.waiting_s.tolist() == [0, 0]
+        assert second.ids[0] == "y"
+        assert second.waiting_s.tolist() == [84]
+        assert third.score.tolist() == pytest.approx([0.25])
+        assert third.waiting_s.tolist() == [8]
+        assert third.remaining_s.tolist() == pytest.approx([25])
+        assert third.attained_gpu_s.tolist() == [800]
+        assert third.weight.tolist() == [1]
+
+
+class TestWakeUps:
+    """Timers of the policy's own."""
+
+    def test_a_timer_runs_out(self) -> None:
+        """A gang that was refused beside idle GPUs starts when the policy said it would ask."""
+
+        def patient(state: PlacementState) -> dict[str, dict[int, int]]:
+            waited = state.waiting.waiting_s[0]
+            return {state.waiting.ids[0]: {0: 1, 1: 1}} if waited >= 30 else {}
+
+        rule = Scripted(patient, next_decision_s=lambda state: 30 - state.waiting.waiting_s[0])
+        simulation = simulate([job("x", 60, gang=2, submit_s=5)], policy=rule)
+        (run,) = simulation.runs
+        assert run.start_s == 35
+        # 50 are done in a lease of 100 s at efficiency 1/2; then it waits for another 30 s.
+        assert (run.completion_s, run.queued_s) == (35 + 100 + 30 + 20, 60)
+        assert simulation.totals.decisions == 4
+
+    def test_late_timers(self) -> None:
+        """A timer too short to be added to the time is still over in the end."""
+
+        def exact(state: PlacementState) -> dict[str, dict[int, int]]:
+            waited = state.waiting.waiting_s[0]
+            return {state.waiting.ids[0]: {0: 1}} if waited >= 0.1 else {}
+
+        rule = Scripted(exact, next_decision_s=lambda state: 0.1 - state.waiting.waiting_s[0])
+        (run,) = simulate([job("x", 50, submit_s=1e9)], policy=rule).runs
+        assert run.start_s == pytest.approx(1e9 + 0.1)
+
+    def test_not_asked_in_vain(self) -> None:
+        """While no waiting gang is small enough for what is free, nobody is asked."""
+        simulation = simulate(
+            [job("x", 20, gang=8), job("y", 10, submit_s=1), job("z", 10, submit_s=2)]
+        )
+        assert simulation.totals.decisions == 2
+        assert completions(simulation) == [80, 90, 90]
+
+
+class TestMigration:
+    """Gangs that move while they run."""
+
+    def moved(self, *, lease_s: float = 100.0, hand_over_s_per_gpu: float = 0.0) -> Kernel:
+        """Return a gang that starts in two machines, and moves into one when another job comes."""
+
+        def start(state: PlacementState) -> dict[str, dict[int, int]]:
+            places = {"x": {0: 1, 1: 1}, "y": {3: 1}}
+            return {name: places[name] for name in state.waiting.ids}
+
+        def move(state: PlacementState, running: RunningGangs) -> dict[str, dict[int, int]]:
+            assert running.placements[0] == ({0: 1, 1: 1} if running.tier[0] else {2: 2})
+            assert running.gang[0] == 2
+            if state.now_s == 10 and running.tier[0] == Tier.RACK:
+                return {"x": {2: 2}}
+            return {}
+
+        return simulate(
+            [job("x", 50, gang=2), job("y", 8, submit_s=10)],
+            policy=Scripted(start, migrate=move),
+            lease_s=lease_s,
+            hand_over_s_per_gpu=hand_over_s_per_gpu,
+        )
+
+    def test_timeline(self) -> None:
+        """It holds its new GPUs at once, leaves the old ones idle, and computes after both."""
+        simulation = self.moved(hand_over_s_per_gpu=1.0)
+        first, second = simulation.runs
+        assert first.completion_s == 10 + 2 + 45
+        assert second.completion_s == 18
+        assert (first.running_s, first.held_gpu_s, first.queued_s) == (55, 2 * 57, 0)
+        assert (first.migrations, first.allocations, first.preemptions) == (1, 2, 0)
+        assert (first.restarts, first.restarting_s) == (1, 2)
+        assert first.allocations_by_tier == [1, 1, 0]
+        assert first.gpu_s_by_tier == [2 * 47, 2 * 10, 0]
+        assert simulation.totals.handed_over_gpu_s == pytest.approx(2 * 2 + 1)
+        require_conserved(simulation)
+
+    def test_a_new_lease(self) -> None:
+        """The lease that it was on ends no more; the new one counts from when it computes."""
+        (first, _) = self.moved(lease_s=30.0).runs
+        assert (first.losses, first.allocations) == (1, 3)
+        assert first.completion_s == 10 + 30 + 15 * 2
+
+    def test_a_pause_that_is_cut_short(self) -> None:
+        """A gang that moves again before it computes has done nothing meanwhile."""
+        places = [{2: 2}, {3: 2}]
+
+        def start(state: PlacementState) -> dict[str, dict[int, int]]:
+            return {"x": {0: 1, 1: 1}} if "x" in state.waiting.ids else {"y": {0: 1}}
+
+        def move(state: PlacementState, running: RunningGangs) -> dict[str, dict[int, int]]:
+            return {"x": places.pop(0)} if state.now_s > 0 and places else {}
+
+        first, _ = simulate(
+            [job("x", 50, gang=2), job("y", 8, submit_s=10)],
+            policy=Scripted(start, migrate=move),
+            hand_over_s_per_gpu=1.0,
+        ).runs
+        # It moves at 10, and again at 12, when its old GPUs are free.
+        assert (first.completion_s, first.running_s, first.migrations) == (12 + 2 + 45, 55, 2)
+
+
+class TestLoans:
+    """Servers that come and go."""
+
+    def test_who_is_called_back_goes_on_elsewhere(self) -> None:
+        """It keeps what it did; the other types of GPUs have rules of their own."""
+        cluster = cluster_of(1, 1, 2).with_lent(
+            1, gpus_per_server=2, gpu_type=GpuType(name="half", relative_speed=0.5)
+        )
+        jobs = job("x", 70, gang=2), replace(job("y", 80, gang=2, submit_s=10), fungible=True)
+        made: list[FirstGpus] = []
+
+        def make() -> FirstGpus:
+            made.append(FirstGpus())
+            return made[-1]
+
+        simulation = Kernel(
+            Workload(name="small", jobs=jobs),
+            cluster,
+            PlacingGangs(make, reclaimer="exact"),
+            tenure=Leases(lease_s=100.0, hand_over_s_per_gpu=1.0),
+            plan=LoanPlan(interval_s=60.0, on_loan=(1, 0), busy_share=(0.0,)),
+        ).run()
+        assert len(made) == 2
+        first, second = simulation.runs
+        assert first.completion_s == 70
+        # 50 s at half speed; x has handed its GPUs over by 72 s, and 55 s are left.
+        assert (second.start_s, second.completion_s) == (10, 72 + 55)
+        assert (second.queued_s, second.preemptions, second.losses) == (12, 1, 1)
+        assert second.ran_on_loan
+        require_conserved(simulation)
+
+
+class TestRefusals:
+    """What a policy may not do, and what cannot be."""
+
+    @pytest.mark.parametrize(
+        ("grants", "message"),
+        [
+            ([Grant(0, Tier.MACHINE, {0: 1})], "job x has a gang of 2, but gets {0: 1}"),
+            ([Grant(0, Tier.RACK, {0: 2, 1: 0})], "job x has a gang of 2, but gets"),
+            ([Grant(0, Tier.RACK, {0: 3, 1: -1})], "job x has a gang of 2, but gets"),
+            ([Grant(0, Tier.MACHINE, {4: 2})], "job x gets GPUs that are not free"),
+            ([Grant(0, Tier.MACHINE, {-1: 2})], "job x gets GPUs that are not free"),
+            (
+                [Grant(0, Tier.MACHINE, {0: 1, 1: 1})],
+                "is placed at tier machine, but .* spans rack",
+            ),
+            ([Grant(0, Tier.RACK, {0: 1, 2: 1})], "is placed at tier rack, but .* spans network"),
+            ([Grant(0, Tier.RACK, {0: 2})], "is placed at tier rack, but .* spans machine"),
+            ([Grant(2, Tier.MACHINE, {0: 2})], "gang 2 of 2 is given GPUs"),
+            ([Grant(-1, Tier.MACHINE, {0: 2})], "gang -1 of 2 is given GPUs"),
+            (
+                [Grant(0, Tier.MACHINE, {0: 2}), Grant(0, Tier.MACHINE, {1: 2})],
+                "job x is given GPUs twice",
+            ),
+            (
+                [Grant(0, Tier.MACHINE, {0: 2}), Grant(1, Tier.MACHINE, {0: 2})],
+                "job y gets GPUs that are not free",
+            ),
+        ],
+    )
+    def test_bad_grants(self, grants: list[Grant], message: str) -> None:
+        """Each is an error that names policy, time, job and rule."""
+
+        class Bad(PlacementPolicy):
+            name = "bad"
+
+            def decide(self, state: PlacementState) -> list[Grant]:
+                return grants
+
+        with pytest.raises(PolicyError, match=f"policy bad, at 7 s: .*{message}"):
+            simulate(
+                [job("x", 1, gang=2, submit_s=7), job("y", 1, gang=2, submit_s=7)], policy=Bad()
+            )
+
+    @pytest.mark.parametrize(
+        ("gpus", "message"),
+        [({0: 1}, "job x gets GPUs that are not free"), ({3: 1}, "job x moves twice")],
+    )
+    def test_bad_migrations(self, gpus: dict[int, int], message: str) -> None:
+        """Gangs move once, and not onto the GPUs that they leave."""
+
+        class Twice(FirstGpus):
+            def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
+                assert list(running.ids) == ["x"], "y has just started"
+                first = [] if gpus == {0: 1} else [Grant(0, Tier.MACHINE, {2: 1})]
+                return [*first, Grant(0, Tier.MACHINE, gpus)]
+
+        with pytest.raises(PolicyError, match=message):
+            simulate([job("x", 9), job("y", 9, submit_s=5)], cluster_of(2, 2, 1), policy=Twice())
+
+    def test_waiting_for_ever(self) -> None:
+        """A policy that starts nobody is stopped, whether it asks to be asked again or not."""
+        message = "job x and 1 others wait for ever"
+        jobs = [job("x", 1), job("y", 1)]
+        with pytest.raises(PolicyError, match=f"{message}: nothing is held"):
+            simulate(jobs, policy=Scripted(lambda state: {}))
+        for rule in (lambda _: 0.0, lambda _: 10.0):
+            with pytest.raises(PolicyError, match=f"{message}: asked again"):
+                simulate(jobs, policy=Scripted(lambda state: {}, next_decision_s=rule))
+
+    def test_gangs_too_large(self) -> None:
+        """A gang that the cluster does not hold is refused before the first decision."""
+        with pytest.raises(UserError, match="job x needs 9 .* the 8 GPUs of cluster 2x2x2"):
+            simulate([job("x", 1, gang=9)])
+
+    def test_leases_in_which_nothing_is_done(self) -> None:
+        """Beside a time so large, a lease does not end later than it began; that is said."""
+        slow = cluster_of(slowdowns=(1e9, 1e9, 1e9))
+        with pytest.raises(PolicyError, match="job x does nothing in a lease of 1 s"):
+            simulate([job("x", 1e11, gang=8)], slow, lease_s=1.0)
+
+
+class TestSkippedLeases:
+    """Leases of the last gang are skipped where they are all alike."""
+
+    @given(
+        ideal_s=st.floats(1, 3000),
+        gang=st.integers(1, 8),
+        hand_over=st.sampled_from((0.0, 0.5, 1.0)),
+        other_s=st.floats(1, 500),
+        submit_s=st.sampled_from((0.0, 7.0, 1234.5)),
+    )
+    def test_same_as_one_by_one(
+        self, ideal_s: float, gang: int, hand_over: float, other_s: float, submit_s: float
+    ) -> None:
+        """Every figure is what it is lease by lease, but for rounding."""
+        jobs = [job("x", ideal_s, gang=gang), job("y", other_s, gang=3, submit_s=submit_s)]
+        slow, fast = (
+            simulate(jobs, policy=rule, hand_over_s_per_gpu=hand_over)
+            for rule in (FirstGpus(), Repeating())
+        )
+        require_conserved(fast)
+        for name, value in _figures(slow).items():
+            assert _figures(fast)[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+    def test_it_is_worth_it(self) -> None:
+        """A gang with a million leases to go is asked about a few times."""
+        simulation = simulate(
+            [job("x", 3e8, gang=8, submit_s=5)], policy=Repeating(), hand_over_s_per_gpu=1.0
+        )
+        (run,) = simulation.runs
+        leases = 3e8 * 4 / 100
+        assert run.allocations == leases
+        assert run.completion_s == pytest.approx(5 + 1.2e9 + 8 * (leases - 1), rel=1e-12)
+        assert simulation.totals.decisions == leases
+        assert len(simulation.totals.decision_s) < 10
+
+
+def _figures(simulation: Kernel) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for run in simulation.runs:
+        for name in ("completion_s", "queued_s", "running_s", "done_gpu_s", "held_gpu_s"):
+            found[f"{run.job.id} {name}"] = getattr(run, name)
+        for name in ("allocations", "losses", "preemptions", "restarts", "migrations"):
+            found[f"{run.job.id} {name}"] = getattr(run, name)
+        for tier in Tier:
+            found[f"{run.job.id} allocations {tier}"] = run.allocations_by_tier[tier]
+            found[f"{run.job.id} gpu_s {tier}"] = run.gpu_s_by_tier[tier]
+    totals = simulation.totals
+    for name in ("handed_over_gpu_s", "free_gpu_s", "stranded_gpu_s", "partly_free_host_s"):
+        found[name] = getattr(totals, name)
+    for name in ("busy_server_s", "distance_gpu_s", "waiting_job_s", "running_job_s", "decisions"):
+        found[name] = getattr(totals, name)
+    (found["held_gpu_s"],), (found["there_gpu_s"],) = totals.held_gpu_s, totals.there_gpu_s
+    return found

@@ -1,0 +1,317 @@
+"""What holds of every rule that decides round by round, on every small cluster."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.heterogeneous.gavel_rounds import LEAST_RESET_S
+from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.policy import NEVER, RoundPolicy
+from lyra_opt.heterogeneous.rollout import run_policy
+from lyra_opt.heterogeneous.tiresias import DEFAULT_THRESHOLDS_GPU_S
+from lyra_opt.seeding import generator
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.scheme import find_scheme
+from lyra_opt.simulation.series import SeriesObserver
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.tenure import Rounds
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.books import Books, rows_of
+from tests.lyra_opt.simulation.in_rounds import cluster_of, run_rule
+from tests.lyra_opt.simulation.replays import completions
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.policy import Decision, RoundState
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.metrics import Metrics
+    from lyra_opt.simulation.observers import Observer
+
+    Case = tuple[Cluster, Workload, Rounds]
+
+TYPES = ("a", "b")
+RATES = st.sampled_from((0.0, 0.5, 1.0, 2.0, 3.0))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Draw a cluster of two types, a few gangs that fit it, and options."""
+    cluster = cluster_of(
+        {"a": draw(st.integers(1, 2))},
+        {"b": draw(st.integers(1, 3))},
+        {"a": 1, "b": draw(st.integers(1, 2))},
+    )
+    jobs = []
+    release_s = 0.0
+    for number in range(draw(st.integers(1, 5))):
+        release_s += draw(st.sampled_from((0.0, 1.0, 10.0, 15.0, 300.0)))
+        rates = {name: draw(RATES) for name in TYPES}
+        assume(any(rates.values()))
+        gang = draw(st.integers(1, 3))
+        job = GangJob(
+            id=f"j{number}",
+            gang=gang,
+            steps=draw(st.sampled_from((1.0, 10.0, 35.0, 120.0))),
+            release_s=release_s,
+            throughput=rates,
+            spread_throughput=draw(
+                st.sampled_from((None, {name: rate / 2 for name, rate in rates.items()}))
+            ),
+            weight=draw(st.sampled_from((1.0, 2.0))),
+        )
+        jobs.append(Job.of_gang(job))
+        assume(Speed(cluster).rates_of(jobs[-1]))
+    rounds = Rounds(
+        round_s=10.0,
+        restart_s=draw(st.sampled_from((0.0, 2.0))),
+        merge_s=draw(st.sampled_from((0.0, 1.0))),
+        copy_efficiency=draw(st.sampled_from(((1.0,), (1.0, 0.75)))),
+    )
+    return cluster, Workload(name="drawn", jobs=tuple(jobs)), rounds
+
+
+class Watched(RoundPolicy):
+    """Another policy, whose states are held to what is always true of them."""
+
+    def __init__(self, policy: RoundPolicy, submitted: Workload) -> None:
+        self.policy, self.submitted = policy, submitted
+        self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
+        self.latest_s = -1.0
+        self.left: dict[str, float] = {}
+        self.done: set[str] = set()
+        self.ran: set[str] = set()
+        self.moves = 0
+
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
+        assert not state.jobs
+        self.policy.prepare(state, rng)
+
+    def unchanged_for_s(self, state: RoundState) -> float:
+        assert state.now_s == self.latest_s
+        return self.policy.unchanged_for_s(state)
+
+    def decide(self, state: RoundState) -> Decision:
+        assert state.now_s > self.latest_s
+        assert state.now_s % state.round_s == 0
+        known = {job.id for job in self.submitted.jobs if job.submit_s <= state.now_s}
+        there = {active.job.id for active in state.jobs}
+        assert there <= known
+        assert [active.order for active in state.jobs] == sorted(
+            active.order for active in state.jobs
+        )
+        done = known - there
+        new = there - set(self.left)
+        assert new == known - set(self.left)
+        assert state.is_changed == bool(new or done != self.done)
+        for active in state.jobs:
+            assert 0 < active.steps_left <= self.left.get(active.job.id, active.job.steps)
+            assert bool(active.placements) == (active.job.id in self.ran)
+            assert (active.waiting_since_s == NEVER) == bool(active.placements)
+            self.left[active.job.id] = active.steps_left
+        self.latest_s, self.done = state.now_s, done
+        decision = self.policy.decide(state)
+        self.ran = set(decision)
+        self.moves += sum(
+            placement not in active.placements
+            for active in state.jobs
+            for placement in decision.get(active.job.id, ())
+        )
+        return decision
+
+
+class NeverQuiet(RoundPolicy):
+    """Another policy, which is asked in every round."""
+
+    def __init__(self, policy: RoundPolicy) -> None:
+        self.policy = policy
+        self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
+
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
+        self.policy.prepare(state, rng)
+
+    def decide(self, state: RoundState) -> Decision:
+        return self.policy.decide(state)
+
+
+def runnable(name: str, case: Case) -> Workload:
+    """Return the jobs that a policy can run."""
+    cluster, workload, rounds = case
+    scheme = find_scheme(name)
+    jobs = tuple(
+        job
+        for job in workload.jobs
+        if scheme.obstacle(replace(workload, jobs=(job,)), cluster, rounds) is None
+    )
+    assume(jobs)
+    return replace(workload, jobs=jobs)
+
+
+def simulate(name: str, case: Case, *observers: Observer, **parameters: Any) -> Kernel:
+    """Run a policy on the jobs that it can run."""
+    cluster, _, rounds = case
+    policy = ROUND_POLICIES[name](**parameters)
+    return run_rule(policy, runnable(name, case), cluster, rounds, observers=observers)
+
+
+@pytest.mark.parametrize("name", ROUND_POLICIES)
+@settings(max_examples=20)
+@given(case=cases())
+def test_every_run_is_sound(name: str, case: Case) -> None:
+    """All jobs complete, nothing is lost or given twice, and states are what they should be."""
+    cluster, _, rounds = case
+    workload = runnable(name, case)
+    watched = Watched(ROUND_POLICIES[name](), workload)
+    books, observer = Books(), SeriesObserver(7.0)
+    simulation = run_rule(watched, workload, cluster, rounds, observers=(books, observer))
+    books.require_same(simulation)
+    require_conserved(simulation)
+    metrics = measure(simulation)
+    assert metrics.restarting_s == pytest.approx(watched.moves * rounds.restart_s)
+    assert metrics.finished == metrics.jobs == len(simulation.workload.jobs)
+    assert 0 < metrics.gpu_usage <= 1 + 1e-9
+    assert metrics.cru is not None
+    assert 0 < metrics.cru <= 1 + 1e-9
+    assert metrics.copies_max == 1 or watched.forks
+    assert 0 <= metrics.queue_mean_s <= metrics.jct_mean_s
+    assert metrics.jct_min_s <= metrics.jct_p50_s <= metrics.jct_p99_s <= metrics.jct_max_s
+    assert 0 < metrics.fairness_mean <= metrics.fairness_max * (1 + 1e-9)
+    series = observer.series
+    assert (np.diff(series.time_s) > 0).all()
+    for gpu_type, there in cluster.gpus_of_type.items():
+        assert (series.gpus_held[gpu_type] <= there * (1 + 1e-9)).all()
+    for run in simulation.runs:
+        best_s = run.work / run.job.measured.best_rate
+        assert run.work == run.job.measured.steps
+        if run.most_copies == 1:
+            assert run.jct_s >= best_s + rounds.restart_s - 1e-6
+
+
+@pytest.mark.parametrize("name", ROUND_POLICIES)
+@settings(max_examples=10)
+@given(case=cases())
+def test_same_seed_same_run(name: str, case: Case) -> None:
+    """Figures are equal but for wall times, and so is every row of the series."""
+    observers = SeriesObserver(), SeriesObserver()
+    first, second = (simulate(name, case, observer) for observer in observers)
+    assert measure(first) == measure(second)
+    assert np.array_equal(*(rows_of(observer.series) for observer in observers))
+
+
+@pytest.mark.parametrize("name", ROUND_POLICIES)
+@settings(max_examples=15)
+@given(case=cases())
+def test_rounds_that_are_passed_over_are_not_missed(name: str, case: Case) -> None:
+    """Policies that say that they would decide as before do: passing over changes no figure."""
+    cluster, _, rounds = case
+    workload = runnable(name, case)
+    # So that jobs of a minute or two see the policy change its mind.
+    own = times_of(name, 500.0)
+    asked = run_rule(NeverQuiet(ROUND_POLICIES[name](**own)), workload, cluster, rounds)
+    quiet = simulate(name, case, **own)
+    first, second = measure(quiet), measure(asked)
+    assert first.decisions is not None
+    assert second.decisions is not None
+    assert first.decisions <= second.decisions == second.rounds
+    for field, value in vars_of(second).items():
+        assert vars_of(first)[field] == pytest.approx(value, abs=1e-9), field
+    assert completions(quiet) == pytest.approx(completions(asked), rel=1e-12)
+
+
+def vars_of(metrics: Metrics) -> dict[str, Any]:
+    """Return what does not depend on how often a policy is asked."""
+    left_out = {"decisions", "decision_mean_s", "decision_p99_s", "decision_max_s"}
+    return {
+        field.name: getattr(metrics, field.name)
+        for field in fields(metrics)
+        if field.name not in left_out
+    }
+
+
+def times_of(name: str, factor: float) -> dict[str, Any]:
+    """Return the times that a policy has of its own, over a factor."""
+    if name.startswith("gavel-"):
+        return {"least_reset_s": LEAST_RESET_S / factor}
+    if name == "tiresias":
+        return {"thresholds_gpu_s": tuple(limit / factor for limit in DEFAULT_THRESHOLDS_GPU_S)}
+    return {}
+
+
+@pytest.mark.parametrize("name", ROUND_POLICIES)
+@settings(max_examples=10)
+@given(case=cases(), factor=st.sampled_from((0.25, 2.0, 8.0)))
+def test_units_do_not_matter(name: str, case: Case, factor: float) -> None:
+    """Throughputs times c and all times over c, the policy's own too, give all times over c."""
+    cluster, workload, rounds = case
+    jobs = tuple(_faster(job.measured, factor) for job in workload.jobs)
+    faster = replace(
+        rounds,
+        round_s=rounds.round_s / factor,
+        restart_s=rounds.restart_s / factor,
+        merge_s=rounds.merge_s / factor,
+    )
+    before = simulate(name, case)
+    own = times_of(name, factor)
+    after = simulate(name, (cluster, replace(workload, jobs=jobs), faster), **own)
+    assert [run.completion_s / factor for run in before.runs] == pytest.approx(
+        [run.completion_s for run in after.runs]
+    )
+    assert measure(before).fairness_mean == pytest.approx(measure(after).fairness_mean)
+
+
+def _faster(gang: GangJob, factor: float) -> Job:
+    spread = gang.spread_throughput
+    return Job.of_gang(
+        replace(
+            gang,
+            throughput={name: rate * factor for name, rate in gang.throughput.items()},
+            spread_throughput=(
+                None if spread is None else {name: rate * factor for name, rate in spread.items()}
+            ),
+            release_s=gang.release_s / factor,
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ROUND_POLICIES)
+@settings(max_examples=10)
+@given(case=cases())
+def test_without_costs_it_is_the_schedule_of_the_solver(name: str, case: Case) -> None:
+    """The simulated cluster and the policy as a solver complete each job in the same round."""
+    cluster, workload, rounds = case
+    free = Rounds(round_s=rounds.round_s, restart_s=0.0, merge_s=0.0)
+    simulation = simulate(name, (cluster, workload, free))
+    last = {run.job.id: free.round_from(run.completion_s) - 1 for run in simulation.runs}
+    policy = ROUND_POLICIES[name]()
+    instance = HeterogeneousInstance(
+        name="drawn",
+        objective=Objective.UTILITY,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
+        jobs=tuple(job.measured for job in simulation.workload.jobs),
+        round_s=free.round_s,
+        horizon_rounds=max(last.values()) + 1,
+        forking=policy.forks,
+    )
+    found = run_policy(WithoutHorizon(policy), instance, generator(seed=0))
+    assert found.last_round == last
+
+
+class WithoutHorizon(RoundPolicy):
+    """Another policy, which is not told by when all should be done, as in the simulated cluster."""
+
+    def __init__(self, policy: RoundPolicy) -> None:
+        self._policy, self.name = policy, policy.name
+
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
+        state.horizon_s = None
+        self._policy.prepare(state, rng)
+
+    def decide(self, state: RoundState) -> Decision:
+        return self._policy.decide(state)

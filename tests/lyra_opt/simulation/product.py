@@ -1,0 +1,1281 @@
+"""Any cluster x speed x tenure x policy, drawn from a seed, and a watch that keeps its own books.
+
+A seed alone says what is drawn: `run_drawn(draw(seed))` replays it, such as by
+
+    python -m tests.lyra_opt.simulation.product 4711
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.network.communication import ClosedForm, CommunicationModel, SlowdownTable
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.observers import Observer
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.run import NEVER, Part, Run
+from lyra_opt.simulation.scheme import (
+    OwnScheme,
+    PlacementScheme,
+    RoundScheme,
+    Scheme,
+    find_scheme,
+    prepare,
+    scheme_names,
+)
+from lyra_opt.simulation.series import CaptureObserver, SeriesObserver
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.workload import Job, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.view import View
+
+TOLERANCE = 1e-6
+
+SLOWED = ("resnet50", "vgg11", "bert", "resnet18")
+"""Models that every drawn communication model knows."""
+
+
+# Rates, anew from what is held, in shares of a whole job a second.
+
+
+def is_measured(job: Job, cluster: Cluster) -> bool:
+    """Whether the steps of a job count on a cluster."""
+    if job.measured is None:
+        return False
+    return any(gpu_type.name in job.measured.throughput for gpu_type in cluster.gpu_types)
+
+
+class Places(NamedTuple):
+    """GPUs by host, and what these span."""
+
+    gpus: Mapping[int, int]
+    machines: int
+    racks: int
+
+    @property
+    def tier(self) -> Tier:
+        if self.machines == 1:
+            return Tier.MACHINE
+        return Tier.RACK if self.racks == 1 else Tier.NETWORK
+
+
+def places_of(cluster: Cluster, gpus: Mapping[int, int]) -> Places:
+    """Return what GPUs by host span."""
+    return Places(
+        gpus,
+        len({cluster.server_of_host[host] for host in gpus}),
+        len({cluster.rack_of_host[host] for host in gpus}),
+    )
+
+
+def gpus_of(run: Run) -> dict[int, int]:
+    """Return what a job holds by host, added up anew."""
+    gpus: Counter[int] = Counter()
+    for part in run.parts:
+        for group in part.gpus:
+            gpus.update(group)
+    return dict(gpus)
+
+
+def distance_efficiency(speed: Speed, job: Job, places: Places, gpus: int) -> float:
+    """Return the share of its speed that distance leaves a gang; 1 where distance costs nothing."""
+    if speed.communication is None:
+        return 1.0
+    assert job.model is not None
+    units = {Tier.MACHINE: gpus, Tier.RACK: places.machines, Tier.NETWORK: places.racks}
+    return speed.communication.efficiency(job.model, gpus, places.tier, units[places.tier])
+
+
+def share_rate(speed: Speed, job: Job, held: Sequence[Part]) -> float:
+    """Return the share of a job that is done a second by what it holds, one copy of it."""
+    cluster = speed.cluster
+    gpus: Counter[int] = Counter()
+    workers = 0
+    speeds = []
+    for part in held:
+        gpus.update(part.by_host())
+        workers += part.workers
+        gpus_per_worker = part.held / part.workers
+        relative = cluster.pools[part.pool].gpu_type.relative_speed
+        replicas = gpus_per_worker / job.gpus_per_worker
+        assert replicas == int(replicas), "whole workers, or whole replicas of them"
+        pace = relative * replicas
+        speeds.append((part.workers, max(1.0, pace) if replicas > 1 else pace))
+    places = places_of(cluster, gpus)
+    scaled = job.min_workers + (workers - job.min_workers) * (1.0 - job.scaling_loss)
+    if speed.tuned is not None:
+        scaled = speed.tuned.rate(job, workers)
+    if is_measured(job, cluster):
+        assert job.measured is not None
+        table = job.measured.throughput
+        if places.machines > 1 and job.measured.spread_throughput is not None:
+            table = job.measured.spread_throughput
+        slowest = min(table.get(cluster.pools[part.pool].gpu_type.name, 0.0) for part in held)
+        rate = slowest / job.measured.steps * scaled / job.min_workers
+    else:
+        pace = min(found for _, found in speeds)
+        if job.heterogeneous:
+            pace = sum(count * found for count, found in speeds) / workers
+            if len(speeds) > 1:
+                pace *= speed.mixed_efficiency
+        rate = scaled * pace / job.work_worker_s
+    return rate * distance_efficiency(speed, job, places, sum(gpus.values()))
+
+
+def most_share_rate(speed: Speed, job: Job) -> float:
+    """Return a rate that no placement of a job beats, copies on all servers included."""
+    cluster = speed.cluster
+    workers = range(job.min_workers, job.max_workers + 1)
+    scaled = max(job.rate(count) for count in workers)
+    if speed.tuned is not None:
+        scaled = max(scaled, *(speed.tuned.rate(job, count) for count in workers))
+    if is_measured(job, cluster):
+        assert job.measured is not None
+        best = job.measured.best_rate / job.measured.steps * scaled / job.min_workers
+    else:
+        pace = max(
+            max(gpu_type.relative_speed, gpu_type.worker_speed) for gpu_type in cluster.gpu_types
+        )
+        best = scaled * pace / job.work_worker_s
+    return best
+
+
+# What looks on.
+
+
+class Watch(Observer):
+    """Keeps books of its own of a simulation, from what jobs hold and the plan alone.
+
+    Not for rules whose leases are passed over (`Policy.repeats_itself`).
+
+    Parameters
+    ----------
+    plan
+        As the simulation has it.
+    """
+
+    def __init__(self, plan: LoanPlan | None = None) -> None:
+        self._plan = plan
+
+    def begins(self, view: View) -> None:
+        jobs = len(view.runs)
+        cluster = view.cluster
+        self.done = [0.0] * jobs
+        self.lost = [0.0] * jobs
+        self.waited_s = [0.0] * jobs
+        self.on_gpus_s = [0.0] * jobs
+        self.paused_s = [0.0] * jobs
+        self.held_gpu_s = [0.0] * jobs
+        self.tier_gpu_s = [[0.0] * len(Tier) for _ in range(jobs)]
+        self.distance_gpu_s = [0.0] * jobs
+        self.held_of_pool = [0.0] * len(cluster.pools)
+        self.there_of_pool = [0.0] * len(cluster.pools)
+        self.serving_gpu_s = self.on_loan_server_s = self.handed_over_gpu_s = 0.0
+        self.has_lent = [False] * jobs
+        self.most_racks = [0] * jobs
+        self.most_copies = [0] * jobs
+        self.rounds: set[int] = set()
+        self._rates: dict[int, tuple[int, float]] = {}
+        self._losses = [0] * jobs
+        self._before: dict[int, tuple[int, dict[int, int]]] = {}
+        self._handed: list[tuple[float, dict[int, int]]] = []
+        self._on_loan = 0
+        self._there: set[int] = set()
+        self.latest_s = view.now_s
+        self._counted = list(view.hosts.is_counted)
+        self.moments = 0
+        self._is_reclaimed = False
+
+    # Each moment.
+
+    def passes(self, view: View, until_s: float) -> None:
+        assert view.now_s == self.latest_s, "no time is left out"
+        assert until_s > view.now_s, "time goes on"
+        self.moments += 1
+        assert self.moments < 100_000, "it comes to an end"
+        self.check(view)
+        self._add_up(view, until_s)
+        self.latest_s = until_s
+
+    def check(self, view: View) -> None:
+        """Check what there is after all events of a moment."""
+        self._check_loans(view)
+        self._check_states(view)
+        held: Counter[int] = Counter()
+        for run in view.runs:
+            if run.parts:
+                self._check_parts(view, run)
+                held.update(gpus_of(run))
+        self._check_hosts(view, held)
+        self._note_losses(view)
+        self._check_hand_over(view, held)
+
+    def _tick(self, view: View) -> int | None:
+        plan = self._plan
+        if plan is None or not view.cluster.inference_servers:
+            return None
+        first_s, tick = view.runs[0].job.submit_s, 0
+        while first_s + (tick + 1) * plan.interval_s <= view.now_s:
+            tick += 1
+        return tick
+
+    def _check_loans(self, view: View) -> None:
+        """Servers are there as the plan says."""
+        tick, plan = self._tick(view), self._plan
+        on_loan = 0
+        if tick is not None and plan is not None and view.loans.is_active:
+            on_loan = plan.on_loan[min(tick, len(plan.on_loan) - 1)]
+        pools = view.cluster.pools
+        there = {
+            host for pool in pools if pool.is_lent for host in pool.hosts if view.hosts.size[host]
+        }
+        assert len(there) == on_loan == view.loans.on_loan
+        self._is_reclaimed = on_loan < self._on_loan
+        assert there <= self._there or self._there <= there
+        self._there, self._on_loan = there, on_loan
+
+    @staticmethod
+    def _check_states(view: View) -> None:
+        """Each job is to come, waits, runs or is done."""
+        now_s = view.now_s
+        count: Counter[str] = Counter()
+        for run in view.runs:
+            states = {
+                "to come": run.job.submit_s > now_s,
+                "runs": bool(run.parts),
+                "done": run.completion_s != NEVER,
+                "waits": run.job.submit_s <= now_s and run.waiting_since_s != NEVER,
+            }
+            assert sum(states.values()) == 1, (run.job.id, states)
+            count.update(name for name, holds in states.items() if holds)
+            assert run.start_s == NEVER or run.start_s >= run.job.submit_s
+            assert run.completion_s <= now_s
+            assert (run.order in view.running) == states["runs"]
+            if states["waits"]:
+                assert run.job.submit_s <= run.waiting_since_s <= now_s
+            if not states["runs"]:
+                assert run.held_gpus == run.workers == 0
+        assert view.jobs_there == count["waits"] + count["runs"]
+        assert sum(count.values()) == len(view.runs)
+        assert view.is_all_submitted == (not count["to come"])
+
+    def _check_parts(self, view: View, run: Run) -> None:
+        """A running job holds its base demand, whole gangs and whole workers, where it may."""
+        cluster, job = view.cluster, run.job
+        copies = sorted({part.copy for part in run.parts})
+        assert copies == list(range(len(copies)))
+        assert (run.copies is not None) == (len(copies) > 1)
+        assert len(copies) == 1 or view.tenure.has_copies
+        for copy in copies:
+            parts = [part for part in run.parts if part.copy == copy]
+            base = sum(part.base for part in parts)
+            assert base == job.min_workers, "a whole gang"
+            workers = base + sum(part.flexible for part in parts)
+            assert job.min_workers <= workers <= job.max_workers
+            if copy == 0:
+                assert run.workers == workers
+            gpus: Counter[int] = Counter()
+            for part in parts:
+                gpus.update(part.by_host())
+            assert sum(gpus.values()) >= job.min_gpus, "its base demand"
+            if len(copies) > 1:
+                assert places_of(cluster, gpus).machines == 1, "a copy is on a server of its own"
+                assert workers == job.min_workers
+        assert len({part.pool for part in run.parts}) == len(run.parts) or len(copies) > 1
+        for part in run.parts:
+            pool = cluster.pools[part.pool]
+            gpus_of_base, gpus_beyond = part.gpus
+            replicas = part.held // (part.workers * job.gpus_per_worker)
+            assert replicas in (1, pool.gpu_type.replicas if pool.is_lent else 1)
+            assert sum(gpus_of_base.values()) == part.base * replicas * job.gpus_per_worker
+            assert sum(gpus_beyond.values()) == part.flexible * replicas * job.gpus_per_worker
+            assert part.held == sum(part.by_host().values())
+            for host, count in (*gpus_of_base.items(), *gpus_beyond.items()):
+                assert count > 0
+                assert count % job.gpus_per_worker == 0, "no worker is on two servers"
+                assert host in pool.hosts
+            if pool.is_lent:
+                assert job.fungible or job.heterogeneous, "own GPUs alone"
+                assert set(part.by_host()) <= self._there, "on servers that are there"
+                self.has_lent[run.order] = True
+        kinds = {cluster.pools[part.pool].is_lent for part in run.parts}
+        if len(copies) == 1 and not job.heterogeneous:
+            assert len(kinds) == 1, "on both kinds of GPUs at once"
+        assert run.held_gpus == sum(part.held for part in run.parts)
+        racks = {
+            cluster.rack_of_host[host]
+            for host in gpus_of(run)
+            if not cluster.pools[cluster.pool_of_host[host]].is_lent
+        }
+        self.most_racks[run.order] = max(self.most_racks[run.order], len(racks))
+        self.most_copies[run.order] = max(self.most_copies[run.order], len(copies))
+
+    def _check_hosts(self, view: View, held: Counter[int]) -> None:
+        """No host gives more than it has."""
+        cluster = view.cluster
+        for pool in cluster.pools:
+            if self._counted[pool.number]:
+                assert not pool.is_lent
+                of_pool = sum(held[host] for host in pool.hosts)
+                assert of_pool <= sum(cluster.gpus_of_host[host] for host in pool.hosts)
+                continue
+            for host in pool.hosts:
+                there = not pool.is_lent or host in self._there
+                assert held[host] <= (cluster.gpus_of_host[host] if there else 0)
+
+    def _note_losses(self, view: View) -> None:
+        """A job that is stopped loses what its tenure says."""
+        for run in view.runs:
+            number = run.order
+            if run.losses > self._losses[number]:
+                self._losses[number] = run.losses
+                if view.tenure.name == "forever" and not run.job.checkpoints:
+                    self.lost[number] += self.done[number]
+                    self.done[number] = 0.0
+
+    def _check_hand_over(self, view: View, held: Counter[int]) -> None:
+        """GPUs that are handed over are not held; what was held until now begins to be."""
+        cluster, tenure, now_s = view.cluster, view.tenure, view.now_s
+        self._handed = [entry for entry in self._handed if entry[0] > now_s]
+        gone = set(cluster.host_of.values()) - self._there
+        for run in view.runs:
+            allocations, gpus = self._before.get(run.order, (0, {}))
+            if gpus and (not run.parts or run.allocations != allocations):
+                free_s = now_s
+                if isinstance(tenure, Leases):
+                    free_s = now_s + tenure.hand_over_s_per_gpu * sum(gpus.values())
+                elif isinstance(tenure, Rounds):
+                    free_s = math.ceil(now_s / tenure.round_s) * tenure.round_s
+                if free_s > now_s and not self._is_reclaimed and not run.job.is_elastic:
+                    self._handed.append((free_s, dict(gpus)))
+            if run.parts:
+                self._before[run.order] = run.allocations, gpus_of(run)
+            else:
+                self._before.pop(run.order, None)
+        for _, gpus in self._handed:
+            for host in list(gpus):
+                pool = cluster.pools[cluster.pool_of_host[host]]
+                if pool.is_lent and host in gone:
+                    del gpus[host]
+        if any(self._counted):
+            return
+        handed: Counter[int] = Counter()
+        for _, gpus in self._handed:
+            handed.update(gpus)
+        for host, count in handed.items():
+            assert held[host] + count <= cluster.gpus_of_host[host], "handed over, and held"
+
+    # Over time.
+
+    def _add_up(self, view: View, until_s: float) -> None:
+        now_s, elapsed_s = view.now_s, until_s - view.now_s
+        cluster = view.cluster
+        for run in view.runs:
+            number = run.order
+            if not run.parts:
+                if run.completion_s == NEVER and run.job.submit_s <= now_s:
+                    self.waited_s[number] += elapsed_s
+                continue
+            self.on_gpus_s[number] += elapsed_s
+            gpus = 0
+            for part in run.parts:
+                count = sum(part.by_host().values())
+                gpus += count
+                self.held_of_pool[part.pool] += count * elapsed_s
+            self.held_gpu_s[number] += gpus * elapsed_s
+            works_s = max(0.0, until_s - max(now_s, run.pauses_until_s))
+            self.paused_s[number] += elapsed_s - works_s
+            if run.copies is None:
+                tier, rate, efficiency = self._rate_of(view, run)
+                self.tier_gpu_s[number][tier] += gpus * elapsed_s
+                self.distance_gpu_s[number] += gpus * works_s * (1 - efficiency)
+                self.done[number] += rate * works_s
+                continue
+            self.tier_gpu_s[number][run.tier] += gpus * elapsed_s
+            assert isinstance(view.tenure, Rounds)
+            self._add_copies(view, run, until_s)
+        tick = self._tick(view)
+        if tick is not None and self._plan is not None:
+            shares = self._plan.busy_share
+            serving = shares[min(tick, len(shares) - 1)] * cluster.inference_gpus
+            self.serving_gpu_s += serving * elapsed_s
+            self.on_loan_server_s += self._on_loan * elapsed_s
+        for pool in cluster.pools:
+            there = sum(
+                cluster.gpus_of_host[host]
+                for host in pool.hosts
+                if not pool.is_lent or host in self._there
+            )
+            self.there_of_pool[pool.number] += there * elapsed_s
+
+    def _rate_of(self, view: View, run: Run) -> tuple[Tier, float, float]:
+        places = places_of(view.cluster, gpus_of(run))
+        efficiency = distance_efficiency(view.speed, run.job, places, run.held_gpus)
+        rate = share_rate(view.speed, run.job, run.parts)
+        assert rate == pytest.approx(run.rate / run.work), f"rate of {run.job.id}"
+        assert efficiency == pytest.approx(run.efficiency), f"efficiency of {run.job.id}"
+        self._check_tier(view, run, places)
+        return places.tier, rate, efficiency
+
+    @staticmethod
+    def _check_tier(view: View, run: Run, places: Places) -> None:
+        if view.cluster.topology is not None:
+            assert run.tier is places.tier, f"tier of {run.job.id}: {dict(places.gpus)}"
+
+    def _add_copies(self, view: View, run: Run, until_s: float) -> None:
+        """Each copy works after what its start costs it, until they are merged."""
+        tenure, copies = view.tenure, run.copies
+        assert isinstance(tenure, Rounds)
+        assert copies is not None
+        began_s, now_s = copies.began_s, view.now_s
+        assert began_s % tenure.round_s == pytest.approx(0.0, abs=1e-9)
+        assert copies.trains_s == tenure.round_s - tenure.merge_s
+        count = len({part.copy for part in run.parts})
+        for copy, (rate, lost_s) in enumerate(zip(copies.rates, copies.lost_s, strict=True)):
+            parts = [part for part in run.parts if part.copy == copy]
+            share = share_rate(view.speed, run.job, parts) * tenure.efficiency(count)
+            assert share == pytest.approx(rate / run.work), f"rate of copy {copy} of {run.job.id}"
+            assert lost_s in (0.0, tenure.restart_s)
+            from_s = max(now_s, began_s + lost_s)
+            to_s = min(until_s, began_s + copies.trains_s)
+            self.done[run.order] += share * max(0.0, to_s - from_s)
+        # The last steps end together, but the merge after them takes its time.
+        self.done[run.order] = min(self.done[run.order], 1.0)
+
+    # At the end.
+
+    def ends(self, view: View) -> None:
+        self._check_states(view)
+        totals = view.totals
+        for run in view.runs:
+            number, job = run.order, run.job
+            self.require_close("waits", job, run.queued_s, self.waited_s[number])
+            self.require_close("on GPUs", job, run.on_gpus_s, self.on_gpus_s[number])
+            self.require_close("held", job, run.held_gpu_s, self.held_gpu_s[number])
+            self.require_close("done", job, self.done[number], 1.0)
+            self.require_close("lost", job, run.lost_work / run.work, self.lost[number])
+            if not run.most_copies > 1:
+                self.require_close("paused", job, run.paused_s, self.paused_s[number])
+                self.require_close("distance", job, run.distance_gpu_s, self.distance_gpu_s[number])
+            if view.cluster.topology is not None:
+                for found, expected in zip(run.gpu_s_by_tier, self.tier_gpu_s[number], strict=True):
+                    self.require_close("tiers", job, found, expected)
+                # Between two moments nobody looks.
+                assert run.most_racks >= self.most_racks[number]
+            assert run.ran_on_loan >= self.has_lent[number]
+            shortest_s = 1 / most_share_rate(view.speed, job)
+            if self.most_copies[number] > 1:
+                shortest_s /= self.most_copies[number]
+            assert run.completion_s >= job.submit_s + shortest_s * (1 - TOLERANCE), job.id
+            assert run.completion_s >= run.start_s >= job.submit_s
+        self.require_close("held", None, sum(totals.held_gpu_s), sum(self.held_gpu_s))
+        for found, expected in zip(totals.held_gpu_s, self.held_of_pool, strict=True):
+            self.require_close("held by pool", None, found, expected)
+        for found, expected in zip(totals.there_gpu_s, self.there_of_pool, strict=True):
+            self.require_close("there by pool", None, found, expected)
+        self.require_close("waiting", None, totals.waiting_job_s, sum(self.waited_s))
+        self.require_close("running", None, totals.running_job_s, sum(self.on_gpus_s))
+        if not all(view.hosts.is_counted):
+            self.require_close("serving", None, totals.serving_gpu_s, self.serving_gpu_s)
+            self.require_close("on loan", None, totals.on_loan_server_s, self.on_loan_server_s)
+
+    @staticmethod
+    def require_close(what: str, job: Job | None, found: float, expected: float) -> None:
+        if not math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            of = "" if job is None else f" of job {job.id}"
+            raise AssertionError(f"{what}{of}: {found}, but the watch has {expected}")
+
+
+class HeadStarts(Observer):
+    """Nobody waits who comes first, or fits, in one pool without servers.
+
+    Parameters
+    ----------
+    overtakes
+        Whether any job that fits starts, rather than the first one alone.
+    """
+
+    def __init__(self, *, overtakes: bool) -> None:
+        self._overtakes = overtakes
+
+    def passes(self, view: View, until_s: float) -> None:
+        free = view.cluster.gpus - sum(run.held_gpus for run in view.runs)
+        waiting = [run for run in view.runs if NEVER < run.waiting_since_s <= view.now_s]
+        for run in waiting if self._overtakes else waiting[:1]:
+            assert run.job.min_gpus > free, f"job {run.job.id} fits, and waits"
+
+
+# Policies of our own.
+
+
+class LeastLeft(QueuePolicy):
+    """Least remaining GPU time first; whoever has more left gives way."""
+
+    def decide(self, view: View) -> None:
+        for run in view.running.values():
+            view.account(run)
+
+        def left(run: Run) -> tuple[float, int]:
+            job = run.job
+            return run.left * view.speed.worker_s(job) * job.gpus_per_worker, run.order
+
+        for run in sorted(self.waiting.values(), key=left):
+            victims = [other for other in view.running.values() if left(other) > left(run)]
+            # A job that has just started stays, so that nothing goes round in a circle.
+            victims = [other for other in victims if other.began_s < view.now_s]
+            parts = view.fit(run)
+            while parts is None and victims:
+                victim = max(victims, key=left)
+                victims.remove(victim)
+                view.stop(victim)
+                parts = view.fit(run)
+            if parts is not None:
+                self.start(view, run, parts)
+
+
+class AnyLegal(QueuePolicy):
+    """Does what it is allowed to do, at random, for a while; then it starts whoever fits.
+
+    Parameters
+    ----------
+    draw
+        What it does.
+    whims
+        How many times it does something odd.
+    """
+
+    def __init__(self, draw: random.Random, whims: int = 25) -> None:
+        super().__init__("any-legal")
+        self._draw = draw
+        self._whims = whims
+
+    def _has_a_whim(self, chance: float) -> bool:
+        if not self._whims or self._draw.random() >= chance:
+            return False
+        self._whims -= 1
+        return True
+
+    def decide(self, view: View) -> None:
+        draw = self._draw
+        for run in list(view.running.values()):
+            if self._has_a_whim(0.3):
+                draw.choice((view.stop, self._move(view), grow(view, draw), shrink(view)))(run)
+        waiting = list(self.waiting.values())
+        draw.shuffle(waiting)
+        for run in waiting:
+            if self._has_a_whim(0.3):
+                gpus = drawn_gpus(draw, view, run)
+                if gpus and draw.random() < 0.8:
+                    self.start(view, run, view.reserve(run, gpus))
+            else:
+                parts = view.fit(run)
+                if parts is not None:
+                    self.start(view, run, parts)
+        if self._has_a_whim(0.3):
+            self.wake_s = view.now_s + draw.choice([0.5, 1.0, 7.0, 40.0])
+        elif self.waiting and not view.running:
+            # It may have left somebody waiting on a whim.
+            self.wake_s = view.now_s + 1.0
+
+    def _move(self, view: View, gone: frozenset[int] = frozenset()) -> Callable[[Run], None]:
+        draw = self._draw
+
+        def move(run: Run) -> None:
+            if view.tenure.swaps:
+                had = gpus_of_base(run)
+                is_whole = all(not part.flexible for part in run.parts)
+                view.lift(run)
+                gpus = drawn_gpus(draw, view, run, gone) or had
+                view.put(run, view.reserve(run, gpus), restarts=draw.random() < 0.8)
+                assert is_whole or not run.flexible_workers
+            else:
+                gpus = drawn_gpus(draw, view, run, gone)
+                if gpus:
+                    parts = view.reserve(run, gpus)
+                    view.lift(run)
+                    view.put(run, parts)
+
+        return move
+
+    def reclaim(self, view: View, count: int) -> list[int]:
+        if not self._whims:
+            return super().reclaim(view, count)
+        chosen = self._draw.sample(view.hosts.lent(), count)
+        gone = frozenset(chosen)
+        for run in view.hosted():
+            if gone.isdisjoint(gpus_of(run)):
+                continue
+            if gone.isdisjoint(gpus_of_base(run)):
+                shrink(view)(run)
+            elif self._has_a_whim(0.4):
+                self._move(view, gone)(run)
+            if run.parts and not gone.isdisjoint(gpus_of(run)):
+                view.stop(run)
+        return chosen
+
+
+def gpus_of_base(run: Run) -> dict[int, int]:
+    """Return what a job holds by host for its base demand."""
+    return {host: count for part in run.parts for host, count in part.gpus[0].items()}
+
+
+def shrink(view: View) -> Callable[[Run], None]:
+    """Return what takes all flexible workers of a job away."""
+
+    def act(run: Run) -> None:
+        view.account(run)
+        for part in list(run.parts):
+            if part.flexible:
+                view.shrink(run, part, part.flexible, dict(part.gpus[1]))
+
+    return act
+
+
+def grow(view: View, draw: random.Random) -> Callable[[Run], None]:
+    """Return what gives a job workers beside its base demand, if it can have any."""
+
+    def act(run: Run) -> None:
+        job, part = run.job, run.parts[0]
+        hosts = [
+            host
+            for host in view.cluster.pools[part.pool].hosts
+            if view.hosts.free[host] >= job.gpus_per_worker
+        ]
+        most = job.max_workers - run.workers
+        if not hosts or not most or not grows_anywhere(view, run):
+            return
+        host = draw.choice(hosts)
+        workers = draw.randint(1, min(most, view.hosts.free[host] // job.gpus_per_worker))
+        gpus = {host: workers * job.gpus_per_worker}
+        view.account(run)
+        view.hosts.take(gpus)
+        view.grow(run, part, workers, gpus)
+
+    return act
+
+
+class Growing(QueuePolicy):
+    """First come, first served, and whoever is elastic grows by a worker now and then.
+
+    Parameters
+    ----------
+    draw
+        Who grows and shrinks.
+    """
+
+    def __init__(self, draw: random.Random) -> None:
+        super().__init__("growing")
+        self._draw = draw
+        self._changes = 40
+
+    def decide(self, view: View) -> None:
+        for run in view.running.values():
+            if run.flexible_workers and self._draw.random() < 0.5:
+                shrink(view)(run)
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is None:
+                # All that was given beyond base demands makes room.
+                for other in view.running.values():
+                    shrink(view)(other)
+                parts = view.fit(run)
+            if parts is None:
+                break
+            self.start(view, run, parts)
+        for run in view.running.values():
+            if self._changes and run.workers < run.job.max_workers and self._draw.random() < 0.7:
+                self._changes -= 1
+                grow(view, self._draw)(run)
+        if self._changes and view.running:
+            self._changes -= 1
+            self.wake_s = view.now_s + self._draw.choice([1.0, 5.0, 12.0])
+
+
+def grows_anywhere(view: View, run: Run) -> bool:
+    """Whether a running job may have workers on any host of its pool."""
+    job = run.job
+    if job.measured is None or not is_measured(job, view.cluster):
+        return True
+    name = view.cluster.pools[run.parts[0].pool].gpu_type.name
+    spread = job.measured.spread_throughput
+    return spread is None or spread.get(name, 0.0) > 0
+
+
+def drawn_gpus(
+    draw: random.Random, view: View, run: Run, gone: frozenset[int] = frozenset()
+) -> dict[int, int]:
+    """Return free GPUs for the base demand of a job, where it can run; none if there are none.
+
+    Parameters
+    ----------
+    gone
+        Hosts that it must not be on.
+    """
+    cluster, job, hosts = view.cluster, run.job, view.hosts
+    able = [pool for pool in cluster.pools if view.is_able(run, pool.number)]
+    if not able:
+        return {}
+    if job.heterogeneous and draw.random() < 0.5:
+        chosen = able
+    elif draw.random() < 0.4:
+        chosen = [pool for pool in able if not pool.is_lent]
+    else:
+        chosen = [draw.choice(able)]
+    found: dict[int, int] = {}
+    left = job.min_workers
+    places = [host for pool in chosen for host in pool.hosts if host not in gone]
+    draw.shuffle(places)
+    for host in places:
+        workers = min(left, hosts.free[host] // job.gpus_per_worker)
+        if workers and draw.random() < 0.3:
+            workers = draw.randint(1, workers)
+        if workers:
+            found[host] = workers * job.gpus_per_worker
+            left -= workers
+    if left:
+        return {}
+    held = [
+        Part(
+            pool,
+            {host: count for host, count in found.items() if cluster.pool_of_host[host] == pool},
+        )
+        for pool in sorted({cluster.pool_of_host[host] for host in found})
+    ]
+    for part in held:
+        part.held = sum(part.gpus[0].values())
+        part.base = part.held // job.gpus_per_worker
+    return found if share_rate(view.speed, job, held) > 0 else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFitting(OwnScheme):
+    """A scheme whose policy asks for `View.fit`."""
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+        speed = Speed(cluster)
+        if any(not speed.pools_of(job, is_lent=False) for job in workload.jobs):
+            return "a job would have to be spread"
+        return None
+
+
+OWN: Mapping[str, Callable[[random.Random], QueuePolicy]] = {
+    "least-left": lambda draw: LeastLeft("least-left"),
+    "any-legal": AnyLegal,
+    "growing": Growing,
+}
+
+
+def own_scheme(name: str, seed: int) -> Scheme:
+    """Return a scheme of a policy of our own."""
+    make = OWN[name]
+    return OwnFitting(name=name, summary="for tests", make=lambda: make(random.Random(seed)))
+
+
+# Parts that are combined.
+
+CLUSTERS = (
+    "pools",
+    "pools+loans",
+    "pools in racks",
+    "types",
+    "types on a server",
+    "far",
+    "far+loans",
+    "far types",
+    "types+loans",
+)
+TENURES = ("forever", "forever at once", "forever soon", "leases", "rounds")
+
+TUNED = ("pollux", "lyra-tuned")
+POLICIES = (*scheme_names(), *OWN, *OWN)
+"""Those of our own twice, so that there are enough of them."""
+
+
+class Kind(NamedTuple):
+    """What is combined."""
+
+    cluster: str
+    tenure: str
+    policy: str
+    elastic: bool
+    measured: str
+    distance: str
+    tuned: bool
+
+    @property
+    def policy_kind(self) -> str:
+        """Whose shape the policy has."""
+        return policy_kind(self.policy)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the parts of the model of speed, one name each."""
+        return (
+            "elastic" if self.elastic else "rigid",
+            self.measured,
+            self.distance,
+            "tuned" if self.tuned else "untuned",
+        )
+
+
+@cache
+def policy_kind(name: str) -> str:
+    """Return ``composed``, ``rounds``, ``placement`` or ``own``."""
+    if name in OWN:
+        return "own"
+    scheme = find_scheme(name)
+    if isinstance(scheme, RoundScheme):
+        return "rounds"
+    return "placement" if isinstance(scheme, PlacementScheme) else "composed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What a seed stands for."""
+
+    seed: int
+    kind: Kind
+    workload: Workload
+    cluster: Cluster
+    plan: LoanPlan | None
+    scheme: Scheme
+    options: Options
+    tenure: Tenure
+    ignores_distance: bool
+    observers: tuple[str, ...]
+
+
+def kind_of(seed: int) -> Kind:
+    """Return what a seed combines: by rotation, so that every pair comes up alike often.
+
+    What is refused in any case is drawn seldom.
+    """
+    draw = random.Random(f"kind {seed}")
+    policy = POLICIES[seed % len(POLICIES)]
+    turn = seed // len(POLICIES)
+    kind = policy_kind(policy)
+    is_careless = draw.random() < 0.04
+    clusters: tuple[str, ...] = CLUSTERS
+    if not is_careless:
+        if policy in TUNED:
+            clusters = tuple(name for name in CLUSTERS if "far" not in name)
+        elif policy == "gavel-cost":
+            clusters = tuple(name for name in CLUSTERS if "types" in name or "loans" in name)
+    cluster = clusters[turn % len(clusters)]
+    tenure = TENURES[(turn // len(clusters) + turn % len(clusters)) % len(TENURES)]
+    if kind == "rounds" and draw.random() < 0.96:
+        tenure = "rounds"
+    measured = "given"
+    if "types" in cluster and (is_careless or policy not in TUNED):
+        measured = draw.choice(("given", "measured", "spread"))
+    distance = "near"
+    if "far" in cluster:
+        distance = draw.choice(("far", "ignored"))
+    return Kind(
+        cluster=cluster,
+        tenure=tenure,
+        policy=policy,
+        elastic=draw.random() < 0.6,
+        measured=measured,
+        distance=distance,
+        tuned=policy in TUNED,
+    )
+
+
+def draw(seed: int) -> Drawn:
+    """Return what a seed stands for."""
+    kind = kind_of(seed)
+    rng = random.Random(seed)
+    scheme = own_scheme(kind.policy, seed) if kind.policy in OWN else find_scheme(kind.policy)
+    cluster = _cluster(rng, kind)
+    is_careless = rng.random() < 0.03
+    tenure = _tenure(rng, kind)
+    options = Options(
+        seed=rng.randrange(4),
+        mixed_efficiency=rng.choice([0.5, 0.7, 1.0]),
+        scaling_interval_s=rng.choice([0.0, 10.0, 60.0]),
+    )
+    jobs = _jobs(rng, kind, cluster, scheme, tenure, is_careless=is_careless)
+    return Drawn(
+        seed=seed,
+        kind=kind,
+        workload=Workload(name="drawn", jobs=jobs),
+        cluster=cluster,
+        plan=_plan(rng, cluster, is_careless=is_careless),
+        scheme=scheme,
+        options=options,
+        tenure=tenure,
+        ignores_distance=kind.distance == "ignored",
+        observers=tuple(name for name in ("captures", "series") if rng.random() < 0.15),
+    )
+
+
+TYPES = (
+    GpuType(name="V100"),
+    GpuType(name="K80", relative_speed=0.25, price_per_hour=0.4),
+    GpuType(name="P100", relative_speed=0.5, price_per_hour=1.5),
+)
+
+
+def _cluster(rng: random.Random, kind: Kind) -> Cluster:
+    name = kind.cluster
+    if "pools" in name:
+        cluster = Cluster.of_servers(
+            rng.randint(1, 4),
+            gpus_per_server=rng.choice([1, 2, 4]),
+            servers_per_rack=rng.randint(1, 3) if "racks" in name else None,
+        )
+    elif "far" in name:
+        racks = tuple(
+            Rack(machines=rng.randint(1, 3), gpus_per_machine=rng.randint(1, 4))
+            for _ in range(rng.randint(1, 3) if "types" not in name else rng.randint(2, 3))
+        )
+        topology = Topology(name="drawn", racks=racks)
+        communication: CommunicationModel = ClosedForm(
+            links=LINK_SETS[rng.choice(["shipped", "congested-1", "congested-2"])],
+            overlap=rng.choice([0.0, 0.5]),
+        )
+        if rng.random() < 0.3:
+            communication = _slowdowns(rng)
+        types = TYPES[: rng.randint(2, 3)] if "types" in name else TYPES[:1]
+        cluster = Cluster.of_racks(topology, communication, gpu_types=types)
+        if "types" in name:
+            there = {found for server in cluster.servers for found in server.gpus}
+            cluster = replace(
+                cluster, gpu_types=tuple(found for found in types if found.name in there)
+            )
+    else:
+        servers = []
+        for number in range(rng.randint(2, 4)):
+            types_there = rng.sample(TYPES, rng.choice([1, 2, 2, 3])) if "on a" in name else ()
+            types_there = types_there or [TYPES[number] if number < 2 else rng.choice(TYPES)]
+            gpus = {found.name: rng.choice([1, 2, 2, 4]) for found in types_there}
+            servers.append(Server(id=f"s{number}", gpus=gpus))
+        there = {found for server in servers for found in server.gpus}
+        cluster = Cluster(
+            name="typed",
+            gpu_types=tuple(found for found in TYPES if found.name in there),
+            servers=tuple(servers),
+        )
+    if "loans" in name:
+        cluster = cluster.with_lent(
+            rng.randint(1, 8),
+            gpus_per_server=rng.choice([1, 2, 4]),
+            gpu_type=rng.choice(
+                [
+                    GpuType(name="T4", relative_speed=rng.choice([1.0, 0.5, 0.4, 1 / 3])),
+                    TYPES[0],
+                    TYPES[1],
+                ]
+            ),
+        )
+    return cluster
+
+
+def _slowdowns(rng: random.Random) -> SlowdownTable:
+    slowdowns = [1.0, *sorted(rng.choice([1.0, 1.5, 2.0, 4.0]) for _ in range(2))]
+    return SlowdownTable(
+        {
+            (model, gang, tier): slowdown
+            for model in SLOWED
+            for gang in range(1, 80)
+            for tier, slowdown in zip(Tier, slowdowns, strict=True)
+        }
+    )
+
+
+def _tenure(rng: random.Random, kind: Kind) -> Tenure:
+    if kind.tenure == "leases":
+        return Leases(
+            lease_s=rng.choice([5.0, 20.0, 100.0]),
+            hand_over_s_per_gpu=rng.choice([0.0, 0.5, 1.0]),
+        )
+    if kind.tenure == "rounds":
+        return Rounds(
+            round_s=rng.choice([10.0, 30.0]),
+            restart_s=rng.choice([0.0, 2.0, 5.0]),
+            merge_s=rng.choice([0.0, 1.0]),
+            copy_efficiency=rng.choice([(1.0,), (1.0, 0.9, 0.5)]),
+        )
+    waits_s = {"forever": 63.0, "forever at once": 0.0, "forever soon": 5.0}
+    return Forever(preemption_s=waits_s[kind.tenure])
+
+
+def _plan(rng: random.Random, cluster: Cluster, *, is_careless: bool) -> LoanPlan | None:
+    servers = cluster.inference_servers
+    if not servers or (is_careless and rng.random() < 0.5):
+        return None
+    on_loan = [
+        rng.choice([0, 0, servers, rng.randint(0, servers)]) for _ in range(rng.randint(1, 6))
+    ]
+    if rng.random() < 0.5:
+        # Called back again and again.
+        on_loan += sorted((rng.randint(0, servers) for _ in range(rng.randint(2, 4))), reverse=True)
+    if is_careless:
+        on_loan.append(servers + 1)
+    return LoanPlan(
+        interval_s=float(rng.choice([5, 7, 20, 45])),
+        on_loan=tuple(on_loan),
+        # What is lent does not serve.
+        busy_share=tuple(
+            max(0.0, servers - lent) / servers * rng.choice([0.0, 0.3, 1.0]) for lent in on_loan
+        ),
+    )
+
+
+def _jobs(
+    rng: random.Random,
+    kind: Kind,
+    cluster: Cluster,
+    scheme: Scheme,
+    tenure: Tenure,
+    *,
+    is_careless: bool,
+) -> tuple[Job, ...]:
+    """Return jobs that the scheme can run on the cluster, as far as jobs decide that."""
+    wide = policy_kind(kind.policy) in ("composed", "own") and rng.random() < 0.3
+    speed = Speed(cluster, ignores_distance=kind.distance == "ignored")
+    submitted_s = sorted(float(rng.randint(0, 12) * 5) for _ in range(rng.randint(1, 9)))
+    jobs: list[Job] = []
+    for submit_s in submitted_s:
+        for _ in range(20):
+            job = _job(rng, kind, cluster, f"j{len(jobs)}", submit_s, wide=wide)
+            if is_careless or _runs(job, scheme, speed, tenure):
+                jobs.append(job)
+                break
+    if not jobs:
+        jobs.append(_job(rng, kind, cluster, "only", 0.0, wide=False, gang=1))
+    return tuple(jobs)
+
+
+def _runs(job: Job, scheme: Scheme, speed: Speed, tenure: Tenure) -> bool:
+    alone = Workload(name="alone", jobs=(job,))
+    try:
+        speed.require_runs(alone)
+    except UserError:
+        return False
+    reason = scheme.obstacle(alone, speed.cluster, tenure)
+    return reason is None or "job" not in reason
+
+
+def _job(
+    rng: random.Random,
+    kind: Kind,
+    cluster: Cluster,
+    name: str,
+    submit_s: float,
+    *,
+    wide: bool,
+    gang: int | None = None,
+) -> Job:
+    least = gang or rng.choice([1, 1, 2, 3, 4, 6])
+    most = least + (rng.choice([0, 0, 1, 4]) if kind.elastic else 0)
+    duration_s = rng.choice([rng.randint(1, 60), rng.randint(1, 60), 300])
+    estimate = rng.choice([None, None, 0.5, 1.3])
+    gpus_per_worker = rng.randint(1, 2) if wide else 1
+    work_worker_s = float(duration_s * least)
+    measured = None
+    if kind.measured != "given" and rng.random() < 0.8:
+        measured = _measured(rng, kind, cluster, name, submit_s, least * gpus_per_worker)
+        work_worker_s = measured.steps / measured.best_rate * least
+    return Job(
+        id=name,
+        submit_s=submit_s,
+        work_worker_s=work_worker_s,
+        min_workers=least,
+        max_workers=most,
+        gpus_per_worker=gpus_per_worker,
+        scaling_loss=rng.choice([0.0, 0.0, 0.2, 1.0]),
+        fungible=rng.random() < 0.5,
+        heterogeneous=rng.random() < 0.3,
+        checkpoints=rng.random() < 0.5,
+        estimated_work_worker_s=None if estimate is None else estimate * work_worker_s,
+        model=rng.choice(SLOWED) if "far" in kind.cluster else rng.choice([None, *SLOWED]),
+        measured=measured,
+    )
+
+
+def _measured(
+    rng: random.Random, kind: Kind, cluster: Cluster, name: str, submit_s: float, gang: int
+) -> GangJob:
+    names = [gpu_type.name for gpu_type in cluster.gpu_types]
+    rates = {found: float(rng.choice([0, 1, 1, 2, 4])) for found in names if rng.random() < 0.85}
+    if not any(rates.values()):
+        rates[rng.choice(names)] = 1.0
+    spread = None
+    if kind.measured == "spread" and rng.random() < 0.8:
+        spread = {found: rate * rng.choice([0.0, 0.5, 1.0, 1.0]) for found, rate in rates.items()}
+    return GangJob(
+        id=name,
+        gang=gang,
+        steps=float(rng.choice([1, 20, 60, 200])),
+        throughput=rates,
+        spread_throughput=spread,
+        release_s=submit_s,
+        weight=rng.choice([1.0, 2.0]),
+    )
+
+
+# Runs.
+
+
+class Outcome(NamedTuple):
+    """A simulation that has ended, or why there was none."""
+
+    kernel: Kernel | None
+    refusal: str = ""
+
+
+def run_drawn(drawn: Drawn) -> Outcome:
+    """Replay what was drawn under a watch; `AssertionError` names what is wrong."""
+    try:
+        kernel = prepared(drawn, watches(drawn))
+    except UserError as error:
+        return Outcome(None, str(error))
+    repeats_itself = kernel.policy.repeats_itself
+    # The watch looks at each lease; whether they can be passed over is seen below.
+    kernel.policy.repeats_itself = False
+    kernel.run()
+    require_conserved(kernel)
+    require_finite(kernel)
+    if repeats_itself and isinstance(drawn.tenure, Leases):
+        require_same(kernel, prepared(drawn, ()).run())
+    return Outcome(kernel)
+
+
+def prepared(drawn: Drawn, observers: Sequence[Observer]) -> Kernel:
+    """Return what was drawn, ready to run."""
+    return prepare(
+        drawn.workload,
+        drawn.cluster,
+        drawn.scheme,
+        plan=drawn.plan,
+        options=drawn.options,
+        tenure=drawn.tenure,
+        ignores_distance=drawn.ignores_distance,
+        observers=observers,
+    )
+
+
+def watches(drawn: Drawn) -> list[Observer]:
+    """Return who looks on."""
+    found: list[Observer] = [Watch(drawn.plan)]
+    if "captures" in drawn.observers:
+        kinds = frozenset({"reclaim", "allocation", "heterogeneous", "network"})
+        found.append(CaptureObserver(lambda kind, instance: None, kinds))
+    if "series" in drawn.observers:
+        found.append(SeriesObserver())
+    kind = drawn.kind
+    if (
+        kind.policy in ("fifo", "sjf", "gandiva")
+        and kind.tenure.startswith("forever")
+        and kind.cluster in ("pools", "pools+loans")
+        and all(job.gpus_per_worker == 1 for job in drawn.workload.jobs)
+    ):
+        found.append(HeadStarts(overtakes=kind.policy == "sjf"))
+    return found
+
+
+def require_finite(kernel: Kernel) -> None:
+    """Check that all figures are numbers."""
+    metrics = measure(kernel)
+    for field in fields(metrics):
+        value = getattr(metrics, field.name)
+        values = list(value.values()) if isinstance(value, Mapping) else [value]
+        for number in values:
+            assert number is None or math.isfinite(number), (field.name, value)
+            assert number is None or number >= 0, (field.name, value)
+    for name in ("gpu_usage", "overall_usage", "loan_usage", "cru", "computing_usage"):
+        value = getattr(metrics, name)
+        assert value is None or value <= 1 + TOLERANCE, (name, value)
+
+
+def require_same(one: Kernel, other: Kernel) -> None:
+    """Check that two simulations are the same, but for rounding and wall time."""
+
+    def numbers(value: Any) -> np.ndarray:
+        return np.ravel(np.array(value, float))
+
+    def require(what: str, mine: Any, theirs: Any) -> None:
+        found, expected = numbers(theirs), numbers(mine)
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-6), what
+
+    for mine, theirs in zip(one.runs, other.runs, strict=True):
+        for name in SUMS_OF_RUN:
+            require(
+                f"{name} of job {mine.job.id}, leases passed over",
+                getattr(mine, name),
+                getattr(theirs, name),
+            )
+    for field in fields(one.totals):
+        if field.name != "decision_s":
+            require(
+                f"{field.name}, leases passed over",
+                getattr(one.totals, field.name),
+                getattr(other.totals, field.name),
+            )
+
+
+SUMS_OF_RUN = (
+    "start_s",
+    "completion_s",
+    "queued_s",
+    "running_s",
+    "paused_s",
+    "held_gpu_s",
+    "paused_gpu_s",
+    "distance_gpu_s",
+    "lost_work",
+    "restarting_s",
+    "allocations",
+    "losses",
+    "preemptions",
+    "restarts",
+    "migrations",
+    "most_racks",
+    "most_copies",
+    "ran_on_loan",
+    "gpu_s_by_tier",
+    "allocations_by_tier",
+)
+
+
+def failure_of(seed: int) -> tuple[str, Outcome | None]:
+    """Run a seed; return what is wrong, empty if nothing is, and its outcome."""
+    drawn = draw(seed)
+    try:
+        return "", run_drawn(drawn)
+    except Exception as error:  # whatever it is, the seed must be named
+        return f"seed {seed} ({drawn.kind}): {type(error).__name__}: {error}", None
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("seed", type=int)
+    found = draw(parser.parse_args().seed)
+    for field in fields(found):
+        print(f"{field.name}: {getattr(found, field.name)}")
+    outcome = run_drawn(found)
+    completed = [] if outcome.kernel is None else outcome.kernel.runs
+    print(outcome.refusal or [run.completion_s for run in completed])

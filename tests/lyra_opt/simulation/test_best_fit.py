@@ -1,0 +1,349 @@
+"""Finding room against a model that looks at every server: best fit, groups, coming and going."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from lyra_opt.simulation.best_fit import MOST_STALE, BestFit, CountedFit, Group
+from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.hosts import Hosts
+
+GROUPS = st.sampled_from(list(Group))
+MOST_SERVERS = 8
+
+
+def cluster_of(*sizes: int) -> Cluster:
+    """Return servers of so many GPUs that come and go, beside one that stays: host 0."""
+    return Cluster(
+        name="small",
+        gpu_types=(GpuType(name="own"), GpuType(name="lent")),
+        servers=(
+            Server(id="stays", gpus={"own": 1}),
+            *(
+                Server(id=f"s{place}", gpus={"lent": size}, is_lent=True)
+                for place, size in enumerate(sizes)
+            ),
+        ),
+    )
+
+
+def fit_of(
+    *sizes: int, replicas: int = 1, mixes_groups: bool = True, there: int | None = None
+) -> tuple[Hosts, BestFit]:
+    """Return servers that have come, as many as are `there`, and what finds room on them."""
+    hosts = Hosts(cluster_of(*sizes))
+    hosts.lend(range(1, 1 + (len(sizes) if there is None else there)))
+    return hosts, BestFit(hosts, 1, replicas=replicas, mixes_groups=mixes_groups)
+
+
+class EveryServer:
+    """The rule of the paper, one worker at a time, by looking at every server."""
+
+    def __init__(self, sizes: list[int], replicas: int, *, mixes_groups: bool) -> None:
+        self.sizes, self.replicas = sizes, replicas
+        self.mixes_groups = mixes_groups
+        self.holders: dict[int, list[tuple[Group, int]]] = {}
+
+    def free(self, host: int) -> int:
+        return self.sizes[host - 1] - sum(gpus for _, gpus in self.holders[host])
+
+    def is_open_to(self, host: int, group: Group) -> bool:
+        held = {holder for holder, _ in self.holders[host]}
+        return self.mixes_groups or held <= {group}
+
+    def room(self, gpus: int, group: Group) -> int:
+        return (
+            sum(self.free(s) // gpus for s in self.holders if self.is_open_to(s, group))
+            // self.replicas
+        )
+
+    def place(self, workers: int, gpus: int, group: Group) -> dict[int, int]:
+        placed: dict[int, int] = {}
+        for _ in range(workers * self.replicas):
+            fitting = [
+                host
+                for host in self.holders
+                if self.free(host) >= gpus and self.is_open_to(host, group)
+            ]
+            host = min(fitting, key=lambda s: (not self.holders[s], self.free(s), s))
+            self.holders[host].append((group, gpus))
+            placed[host] = placed.get(host, 0) + gpus
+        return placed
+
+    def remove(self, placed: dict[int, int], gpus: int, group: Group) -> None:
+        for host, held in placed.items():
+            for _ in range(held // gpus):
+                self.holders[host].remove((group, gpus))
+
+
+class BestFitMachine(RuleBasedStateMachine):
+    """Jobs come and go in parts, servers of unequal size come and go when empty."""
+
+    held = Bundle("held")
+    handed_over = Bundle("handed_over")
+
+    @initialize(
+        sizes=st.one_of(
+            st.integers(1, 6).map(lambda size: [size] * MOST_SERVERS),
+            st.lists(st.integers(1, 6), min_size=MOST_SERVERS, max_size=MOST_SERVERS),
+        ),
+        replicas=st.integers(1, 3),
+        there=st.integers(0, 5),
+        mixes_groups=st.booleans(),
+    )
+    def begin(self, sizes: list[int], replicas: int, there: int, mixes_groups: bool) -> None:
+        self.hosts, self.fit = fit_of(
+            *sizes, replicas=replicas, mixes_groups=mixes_groups, there=there
+        )
+        self.model = EveryServer(sizes, replicas, mixes_groups=mixes_groups)
+        self.model.holders = {host: [] for host in range(1, 1 + there)}
+        self.flexible: list[dict[int, int]] = []
+        self.held_gpus = 0
+
+    @rule(target=held, data=st.data(), gpus=st.integers(1, 6), group=GROUPS, fills=st.booleans())
+    def place(self, data: st.DataObject, gpus: int, group: Group, fills: bool) -> Any:
+        room = self.fit.room(gpus, group)
+        if not room:
+            return None
+        workers = room if fills else data.draw(st.integers(1, room))
+        placed = self.fit.place(workers, gpus, group)
+        assert placed == self.model.place(workers, gpus, group)
+        self.held_gpus += sum(placed.values())
+        if group is Group.FLEXIBLE:
+            self.flexible.append(placed)
+        return placed, workers, gpus, group
+
+    @rule(entry=consumes(held), target=held, data=st.data())
+    def remove(self, entry: Any, data: st.DataObject) -> Any:
+        """Take away some workers, whichever replicas; the others stay."""
+        if entry is None:
+            return None
+        placed, workers, gpus, group = entry
+        leaving = data.draw(st.integers(1, workers))
+        replicas = [host for host, count in placed.items() for _ in range(count // gpus)]
+        chosen = data.draw(st.permutations(replicas))[: leaving * self.fit.replicas]
+        removed = {host: chosen.count(host) * gpus for host in sorted(set(chosen))}
+        self.hosts.release(removed)
+        self.hosts.give(removed)
+        self.model.remove(removed, gpus, group)
+        self.held_gpus -= sum(removed.values())
+        left = {s: n - removed.get(s, 0) for s, n in placed.items() if n > removed.get(s, 0)}
+        if group is Group.FLEXIBLE:
+            self.flexible.remove(placed)
+            if left:
+                self.flexible.append(left)
+        return (left, workers - leaving, gpus, group) if left else None
+
+    @rule(entry=consumes(held), target=handed_over)
+    def release(self, entry: Any) -> Any:
+        """Let a job go, whose GPUs are not free yet."""
+        if entry is None or entry[3] is Group.FLEXIBLE:
+            return None
+        self.hosts.release(entry[0])
+        self.held_gpus -= sum(entry[0].values())
+        return entry
+
+    @rule(entry=consumes(handed_over))
+    def give(self, entry: Any) -> None:
+        if entry is not None:
+            placed, _, gpus, group = entry
+            self.hosts.give(placed)
+            self.model.remove(placed, gpus, group)
+
+    @precondition(lambda self: len(self.model.holders) < MOST_SERVERS)
+    @rule(data=st.data(), count=st.integers(1, 2))
+    def lend(self, data: st.DataObject, count: int) -> None:
+        gone = [host for host in range(1, 1 + MOST_SERVERS) if host not in self.model.holders]
+        coming = data.draw(st.permutations(gone))[:count]
+        self.hosts.lend(coming)
+        self.model.holders.update({host: [] for host in coming})
+
+    @precondition(lambda self: any(not held for held in self.model.holders.values()))
+    @rule(data=st.data(), returns=st.booleans())
+    def withdraw(self, data: st.DataObject, returns: bool) -> None:
+        empty = [host for host, held in self.model.holders.items() if not held]
+        host = data.draw(st.sampled_from(empty))
+        self.hosts.withdraw([host])
+        del self.model.holders[host]
+        assert host not in self.hosts.lent()
+        if returns:
+            self.hosts.lend([host])
+            self.model.holders[host] = []
+
+    @invariant()
+    def agrees(self) -> None:
+        """No GPU is held twice, none is lost, and room is what one by one would find."""
+        if not hasattr(self, "hosts"):
+            return
+        hosts, model = self.hosts, self.model
+        there = sorted(model.holders)
+        assert hosts.lent() == there
+        free = [model.free(host) for host in there]
+        size = [model.sizes[host - 1] for host in there]
+        assert [hosts.free[host] for host in there] == free
+        assert [hosts.size[host] for host in there] == size
+        assert hosts.gpus_of_pool == [1, sum(size)]
+        assert hosts.free_of_pool == [1, sum(free)]
+        assert (hosts.gpus, hosts.free_gpus) == (1 + sum(size), 1 + sum(free))
+        assert hosts.held_of_pool == [0, self.held_gpus]
+        partly = [gpus for gpus, all_gpus in zip(free, size, strict=True) if 0 < gpus < all_gpus]
+        assert (hosts.partly_free, hosts.stranded_gpus) == (len(partly), sum(partly))
+        assert hosts.array.tolist() == hosts.free
+        for gpus in range(1, 8):
+            for group in Group:
+                assert self.fit.room(gpus, group) == model.room(gpus, group)
+
+    @invariant()
+    def knows_what_would_be_free(self) -> None:
+        """`room_after` is the room that there is once all flexible workers have left."""
+        if not hasattr(self, "hosts"):
+            return
+        emptied = copy.deepcopy(self.model)
+        for host, holders in emptied.holders.items():
+            emptied.holders[host] = [held for held in holders if held[0] is Group.BASE]
+        for gpus in range(1, 8):
+            assert self.fit.room_after(self.flexible, gpus) == emptied.room(gpus, Group.BASE)
+
+
+BestFitMachine.TestCase.settings = settings(
+    max_examples=settings().max_examples // 3, stateful_step_count=25
+)
+TestBestFit = BestFitMachine.TestCase
+
+
+@pytest.mark.parametrize("mixes_groups", [True, False])
+def test_one_more_than_room_does_not_fit(mixes_groups: bool) -> None:
+    """`room` is not only safe but tight, with replicas that do not divide the GPUs."""
+    for more in (1, 0):
+        _, fit = fit_of(8, 8, 8, replicas=3, mixes_groups=mixes_groups)
+        fit.place(1, 2, Group.FLEXIBLE)
+        room = fit.room(2, Group.BASE)
+        assert room == (3 if mixes_groups else 2)
+        if more:
+            with pytest.raises(AssertionError, match="room"):
+                fit.place(room + more, 2, Group.BASE)
+        else:
+            fit.place(room, 2, Group.BASE)
+            assert fit.room(2, Group.BASE) == 0
+
+
+def test_the_smallest_empty_server_that_suffices_is_taken() -> None:
+    """Of those in use the fullest, of empty ones the smallest, the first among equals."""
+    _, fit = fit_of(8, 4, 2, 4, 2)
+    assert fit.place(1, 3, Group.BASE) == {2: 3}
+    assert fit.place(1, 2, Group.BASE) == {3: 2}
+    assert fit.place(1, 1, Group.BASE) == {2: 1}
+    assert fit.place(1, 5, Group.BASE) == {1: 5}
+    assert fit.place(1, 3, Group.BASE) == {1: 3}
+    assert fit.place(3, 2, Group.BASE) == {5: 2, 4: 4}
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=20), st.integers(1, 4))
+def test_counting_is_enough_for_one_gpu_workers(
+    steps: list[tuple[int, bool]], gpus_per_server: int
+) -> None:
+    """So policies may count where all workers have one GPU."""
+    cluster = Cluster.of_servers(3, gpus_per_server=gpus_per_server)
+    in_number, on_servers = Hosts(cluster, [0]), Hosts(cluster)
+    counted, placed = CountedFit(in_number, 0), BestFit(on_servers, 0)
+    jobs = []
+    for workers, stays in steps:
+        room = counted.room(1, Group.BASE)
+        assert placed.room(1, Group.BASE) == room
+        if room >= workers:
+            jobs.append(
+                (counted.place(workers, 1, Group.BASE), placed.place(workers, 1, Group.BASE))
+            )
+        elif jobs and not stays:
+            for hosts, gpus in zip((in_number, on_servers), jobs.pop(0), strict=True):
+                hosts.release(gpus)
+                hosts.give(gpus)
+        assert (in_number.gpus, in_number.free_gpus) == (on_servers.gpus, on_servers.free_gpus)
+        leaving = [gpus for gpus, _ in jobs]
+        for gpus in (1, 2):
+            assert counted.room_after(leaving, gpus) == in_number.gpus // gpus
+
+
+@pytest.mark.parametrize("mixes_groups", [True, False])
+def test_memory_does_not_grow_with_time(mixes_groups: bool) -> None:
+    """Entries of servers that have moved on are cleared away, and placement stays best fit."""
+    hosts, fit = fit_of(4, 4, 4, mixes_groups=mixes_groups)
+    model = EveryServer([4, 4, 4], 1, mixes_groups=mixes_groups)
+    model.holders = {host: [] for host in (1, 2, 3)}
+    draw = random.Random(5)
+    jobs: list[tuple[dict[int, int], int, Group]] = []
+    for _ in range(3000):
+        gpus, group = draw.randint(1, 4), draw.choice(list(Group))
+        if fit.room(gpus, group) and draw.random() < 0.6:
+            placed = fit.place(1, gpus, group)
+            assert placed == model.place(1, gpus, group)
+            jobs.append((placed, gpus, group))
+        elif jobs:
+            placed, gpus, group = jobs.pop(draw.randrange(len(jobs)))
+            hosts.release(placed)
+            hosts.give(placed)
+            model.remove(placed, gpus, group)
+    longest = max(len(entries) for levels in (*fit._used, fit._empty) for entries in levels)
+    assert longest <= MOST_STALE * 4 + 1
+
+
+def test_a_server_in_use_does_not_leave() -> None:
+    """A job would be left on GPUs that serve inference; nor may one that is handed over."""
+    hosts, fit = fit_of(4, 4)
+    gpus = fit.place(1, 1, Group.BASE)
+    assert gpus == {1: 1}
+    with pytest.raises(AssertionError, match="vacated"):
+        hosts.withdraw([1])
+    hosts.release(gpus)
+    with pytest.raises(AssertionError, match="vacated"):
+        hosts.withdraw([1])
+    hosts.withdraw([2])
+    assert (hosts.gpus_of_pool, hosts.free_of_pool) == ([1, 4], [1, 3])
+
+
+def test_gpus_are_given_once() -> None:
+    """And only such as are free are taken."""
+    hosts, _ = fit_of(4)
+    for gpus in ({1: 5}, {1: 0}, {1: -1}, {9: 1}, {-1: 1}):
+        assert not hosts.holds(gpus)
+    assert hosts.holds({1: 4, 0: 1})
+    hosts.take({1: 3})
+    with pytest.raises(AssertionError, match="taken that are free"):
+        hosts.take({1: 2})
+    hosts, _ = fit_of(4)
+    with pytest.raises(AssertionError, match="given back once"):
+        hosts.give({1: 1})
+
+
+def test_busy_servers_are_those_of_which_anybody_holds_a_gpu() -> None:
+    """Of any type; a server with GPUs of two types counts once."""
+    cluster = Cluster(
+        name="unlike",
+        gpu_types=(GpuType(name="a"), GpuType(name="b")),
+        servers=(Server(id="s0", gpus={"a": 2, "b": 2}), Server(id="s1", gpus={"b": 1})),
+    )
+    hosts = Hosts(cluster)
+    assert hosts.busy_servers == 0
+    hosts.take({0: 1, 1: 2})
+    assert hosts.busy_servers == 1
+    hosts.take({2: 1})
+    hosts.release({1: 2})
+    assert hosts.busy_servers == 2
+    hosts.release({0: 1})
+    hosts.give({0: 1})
+    assert hosts.busy_servers == 1

@@ -1,0 +1,867 @@
+"""Policies that break a rule: the error names policy, time, job and rule; no table is made."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.heterogeneous.policy import RoundPolicy
+from lyra_opt.network.links import Tier
+from lyra_opt.network.policy import Grant, PlacementPolicy
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.simulation.policies.round_by_round import RoundByRound
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.run import Part
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.view import PolicyError
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation import in_rounds, on_racks
+from tests.lyra_opt.simulation.product import Watch
+from tests.lyra_opt.simulation.replays import job_of, lending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.heterogeneous.policy import Decision, RoundState
+    from lyra_opt.network.policy import PlacementState
+    from lyra_opt.simulation.cluster import LoanPlan
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.tenure import Tenure
+    from lyra_opt.simulation.view import View
+
+    Act = Callable[["Broken", View], None]
+
+MOST_CALLS = 50_000
+"""Of a policy; beyond, it would be asked for ever."""
+
+POOLS = Cluster.of_servers(2, gpus_per_server=2)
+BORROWING = Cluster.of_servers(
+    1, gpus_per_server=2, inference_servers=3, inference_gpus_per_server=2
+)
+RACKS = on_racks.cluster_of()
+TYPED = in_rounds.cluster_of({"a": 2}, {"b": 2})
+
+
+class Broken(QueuePolicy):
+    """Starts whoever fits, and does something else beside.
+
+    Parameters
+    ----------
+    act
+        What it does at each decision, before it starts anybody.
+    is_lazy
+        Whether it does not start anybody.
+    """
+
+    def __init__(self, act: Act, *, is_lazy: bool = False) -> None:
+        super().__init__("broken")
+        self._act, self._is_lazy = act, is_lazy
+        self.calls = 0
+
+    def decide(self, view: View) -> None:
+        self.calls += 1
+        assert self.calls < MOST_CALLS, "it is asked for ever"
+        self._act(self, view)
+        if not self._is_lazy:
+            self.start_who_fits(view)
+
+    def start_who_fits(self, view: View) -> None:
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is not None:
+                self.start(view, run, parts)
+
+
+JOBS = (
+    job_of("x", 0, 30, checkpoints=True),
+    job_of("y", 0, 50, 2, checkpoints=True),
+    job_of("z", 20, 10),
+)
+
+
+def run_broken(
+    policy: QueuePolicy,
+    *,
+    jobs: Sequence[Job] = JOBS,
+    cluster: Cluster = POOLS,
+    tenure: Tenure | None = None,
+    plan: LoanPlan | None = None,
+) -> Kernel:
+    """Run a policy under a watch."""
+    workload = Workload(name="small", jobs=tuple(jobs))
+    watch = Watch(plan)
+    return Kernel(workload, cluster, policy, tenure=tenure, plan=plan, observers=[watch]).run()
+
+
+def refuses(act: Act, rule: str, *, is_lazy: bool = False, **case: Any) -> None:
+    """Check that an action is refused, with an error that names the policy and the time."""
+    with pytest.raises(PolicyError, match=rf"^policy broken, at \S+ s: .*{rule}"):
+        run_broken(Broken(act, is_lazy=is_lazy), **case)
+
+
+def once(act: Callable[[Broken, View, list[Run]], None], at_s: float = 0.0) -> Act:
+    """Return an action that is carried out the first time that it is that late."""
+    done: list[float] = []
+
+    def carry_out(policy: Broken, view: View) -> None:
+        if view.now_s >= at_s and not done:
+            done.append(view.now_s)
+            act(policy, view, view.runs)
+
+    return carry_out
+
+
+def test_nothing_broken_is_not_refused() -> None:
+    """What all others start from runs."""
+    found = run_broken(Broken(lambda policy, view: None))
+    assert [run.completion_s for run in found.runs] == [30, 50, 30]
+
+
+# Starting.
+
+
+def test_a_job_starts_twice() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.start(runs[0], view.reserve(runs[0], {0: 1}))
+        view.start(runs[0], view.reserve(runs[0], {1: 1}))
+
+    refuses(once(act), "job x is given GPUs twice")
+
+
+def test_a_job_starts_that_is_not_submitted() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.start(runs[2], view.reserve(runs[2], {0: 1}))
+
+    refuses(once(act), "job z .*does not wait")
+
+
+def test_a_job_starts_that_is_complete() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.start(runs[0], view.reserve(runs[0], {0: 1}))
+
+    refuses(once(act, at_s=30), "job x .*does not wait")
+
+
+def test_a_job_starts_on_nothing() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.start(runs[0], [])
+
+    refuses(once(act), "job x")
+
+
+def test_a_job_starts_on_what_did_not_fit() -> None:
+    """The policy forgot to ask whether there is room."""
+
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        for run in runs[:2]:
+            view.start(run, view.fit(run))  # type: ignore[arg-type]
+
+    jobs = (job_of("x", 0, 30, 3), job_of("y", 0, 50, 2))
+    refuses(once(act), "job y", jobs=jobs)
+
+
+def test_a_job_starts_on_what_is_reserved_for_another() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[1], view.reserve(runs[0], {0: 1}))
+
+    refuses(once(act), "job y")
+
+
+def test_two_jobs_start_on_the_same() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        parts = view.reserve(runs[0], {0: 1})
+        policy.start(view, runs[0], parts)
+        policy.start(view, runs[1], parts)
+
+    jobs = (job_of("x", 0, 30), job_of("y", 0, 50))
+    refuses(once(act), "", jobs=jobs)
+
+
+def test_a_job_starts_on_what_is_not_taken() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], [Part(0, {0: 1}, base=1, held=1)])
+
+    refuses(once(act), "")
+
+
+@pytest.mark.parametrize(
+    "tenure", [Forever(), Leases(lease_s=10), Rounds(round_s=10, restart_s=0, merge_s=0)]
+)
+def test_gpus_are_reserved_and_nobody_starts(tenure: Tenure) -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.reserve(runs[0], {0: 1})
+
+    refuses(once(act), "1 GPUs are reserved, and no job starts", tenure=tenure, is_lazy=True)
+
+
+# Reserving.
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rule"),
+    [
+        ({0: 1}, "job y has a gang of 2"),
+        ({0: 2, 1: 1}, "job y has a gang of 2"),
+        ({}, "job y has a gang of 2"),
+        ({0: 2, 1: 0}, "job y has a gang of 2"),
+        ({0: 3, 1: -1}, "job y has a gang of 2"),
+        ({7: 2}, "job y gets GPUs that are not free"),
+        ({-1: 2}, "job y gets GPUs that are not free"),
+        ({0: 1, 2: 1}, "job y gets GPUs that are not free"),
+    ],
+)
+def test_gpus_that_are_no_gang_or_not_there(gpus: dict[int, int], rule: str) -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[1], view.reserve(runs[1], gpus))
+
+    refuses(once(act), rule)
+
+
+def test_gpus_that_are_held() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
+        policy.start(view, runs[1], view.reserve(runs[1], {0: 2}))
+
+    refuses(once(act), "job y gets GPUs that are not free")
+
+
+def test_gpus_that_are_handed_over() -> None:
+    """They are neither held nor free."""
+
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        held = runs[1].gpus
+        view.stop(runs[1])
+        policy.start(view, runs[1], view.reserve(runs[1], held))
+
+    refuses(once(act, at_s=20), "job y gets GPUs that are not free", tenure=Leases())
+
+
+def test_gpus_that_are_not_on_loan() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {2: 1}))
+
+    jobs = (job_of("x", 0, 30, fungible=True),)
+    refuses(
+        once(act),
+        "job x gets GPUs that are not free",
+        jobs=jobs,
+        cluster=BORROWING,
+        plan=lending(1, 3),
+    )
+
+
+def test_borrowed_gpus_for_a_job_that_needs_own_ones() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {1: 1}))
+
+    refuses(once(act), "job x cannot run where it is placed", cluster=BORROWING, plan=lending(3))
+
+
+def test_both_kinds_of_gpus_for_a_job_that_takes_one_at_a_time() -> None:
+    """Fungible jobs have all their workers on one kind."""
+
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {0: 1, 1: 1}))
+
+    jobs = (job_of("x", 0, 30, 2, fungible=True),)
+    refuses(once(act), "job x", jobs=jobs, cluster=BORROWING, plan=lending(3))
+
+
+def test_gpus_of_a_type_on_which_it_cannot_run() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {1: 1}))
+
+    jobs = (Job.of_gang(in_rounds.gang("x", 10)),)
+    refuses(once(act), "job x cannot run where it is placed", jobs=jobs, cluster=TYPED)
+
+
+@pytest.mark.parametrize("scaling_loss", [0.0, 0.2, 1.0])
+def test_a_worker_on_two_servers(scaling_loss: float) -> None:
+    """Its GPUs belong together."""
+
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {0: 1, 1: 1}))
+
+    jobs = (job_of("x", 0, 30, gpus_per_worker=2, scaling_loss=scaling_loss),)
+    refuses(once(act), "job x", jobs=jobs)
+
+
+def test_copies_where_there_are_none() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        parts = view.reserve(runs[0], {0: 1}) + view.reserve(runs[0], {1: 1}, copy=1)
+        policy.start(view, runs[0], parts)
+
+    refuses(once(act), "job x")
+
+
+# Stopping and moving.
+
+
+@pytest.mark.parametrize(
+    ("job", "at_s", "rule"),
+    [
+        (2, 0, "job z is stopped, but does not run"),
+        (1, 0, "job y is stopped, but does not run"),
+        (0, 30, "job x is stopped, but does not run"),
+    ],
+)
+def test_a_job_is_stopped_that_does_not_run(job: int, at_s: float, rule: str) -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.stop(runs[job])
+
+    refuses(once(act, at_s), rule)
+
+
+def test_a_job_is_stopped_twice() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.stop(runs[1])
+        view.stop(runs[1])
+
+    refuses(once(act, 20), "job y is stopped, but does not run")
+
+
+TENURES = [Forever(), Leases(lease_s=1000), Rounds(round_s=10, restart_s=0, merge_s=0)]
+
+
+@pytest.mark.parametrize("tenure", TENURES)
+def test_a_job_is_lifted_and_not_put(tenure: Tenure) -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.lift(runs[1])
+
+    refuses(once(act, 20), "job y is taken off its GPUs to move, and put nowhere", tenure=tenure)
+
+
+def test_a_job_is_lifted_that_waits() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.lift(runs[1])
+
+    refuses(once(act), "job y is to move, but does not run")
+
+
+def test_a_job_is_put_that_was_not_lifted() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.put(runs[1], view.reserve(runs[1], {0: 1, 1: 1}))
+
+    refuses(once(act), "job y is put elsewhere, but was not taken off its GPUs")
+
+
+def test_a_job_is_lifted_and_started() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        had = runs[1].gpus
+        view.lift(runs[1])
+        view.start(runs[1], view.reserve(runs[1], had))
+
+    refuses(once(act, 20), "job y is given GPUs twice, or does not wait")
+
+
+def test_a_job_is_put_on_nothing() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.lift(runs[1])
+        view.put(runs[1], [])
+
+    refuses(once(act, 20), "job y")
+
+
+# Resizing.
+
+ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
+
+
+def grows(workers: int, gpus: dict[int, int], *, takes: bool = True) -> Act:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
+        if takes:
+            view.hosts.take(gpus)
+        view.grow(runs[0], runs[0].parts[0], workers, gpus)
+
+    return once(act)
+
+
+def test_an_elastic_job_grows() -> None:
+    """The same way is allowed up to its most workers."""
+    found = run_broken(Broken(grows(1, {1: 1})), jobs=ELASTIC)
+    assert [run.completion_s for run in found.runs] == [50, 100]
+
+
+def test_a_job_grows_beyond_its_most_workers() -> None:
+    refuses(grows(2, {1: 2}), "job x", jobs=ELASTIC)
+
+
+def test_a_job_grows_by_more_workers_than_gpus() -> None:
+    refuses(grows(1, {}), "job x", jobs=ELASTIC)
+
+
+def test_a_job_grows_on_gpus_that_are_not_taken() -> None:
+    refuses(grows(1, {1: 1}, takes=False), "", jobs=ELASTIC)
+
+
+def test_a_job_grows_that_waits() -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.hosts.take({0: 1})
+        view.grow(runs[0], Part(0, {}), 1, {0: 1})
+
+    refuses(once(act), "job x is to grow, but does not run", jobs=ELASTIC)
+
+
+@pytest.mark.parametrize("gpus", [{0: 1}, {1: 2}, {1: -1}])
+def test_a_job_shrinks_by_what_it_does_not_have(gpus: dict[int, int]) -> None:
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
+        view.hosts.take({1: 1})
+        view.grow(runs[0], runs[0].parts[0], 1, {1: 1})
+        view.shrink(runs[0], runs[0].parts[0], 1, gpus)
+
+    refuses(once(act), "job x is to lose flexible workers", jobs=ELASTIC)
+
+
+def test_a_job_is_resized_without_being_accounted_for() -> None:
+    """What it did until now, it did at the speed that it had."""
+
+    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+        view.hosts.take({1: 1})
+        view.grow(runs[0], runs[0].parts[0], 1, {1: 1})
+
+    jobs = (*ELASTIC, job_of("z", 50, 10))
+    found = run_broken(Broken(once(act, 50)), jobs=jobs)
+    assert found.runs[0].completion_s == 75
+    assert found.runs[0].held_gpu_s == 100
+
+
+# Loans.
+
+
+class Reclaiming(Broken):
+    """Gives back as it is told to.
+
+    Parameters
+    ----------
+    act
+        Is given the hosts on loan, and returns those that it says it gives back.
+    """
+
+    def __init__(self, give: Callable[[View, list[int]], Any]) -> None:
+        super().__init__(lambda policy, view: None)
+        self._give = give
+
+    def reclaim(self, view: View, count: int) -> list[int]:
+        found: list[int] = self._give(view, list(view.hosts.lent()))
+        return found
+
+
+FUNGIBLE = (
+    job_of("x", 0, 300, 2, fungible=True),
+    job_of("y", 0, 300, 2, fungible=True, checkpoints=True),
+    job_of("z", 0, 300, 2, fungible=True),
+)
+
+
+def stop_all(view: View) -> None:
+    for run in view.hosted():
+        view.stop(run)
+
+
+def stops_and_returns(chosen: Callable[[list[int]], Any]) -> Callable[[View, list[int]], Any]:
+    def give(view: View, lent: list[int]) -> Any:
+        stop_all(view)
+        return chosen(lent)
+
+    return give
+
+
+def lifts_and_returns(view: View, lent: list[int]) -> list[int]:
+    for run in view.hosted():
+        view.lift(run)
+    return lent[:1]
+
+
+RECLAIMS = {
+    "nothing": (stops_and_returns(lambda lent: []), "gives back 0 of 1"),
+    "none": (stops_and_returns(lambda lent: None), ""),
+    "too many": (stops_and_returns(lambda lent: lent), "gives back 3 of 1"),
+    "the same twice": (stops_and_returns(lambda lent: [lent[0], lent[0]]), ""),
+    "an own one": (stops_and_returns(lambda lent: [0]), ""),
+    "one that there is not": (stops_and_returns(lambda lent: [99]), ""),
+    "one that is held": (lambda view, lent: lent[:1], "does not vacate host 1"),
+    "lifted jobs": (lifts_and_returns, "job y is taken off its GPUs to move, and put nowhere"),
+}
+
+
+@pytest.mark.parametrize("tenure", [None, *TENURES])
+@pytest.mark.parametrize("name", RECLAIMS)
+def test_a_recall_is_not_obeyed(name: str, tenure: Tenure | None) -> None:
+    give, rule = RECLAIMS[name]
+    with pytest.raises(PolicyError, match=rf"^policy broken, at \S+ s: .*{rule}"):
+        run_broken(
+            Reclaiming(give), jobs=FUNGIBLE, cluster=BORROWING, plan=lending(3, 2), tenure=tenure
+        )
+
+
+def test_a_recall_is_obeyed() -> None:
+    """The same way is allowed."""
+    found = run_broken(
+        Reclaiming(stops_and_returns(lambda lent: lent[:1])),
+        jobs=FUNGIBLE,
+        cluster=BORROWING,
+        plan=lending(3, 2),
+    )
+    assert sum(run.preemptions for run in found.runs) == 2
+
+
+def test_gpus_are_reserved_in_a_recall() -> None:
+    def give(view: View, lent: list[int]) -> list[int]:
+        stop_all(view)
+        view.reserve(view.runs[1], {lent[2]: 2})
+        return lent[:1]
+
+    with pytest.raises(PolicyError, match="broken, at 100 s: .*GPUs are reserved"):
+        run_broken(Reclaiming(give), jobs=FUNGIBLE, cluster=BORROWING, plan=lending(3, 2))
+
+
+# When it is asked.
+
+
+def test_jobs_wait_for_ever() -> None:
+    refuses(
+        lambda policy, view: None, "job x and 2 others wait for ever: nothing is held", is_lazy=True
+    )
+
+
+@pytest.mark.parametrize("later_s", [0.0, 1e-12, 5.0])
+def test_a_policy_is_asked_for_nothing(later_s: float) -> None:
+    def act(policy: Broken, view: View) -> None:
+        policy.wake_s = view.now_s + later_s
+
+    refuses(act, "job x and .* wait for ever: asked again .* times", is_lazy=True)
+
+
+@pytest.mark.parametrize("wake_s", [0.0, -1.0, -math.inf])
+def test_a_policy_is_asked_for_nothing_while_jobs_run(wake_s: float) -> None:
+    """Again and again at the same moment, since it wakes at one that has passed."""
+
+    def act(policy: Broken, view: View) -> None:
+        policy.wake_s = wake_s
+
+    refuses(act, "")
+
+
+def test_a_policy_starts_and_stops_for_ever() -> None:
+    """Something happens each time, but time does not go on."""
+
+    def act(policy: Broken, view: View) -> None:
+        for run in list(view.running.values()):
+            view.stop(run)
+        policy.wake_s = view.now_s
+
+    refuses(act, "")
+
+
+def test_a_policy_moves_jobs_for_ever() -> None:
+    """Their GPUs are free at once, which is news."""
+
+    def act(policy: Broken, view: View) -> None:
+        for run in list(view.running.values()):
+            free = view.hosts.free.index(max(view.hosts.free))
+            parts = view.reserve(run, {free: 1})
+            view.lift(run)
+            view.put(run, parts)
+
+    jobs = (job_of("x", 0, 30), job_of("y", 5, 30))
+    refuses(act, "", jobs=jobs, tenure=Leases(lease_s=10, hand_over_s_per_gpu=0))
+
+
+@pytest.mark.parametrize("wake_s", [-1.0, math.nan, -math.inf])
+def test_a_time_that_is_none(wake_s: float) -> None:
+    """The error says so, rather than that jobs wait."""
+
+    def act(policy: Broken, view: View) -> None:
+        policy.wake_s = wake_s
+
+    refuses(act, "", is_lazy=True)
+
+
+def test_nan_while_jobs_run() -> None:
+    def act(policy: Broken, view: View) -> None:
+        policy.wake_s = math.nan
+
+    refuses(act, "")
+
+
+# Rules in rounds.
+
+
+def run_round_rule(
+    rule: RoundPolicy, *, jobs: Sequence[Job] | None = None, cluster: Cluster = TYPED, **case: Any
+) -> Kernel:
+    policy = RoundByRound(rule, reclaimer="lyra-greedy", captured=Objective.ROUND_PROGRESS)
+    found = jobs or tuple(
+        Job.of_gang(in_rounds.gang(name, 100, gang=gang, a=1.0, b=1.0))
+        for name, gang in (("x", 1), ("y", 2))
+    )
+    return Kernel(
+        Workload(name="small", jobs=tuple(found)),
+        cluster,
+        policy,
+        tenure=Rounds(round_s=10, restart_s=0, merge_s=0),
+        **case,
+    ).run()
+
+
+NONSENSE: dict[str, tuple[Any, str]] = {
+    "a server that there is not": ({"x": ({"s9": {"a": 1}},)}, "job x is placed on a server"),
+    "a type that there is not": ({"x": ({"s0": {"c": 1}},)}, "job x is placed on a server"),
+    "a type that is elsewhere": ({"x": ({"s0": {"b": 1}},)}, "job x is placed on a server"),
+    "nothing": ({"x": ({},)}, "job x has a gang of 1"),
+    "too few": ({"y": ({"s0": {"a": 1}},)}, "job y has a gang of 2"),
+    "too many": ({"x": ({"s0": {"a": 2}},)}, "job x has a gang of 1"),
+    "less than none": ({"x": ({"s0": {"a": 2}, "s1": {"b": -1}},)}, "job x has a gang of 1"),
+    "the same twice": (
+        {"x": ({"s0": {"a": 1}},), "y": ({"s0": {"a": 2}},)},
+        "job y gets GPUs that are not free",
+    ),
+    "a job that there is not": ({"w": ({"s0": {"a": 1}},)}, "job w is not there"),
+    "copies": ({"x": ({"s0": {"a": 1}}, {"s1": {"b": 1}})}, "job x has 2 copies"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_a_rule_in_rounds_returns_nonsense(name: str) -> None:
+    decision, rule = NONSENSE[name]
+    with pytest.raises(PolicyError, match=f"^policy scripted, at 0 s: .*{rule}"):
+        run_round_rule(in_rounds.Scripted(lambda state: decision))
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        None,
+        [("x", ({"s0": {"a": 1}},))],
+        {"x": None, "y": None},
+        {"x": {"s0": {"a": 1}}},
+        {"x": 1},
+    ],
+    ids=["none", "a list", "no placements", "no tuple", "a number"],
+)
+def test_a_rule_in_rounds_returns_what_is_no_decision(decision: Any) -> None:
+    """Not even of the right type."""
+    with pytest.raises(PolicyError, match="^policy scripted, at 0 s: "):
+        run_round_rule(in_rounds.Scripted(lambda state: decision))
+
+
+@pytest.mark.parametrize(
+    ("placements", "rule"),
+    [
+        (({"s0": {"a": 1}}, {"s0": {"a": 1}}), "has copies that are not on a server of their own"),
+        (({"s0": {"a": 1}}, {"s1": {"b": 2}}), "job x has a gang of 1"),
+        (({"s0": {"a": 1}}, {"s1": {"a": 1}}), "job x is placed on a server"),
+        (({"s0": {"a": 1}}, {}), "job x has"),
+    ],
+)
+def test_a_rule_in_rounds_forks_wrongly(placements: Any, rule: str) -> None:
+    with pytest.raises(PolicyError, match=rule):
+        run_round_rule(in_rounds.Scripted(lambda state: {"x": placements}, forks=True))
+
+
+def test_a_copy_where_its_job_cannot_run() -> None:
+    jobs = (Job.of_gang(in_rounds.gang("x", 10)),)
+    copies = ({"s0": {"a": 1}}, {"s1": {"b": 1}})
+    rule = in_rounds.Scripted(lambda state: {"x": copies}, forks=True)
+    with pytest.raises(PolicyError, match="job x cannot run where it is placed"):
+        run_round_rule(rule, jobs=jobs)
+
+
+def test_a_rule_in_rounds_places_on_servers_that_are_gone() -> None:
+    """It has not noticed that they were called back."""
+    cluster = BORROWING
+    jobs = (job_of("x", 0, 300, fungible=True),)
+    placed: Decision = {"x": ({"inference-0": {"T4": 1}},)}
+    rule = in_rounds.Scripted(lambda state: placed)
+    with pytest.raises(PolicyError, match="at 100 s: job x gets GPUs that are not free"):
+        run_round_rule(rule, jobs=jobs, cluster=cluster, plan=lending(3, 0))
+
+
+class Quiet(RoundPolicy):
+    """Says for how long nothing changes."""
+
+    name = "quiet"
+
+    def __init__(self, quiet_s: float, *, is_lazy: bool = True) -> None:
+        self._quiet_s, self._rule = quiet_s, in_rounds.FirstFit()
+        self._is_lazy = is_lazy
+
+    def unchanged_for_s(self, state: RoundState) -> float:
+        return self._quiet_s
+
+    def decide(self, state: RoundState) -> Any:
+        return {} if self._is_lazy else self._rule.decide(state)
+
+
+@pytest.mark.parametrize("quiet_s", [0.0, math.inf])
+def test_a_rule_in_rounds_runs_nobody(quiet_s: float) -> None:
+    with pytest.raises(PolicyError, match=r"^policy quiet, at [0-9]+ s: job x and 1 others wait"):
+        run_round_rule(Quiet(quiet_s))
+
+
+@pytest.mark.parametrize("quiet_s", [math.nan, -math.inf, -5.0])
+def test_a_while_that_is_none(quiet_s: float) -> None:
+    with pytest.raises(PolicyError, match="^policy quiet, at 0 s: "):
+        run_round_rule(Quiet(quiet_s, is_lazy=False))
+
+
+# Rules that place.
+
+
+class Granting(PlacementPolicy):
+    """Grants what it is told to, whatever is free.
+
+    Parameters
+    ----------
+    grants
+        The same each time.
+    wait_s
+        When it asks to be asked again.
+    """
+
+    name = "granting"
+
+    def __init__(self, grants: Any, wait_s: float | None = None) -> None:
+        self._grants, self._wait_s = grants, wait_s
+        self.calls = 0
+
+    def decide(self, state: PlacementState) -> Any:
+        self.calls += 1
+        assert self.calls < MOST_CALLS, "it is asked for ever"
+        return self._grants
+
+    def next_decision_s(self, state: PlacementState) -> float:
+        return super().next_decision_s(state) if self._wait_s is None else self._wait_s
+
+
+def run_placement_rule(
+    rule: PlacementPolicy, cluster: Cluster, *, jobs: Sequence[Job] = (), **case: Any
+) -> Kernel:
+    found = jobs or (on_racks.job("x", 50), on_racks.job("y", 50, gang=2))
+    policy = PlacingGangs(lambda: rule, reclaimer="lyra-greedy")
+    workload = Workload(name="small", jobs=tuple(found))
+    return Kernel(workload, cluster, policy, tenure=Leases(), **case).run()
+
+
+GRANTS: dict[str, tuple[Any, str]] = {
+    "a gang that there is not": ([Grant(2, Tier.MACHINE, {0: 1})], "gang 2 of 2"),
+    "a gang below none": ([Grant(-1, Tier.MACHINE, {0: 1})], "gang -1 of 2"),
+    "too few": ([Grant(1, Tier.MACHINE, {0: 1})], "job y has a gang of 2"),
+    "nothing": ([Grant(1, Tier.MACHINE, {})], "job y has a gang of 2"),
+    "a machine that there is not": ([Grant(0, Tier.MACHINE, {9: 1})], "job x gets GPUs that are"),
+    "a machine below none": ([Grant(0, Tier.MACHINE, {-1: 1})], "job x gets GPUs that are not fre"),
+    "the same gang twice": (
+        [Grant(0, Tier.MACHINE, {0: 1}), Grant(0, Tier.MACHINE, {1: 1})],
+        "job x is given GPUs twice",
+    ),
+    "the same GPUs twice": (
+        [Grant(1, Tier.MACHINE, {0: 2}), Grant(0, Tier.MACHINE, {0: 1})],
+        "job x gets GPUs that are not free",
+    ),
+    "a tier that is too near": ([Grant(1, Tier.MACHINE, {0: 1, 1: 1})], "job y is placed at tier"),
+    "a tier that is too far": ([Grant(1, Tier.NETWORK, {0: 2})], "job y is placed at tier"),
+}
+
+NEAR = Cluster.of_servers(4, gpus_per_server=2)
+NEAR_RACKS = Cluster.of_servers(4, gpus_per_server=2, servers_per_rack=2)
+
+
+@pytest.mark.parametrize("cluster", [RACKS, NEAR, NEAR_RACKS], ids=["far", "near", "near racks"])
+@pytest.mark.parametrize("name", GRANTS)
+def test_a_placement_rule_grants_nonsense(name: str, cluster: Cluster) -> None:
+    grants, rule = GRANTS[name]
+    with pytest.raises(PolicyError, match=f"^policy granting, at 0 s: .*{rule}"):
+        run_placement_rule(Granting(grants), cluster)
+
+
+@pytest.mark.parametrize("grants", [None, [0, 1], [(0, Tier.MACHINE, {0: 1})]])
+def test_a_placement_rule_returns_what_are_no_grants(grants: Any) -> None:
+    """Not even of the right type."""
+    with pytest.raises(PolicyError, match="^policy granting, at 0 s: "):
+        run_placement_rule(Granting(grants), NEAR)
+
+
+@pytest.mark.parametrize("machine", [2, -1])
+def test_a_placement_rule_grants_machines_of_another_type(machine: int) -> None:
+    """It knows its own machines alone: those of one type."""
+    cluster = in_rounds.cluster_of({"a": 2}, {"a": 2}, {"b": 2}, {"b": 2})
+    jobs = (job_of("x", 0, 50),)
+    asked = []
+
+    class Elsewhere(PlacementPolicy):
+        name = "granting"
+
+        def decide(self, state: PlacementState) -> list[Grant]:
+            asked.append(len(state.machines.gpus))
+            is_turn = machine > 0 or len(asked) == 2
+            return [Grant(0, Tier.MACHINE, {machine: 1})] if is_turn else []
+
+    policy = PlacingGangs(Elsewhere, reclaimer=None)
+    with pytest.raises(PolicyError, match="^policy granting, at 0 s: job x"):
+        Kernel(Workload(name="w", jobs=jobs), cluster, policy, tenure=Leases()).run()
+    assert asked[0] == 2
+
+
+@pytest.mark.parametrize("wait_s", [0.0, -1.0, -math.inf, math.nan])
+def test_a_placement_rule_asks_again_for_nothing(wait_s: float) -> None:
+    """Nobody runs."""
+    with pytest.raises(PolicyError, match="^policy granting, at .*: job x and 1 others wait"):
+        run_placement_rule(Granting([], wait_s), RACKS)
+
+
+@pytest.mark.parametrize("wait_s", [0.0, -1.0, -math.inf, math.nan])
+def test_a_placement_rule_asks_again_while_others_run(wait_s: float) -> None:
+    """Somebody runs, but nobody else ever will."""
+
+    class Once(Granting):
+        def decide(self, state: PlacementState) -> Any:
+            first = not self.calls
+            super().decide(state)
+            return [Grant(0, Tier.MACHINE, {0: 1})] if first else []
+
+    with pytest.raises(PolicyError, match="^policy granting, at "):
+        run_placement_rule(Once([], wait_s), RACKS)
+
+
+class Migrating(on_racks.FirstGpus):
+    """Moves gangs where it is told to."""
+
+    name = "granting"
+
+    def __init__(self, grants: Any) -> None:
+        self._grants = grants
+
+    def migrate(self, state: PlacementState, running: Any) -> Any:
+        return self._grants
+
+
+@pytest.mark.parametrize(
+    ("grants", "rule"),
+    [
+        ([Grant(5, Tier.MACHINE, {3: 1})], "gang 5 of "),
+        ([Grant(0, Tier.MACHINE, {3: 2})], "job x has a gang of 1"),
+        ([Grant(0, Tier.MACHINE, {0: 1})], "job x gets GPUs that are not free"),
+        (
+            [Grant(0, Tier.MACHINE, {3: 1}), Grant(0, Tier.MACHINE, {2: 1})],
+            "job x moves twice",
+        ),
+        ([Grant(0, Tier.NETWORK, {3: 1})], "job x is placed at tier"),
+        ([None], ""),
+        (None, ""),
+    ],
+)
+def test_a_placement_rule_moves_wrongly(grants: Any, rule: str) -> None:
+    jobs = (
+        on_racks.job("x", 50),
+        on_racks.job("y", 100),
+        on_racks.job("z", 50, submit_s=10),
+    )
+    with pytest.raises(PolicyError, match=f"^policy granting, at 10 s: .*{rule}"):
+        run_placement_rule(Migrating(grants), RACKS, jobs=jobs)

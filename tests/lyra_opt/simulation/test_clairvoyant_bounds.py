@@ -1,0 +1,136 @@
+"""The bounds on gangs in a network of tiers hold against every schedule that there is."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.network.topology import Topology
+from lyra_opt.simulation.clairvoyant_bounds import (
+    best_efficiency,
+    least_running_s,
+    makespan_bound_s,
+    mean_jct_bound_s,
+)
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Job, Workload
+
+IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
+TWO_MACHINES = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
+FOUR_GPUS = Cluster.of_racks(TWO_MACHINES, IDEAL)
+
+
+def workload(*jobs: tuple[float, int, float]) -> Workload:
+    """Return jobs given by submission, gang and seconds, by submission."""
+    return Workload(
+        name="tiny",
+        jobs=tuple(
+            Job.rigid(
+                id=f"j{number}",
+                submit_s=submit_s,
+                gpus=gang,
+                work_gpu_s=gang * running_s,
+                model="any",
+            )
+            for number, (submit_s, gang, running_s) in enumerate(sorted(jobs))
+        ),
+    )
+
+
+def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, float]:
+    """Return the least mean JCT and makespan, by trying all sets of gangs in each second.
+
+    Gangs may be interrupted every second; with whole seconds nothing shorter helps the makespan of
+    a schedule any less, and the bounds have to hold for these schedules among others.
+    """
+
+    @cache
+    def least(now: int, left: tuple[int, ...]) -> tuple[float, float]:
+        if not any(left):
+            return 0.0, 0.0
+        here = [n for n, (submit, _, _) in enumerate(jobs) if submit <= now and left[n]]
+        best = float("inf"), float("inf")
+        for size in range(len(here) + 1):
+            for chosen in combinations(here, size):
+                if sum(jobs[n][1] for n in chosen) > gpus or (here and not chosen):
+                    continue
+                after = tuple(rest - (n in chosen) for n, rest in enumerate(left))
+                total, end = least(now + 1, after)
+                total += sum(now + 1 - jobs[n][0] for n in chosen if not after[n])
+                best = min(best[0], total), min(best[1], max(end, now + 1.0))
+        return best
+
+    total, end = least(0, tuple(seconds for _, _, seconds in jobs))
+    return total / len(jobs), end - min(submit for submit, _, _ in jobs)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4
+    )
+)
+def test_no_schedule_of_tiny_workloads_beats_the_bounds(jobs: list[tuple[int, int, int]]) -> None:
+    """A bound above the best schedule would make optima look impossible."""
+    mean_jct_s, makespan_s = best_of_all(sorted(jobs), 4)
+    assert mean_jct_bound_s(workload(*jobs), FOUR_GPUS) <= mean_jct_s
+    assert makespan_bound_s(workload(*jobs), FOUR_GPUS) <= makespan_s
+
+
+@pytest.mark.parametrize(
+    ("jobs", "mean_jct_s", "makespan_s"),
+    [
+        pytest.param([(0, 4, 10), (0, 4, 10)], 15, 20, id="one after the other"),
+        pytest.param([(0, 1, 10), (5, 1, 10)], 10, 15, id="side by side"),
+        pytest.param([(0, 3, 10), (0, 3, 10), (0, 3, 10)], None, 30, id="large gangs"),
+        pytest.param([(0, 4, 30), (10, 4, 2)], 17, 32, id="interrupted"),
+    ],
+)
+def test_bounds_are_reached_where_the_best_schedule_is_plain(
+    jobs: list[tuple[float, int, float]], mean_jct_s: float | None, makespan_s: float
+) -> None:
+    """Bounds that hold but say nothing would pass all other tests."""
+    if mean_jct_s is not None:
+        found = mean_jct_bound_s(workload(*jobs), FOUR_GPUS)
+        assert found == pytest.approx(mean_jct_s, rel=5e-3)
+        assert found <= mean_jct_s
+    found = makespan_bound_s(workload(*jobs), FOUR_GPUS)
+    assert found == pytest.approx(makespan_s)
+    assert found <= makespan_s
+
+
+def test_bounds_do_not_depend_on_when_it_all_begins() -> None:
+    """Times in traces count from any moment."""
+    early = workload((0, 4, 30), (10, 2, 4), (12, 3, 9))
+    late = workload((1e6, 4, 30), (1e6 + 10, 2, 4), (1e6 + 12, 3, 9))
+    assert mean_jct_bound_s(early, FOUR_GPUS) == pytest.approx(mean_jct_bound_s(late, FOUR_GPUS))
+    assert makespan_bound_s(early, FOUR_GPUS) == pytest.approx(makespan_bound_s(late, FOUR_GPUS))
+
+
+def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
+    """On the shipped links the network is wider than the rack, and may be the better place."""
+    topology = Topology.uniform(racks=3, machines_per_rack=2, gpus_per_machine=2)
+    communication = ClosedForm(links=LINK_SETS["shipped"])
+    cluster = Cluster.of_racks(topology, communication)
+    for gang in (1, 2, 3, 5):
+        job = Job.rigid(id="j", submit_s=0, gpus=gang, work_gpu_s=60, model="vgg11")
+        everywhere = [
+            communication.placed_efficiency("vgg11", gang, machines, topology)
+            for size in range(1, 7)
+            for machines in combinations(range(6), size)
+            if size <= gang <= 2 * size
+        ]
+        assert best_efficiency(job, cluster) == max(everywhere)
+
+
+def test_running_times_are_at_the_best_efficiency() -> None:
+    """A job of two GPUs that computes half of the time takes twice as long."""
+    table = SlowdownTable({("any", 2, Tier.MACHINE): 2.0, ("any", 2, Tier.RACK): 3.0})
+    slow = Cluster.of_racks(TWO_MACHINES, table)
+    assert least_running_s(workload((0, 2, 10), (0, 1, 10)), slow) == [10, 20]

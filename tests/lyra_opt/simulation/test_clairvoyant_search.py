@@ -1,0 +1,97 @@
+"""The schedules of one who knows the jobs: simulated, repeatable, and above the bound."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from instances.network.generated_jobs import dally_batch, dally_poisson
+from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.network.topology import Topology
+from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
+from lyra_opt.simulation.clairvoyant_search import EXPONENTS, PAIRS, search_plan
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.scheme import simulate
+from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.workload import Workload
+from tests.lyra_opt.simulation.on_racks import linked, run_rule
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.cluster import Cluster
+
+
+def cluster_with(network: str) -> Cluster:
+    """Return two racks of three machines of four GPUs."""
+    topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=4)
+    return linked(topology, network)
+
+
+CONGESTED = cluster_with("congested-2")
+FEW = dally_batch(seed=3, jobs=8)
+
+
+@pytest.mark.parametrize("name", PLACEMENT_POLICIES)
+@pytest.mark.parametrize("network", ["shipped", "congested-2"])
+@pytest.mark.parametrize("lease_s", [3600.0, 1e5])
+def test_no_policy_beats_the_bounds(name: str, network: str, lease_s: float) -> None:
+    """Whatever the leases; a bound above a schedule that was carried out is wrong."""
+    cluster = cluster_with(network)
+    workload = dally_poisson(seed=1, jobs=10, jobs_per_day=30.0)
+    metrics = measure(simulate(workload, cluster, name, tenure=Leases(lease_s=lease_s)))
+    assert mean_jct_bound_s(workload, cluster) <= metrics.jct_mean_s * (1 + 1e-9)
+    assert makespan_bound_s(workload, cluster) <= metrics.makespan_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("keeps_order", [False, True])
+def test_what_is_found_is_a_schedule(keeps_order: bool) -> None:
+    """Carrying the plan out again gives the same mean JCT; the same seed finds the same plan."""
+    found, again = (
+        search_plan(
+            FEW,
+            CONGESTED,
+            np.random.default_rng(5),
+            leases=Leases(),
+            changes=6,
+            keeps_order=keeps_order,
+        )
+        for _ in range(2)
+    )
+    assert found.mean_jct_s == again.mean_jct_s
+    simulation = run_rule(found.plan.policy(FEW), FEW, CONGESTED, Leases())
+    require_conserved(simulation)
+    assert measure(simulation).jct_mean_s == pytest.approx(found.mean_jct_s)
+    assert found.mean_jct_s >= mean_jct_bound_s(FEW, CONGESTED)
+    assert found.simulations == len(PAIRS) * (1 if keeps_order else len(EXPONENTS)) + 6
+    assert (found.plan.exponent is None) is keeps_order
+
+
+def test_more_changes_are_no_worse() -> None:
+    """A change that is worse is not kept."""
+    values = [
+        search_plan(
+            FEW, CONGESTED, np.random.default_rng(5), leases=Leases(), changes=changes
+        ).mean_jct_s
+        for changes in (0, 6)
+    ]
+    assert values[1] <= values[0]
+
+
+def test_in_dallys_order_it_is_no_worse_than_timers_that_are_the_same_for_all() -> None:
+    """No wait and consolidated are plain plans."""
+    found = search_plan(
+        FEW, CONGESTED, np.random.default_rng(0), leases=Leases(), changes=0, keeps_order=True
+    ).mean_jct_s
+    for name in ("no-wait", "consolidated", "manual"):
+        simulation = simulate(FEW, CONGESTED, name)
+        mean_s = math.fsum(run.jct_s for run in simulation.runs) / len(FEW.jobs)
+        assert found <= mean_s * (1 + 1e-12)
+
+
+def test_one_job_runs_at_its_best() -> None:
+    """Then bound and schedule are the same."""
+    one = Workload(name="one", jobs=FEW.jobs[:1])
+    found = search_plan(one, CONGESTED, np.random.default_rng(0), leases=Leases(), changes=2)
+    assert found.mean_jct_s == pytest.approx(mean_jct_bound_s(one, CONGESTED), rel=0.01)

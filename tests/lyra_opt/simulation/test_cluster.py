@@ -1,0 +1,165 @@
+"""Clusters and plans of loans are what they say, or are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lyra_opt.errors import FieldError
+from lyra_opt.network.communication import SlowdownTable
+from lyra_opt.network.links import Tier
+from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.workload import Job
+
+A, B = GpuType(name="a"), GpuType(name="b", relative_speed=0.5)
+UNLIKE = Cluster(
+    name="unlike",
+    gpu_types=(A, B),
+    servers=(
+        Server(id="s0", gpus={"a": 4, "b": 2}),
+        Server(id="s1", gpus={"b": 3, "a": 0}),
+        Server(id="s2", gpus={"a": 1}),
+    ),
+)
+ONE = Server(id="one", gpus={"a": 1})
+
+
+@pytest.mark.parametrize("speed", [0, -1, 1.5, float("nan"), True, "fast"])
+def test_relative_speeds_are_checked(speed: object) -> None:
+    """A GPU faster than a training GPU would be the training GPU."""
+    with pytest.raises(FieldError, match="relative_speed"):
+        GpuType(name="T4", relative_speed=speed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"on_loan": ()}, "on_loan"),
+        ({"on_loan": (1, -1)}, r"on_loan\[1\]"),
+        ({"busy_share": (0.5, 1.5)}, r"busy_share\[1\]"),
+        ({"busy_share": (-0.5,)}, r"busy_share\[0\]"),
+        ({"interval_s": 0}, "interval_s"),
+    ],
+)
+def test_plans_are_validated(fields: dict[str, object], message: str) -> None:
+    """The field is named."""
+    with pytest.raises(FieldError, match=message):
+        LoanPlan(**{"interval_s": 300, "on_loan": (1,), "busy_share": (0.5,), **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"servers": 0}, "servers is 0"),
+        ({"gpus_per_server": 0}, "gpus_per_server is 0"),
+        ({"servers_per_rack": 0}, "servers_per_rack is 0"),
+        ({"inference_servers": -1}, "inference_servers is -1"),
+        ({"inference_gpus_per_server": 0}, "inference_gpus_per_server is 0"),
+    ],
+)
+def test_numbers_of_servers_are_validated(fields: dict[str, int], message: str) -> None:
+    """The field is named."""
+    with pytest.raises(FieldError, match=message):
+        Cluster.of_servers(**{"servers": 1, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": ""}, 'name is ""'),
+        ({"gpu_types": ()}, r"gpu_types is \[\]: must not be empty"),
+        ({"servers": ()}, r"servers is \[\]: must not be empty"),
+        ({"gpu_types": (A, B, A)}, r'gpu_types\[2\].name is "a": must be unique'),
+        ({"servers": (ONE, ONE)}, r'servers\[1\].id is "one": must be unique'),
+        ({"gpu_types": (B,), "servers": (ONE,)}, r'servers\[0\].gpus is "a": must be one of .*: b'),
+        (
+            {"servers": (ONE, replace(ONE, id="lent", is_lent=True), replace(ONE, id="own"))},
+            r'servers\[2\] is "own": must stand before all servers that are lent',
+        ),
+        ({"servers": (replace(ONE, is_lent=True),)}, r"servers is \[\]: must have one that is not"),
+        (
+            {"topology": Topology.uniform(racks=1, machines_per_rack=3, gpus_per_machine=5)},
+            "topology is .*: must have the GPUs of the servers, machine by machine",
+        ),
+        (
+            {"communication": SlowdownTable({("m", 2, Tier.RACK): 2.0})},
+            "topology is null: must be there for a model of communication",
+        ),
+    ],
+)
+def test_refused(fields: dict[str, Any], message: str) -> None:
+    """The error names the field, the value and the rule."""
+    with pytest.raises(FieldError, match=message):
+        replace(UNLIKE, **fields)
+
+
+def test_a_server_has_gpus() -> None:
+    """At least one, and no type of which there are fewer than none."""
+    with pytest.raises(FieldError, match="gpus is .*: must have at least one GPU"):
+        Server(id="empty", gpus={"a": 0})
+    with pytest.raises(FieldError, match=r"gpus\.a is -1"):
+        Server(id="odd", gpus={"a": -1})
+
+
+def test_hosts_by_hand() -> None:
+    """GPUs of a type on a server are a host; hosts are numbered type by type, lent ones last."""
+    assert UNLIKE.gpus == 10
+    assert UNLIKE.gpus_of_type == {"a": 5, "b": 5}
+    assert UNLIKE.most_on_a_server == {"a": 4, "b": 3}
+    cluster = UNLIKE.with_lent(2, gpus_per_server=6, gpu_type=B)
+    assert [pool.gpu_type.name for pool in cluster.pools] == ["a", "b", "b (lent)"]
+    assert [pool.is_lent for pool in cluster.pools] == [False, False, True]
+    assert [list(pool.hosts) for pool in cluster.pools] == [[0, 1], [2, 3], [4, 5]]
+    assert cluster.gpus_of_host == [4, 1, 2, 3, 6, 6]
+    assert cluster.name_of_host == ["s0", "s2", "s0", "s1", "inference-0", "inference-1"]
+    assert cluster.server_of_host == [0, 2, 0, 1, 3, 4]
+    assert (cluster.gpus, cluster.inference_servers, cluster.inference_gpus) == (10, 2, 12)
+    assert [server.id for server in cluster.own_servers] == ["s0", "s1", "s2"]
+
+
+def test_racks_of_servers() -> None:
+    """Numbered rack by rack, the last one not full, and borrowed ones in a rack of their own."""
+    cluster = Cluster.of_servers(5, gpus_per_server=2, servers_per_rack=2, inference_servers=3)
+    assert cluster.rack_of_host == [0, 0, 1, 1, 2, 3, 3, 3]
+    assert Cluster.of_servers(2).rack_of_host == [0, 0]
+    assert Cluster.of_servers(2).topology is None
+
+
+def test_racks_with_gpus_of_several_types() -> None:
+    """A rack has one type, and types take turns."""
+    racks = tuple(Rack(machines=2, gpus_per_machine=gpus) for gpus in (1, 2, 3))
+    cluster = Cluster.of_racks(
+        Topology(name="three", racks=racks), SlowdownTable({}), gpu_types=(A, B)
+    )
+    assert cluster.gpus_of_type == {"a": 2 * 1 + 2 * 3, "b": 2 * 2}
+    # Hosts are numbered by type, so that racks are not.
+    assert cluster.rack_of_host == [0, 0, 2, 2, 1, 1]
+    assert cluster.gpus_of_host == [1, 1, 3, 3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("workers", "gpus_per_worker", "is_held"),
+    [
+        (5, 1, True),  # on either type
+        (6, 1, False),  # on both types alone, or on what is lent
+        (2, 2, True),  # on type a; and two workers on b
+        (1, 4, True),
+        (1, 5, False),  # a worker is on one server
+        (3, 2, False),
+    ],
+)
+def test_jobs_that_are_held(workers: int, gpus_per_worker: int, is_held: bool) -> None:
+    """The base demand, on own GPUs of one type."""
+    job = Job(
+        id="j",
+        submit_s=0,
+        work_worker_s=1,
+        min_workers=workers,
+        max_workers=9,
+        gpus_per_worker=gpus_per_worker,
+    )
+    cluster = UNLIKE.with_lent(9, gpus_per_server=8, gpu_type=TRAINING_GPU)
+    assert cluster.holds(job) is is_held

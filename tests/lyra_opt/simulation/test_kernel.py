@@ -1,0 +1,138 @@
+"""The event loop: what comes first at one moment, and when a policy is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.workload import Workload
+from tests.lyra_opt.simulation.replays import SAME_GPU, completions, job_of, lending
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.tenure import Tenure
+    from lyra_opt.simulation.view import View
+    from lyra_opt.simulation.workload import Job
+
+LENDING = Cluster.of_servers(
+    1, gpus_per_server=2, inference_servers=2, inference_gpus_per_server=2, inference_gpu=SAME_GPU
+)
+
+
+class Noting(QueuePolicy):
+    """Starts whoever fits, by submission, and takes note of what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__("noting")
+        self.told: list[tuple[float, str]] = []
+
+    def note(self, view: View, what: str, run: Run | None = None) -> None:
+        self.told.append((view.now_s, what if run is None else f"{what} {run.job.id}"))
+
+    def waits(self, view: View, run: Run) -> None:
+        super().waits(view, run)
+        self.note(view, "waits", run)
+
+    def gives_back(self, view: View, run: Run) -> None:
+        self.note(view, "gives back", run)
+
+    def completes(self, view: View, run: Run) -> None:
+        self.note(view, "completes", run)
+
+    def servers_moved(self, view: View) -> None:
+        self.note(view, f"{view.loans.on_loan} on loan")
+
+    def decide(self, view: View) -> None:
+        self.note(view, "decides")
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is not None:
+                self.start(view, run, parts)
+
+
+def run_policy(
+    policy: QueuePolicy,
+    *jobs: Job,
+    cluster: Cluster = LENDING,
+    on_loan: tuple[int, ...] = (0,),
+    tenure: Tenure | None = None,
+) -> Kernel:
+    """Run jobs on two GPUs, beside two servers of two that can be borrowed."""
+    workload = Workload(name="small", jobs=jobs)
+    return Kernel(workload, cluster, policy, plan=lending(*on_loan), tenure=tenure).run()
+
+
+class TestOrder:
+    """At one moment, what ends comes before what moves, and that before what begins."""
+
+    def test_completions_then_loans_then_submissions(self) -> None:
+        """Then the policy is asked, once."""
+        policy = Noting()
+        run_policy(
+            policy,
+            job_of("a", 0, 100),
+            job_of("b", 0, 100),
+            job_of("c", 100, 50),
+            job_of("d", 100, 10),
+            on_loan=(0, 2),
+        )
+        assert [what for moment, what in policy.told if moment == 100] == [
+            "gives back a",
+            "completes a",
+            "gives back b",
+            "completes b",
+            "2 on loan",
+            "waits c",
+            "waits d",
+            "decides",
+        ]
+        assert policy.told[:3] == [(0, "waits a"), (0, "waits b"), (0, "decides")]
+        assert [what for _, what in policy.told[-6:]] == [
+            "gives back d",
+            "completes d",
+            "decides",
+            "gives back c",
+            "completes c",
+            "decides",
+        ]
+
+    def test_who_is_called_back_waits_and_may_start_at_once(self) -> None:
+        """On the GPUs that have come free at the same moment."""
+        policy = Noting()
+        simulation = run_policy(
+            policy,
+            job_of("own", 0, 100, 2),
+            job_of("lent", 1, 150, 2, fungible=True, checkpoints=True),
+            on_loan=(1, 0),
+        )
+        assert [what for moment, what in policy.told if moment == 100] == [
+            "gives back own",
+            "completes own",
+            "gives back lent",
+            "waits lent",
+            "0 on loan",
+            "decides",
+        ]
+        assert completions(simulation) == [100, 100 + 63 + 51]
+
+    def test_ends_of_leases(self) -> None:
+        """GPUs are free, and the policy is asked, when they have been handed over."""
+        policy = Noting()
+        run_policy(
+            policy,
+            job_of("x", 0, 15, 2, checkpoints=True),
+            cluster=Cluster.of_servers(1, gpus_per_server=2),
+            tenure=Leases(lease_s=10.0, hand_over_s_per_gpu=1.0),
+        )
+        assert policy.told == [
+            (0, "waits x"),
+            (0, "decides"),
+            (10, "gives back x"),
+            (10, "waits x"),
+            (12, "decides"),
+            (17, "gives back x"),
+            (17, "completes x"),
+        ]

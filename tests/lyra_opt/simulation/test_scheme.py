@@ -1,0 +1,206 @@
+"""Schemes by name: which there are, what they cannot run and why, and schemes of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.policies import SUMMARIES as ROUND_SUMMARIES
+from lyra_opt.network.class_timers import ClassTimers, TimerClass
+from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.network.policies import SUMMARIES as PLACEMENT_SUMMARIES
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.scheme import (
+    FOREVER,
+    LEASES,
+    ROUNDS,
+    ComposedScheme,
+    OwnScheme,
+    PlacementScheme,
+    RoundScheme,
+    find_scheme,
+    prepare,
+    scheme_names,
+    simulate,
+)
+from lyra_opt.simulation.tenure import Forever, Leases
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation import in_rounds, on_racks
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.view import View
+
+
+class FirstFits(QueuePolicy):
+    """Starts whoever fits, by submission."""
+
+    def decide(self, view: View) -> None:
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is not None:
+                self.start(view, run, parts)
+
+
+OWN = OwnScheme(name="own", summary="for tests", make=FirstFits)
+
+
+# Which there are.
+
+
+def test_every_rule_is_a_scheme() -> None:
+    """Nothing is forgotten, and no name stands for two schemes."""
+    names = scheme_names()
+    assert names == sorted(set(names))
+    schemes = [find_scheme(name) for name in names]
+    assert [scheme.name for scheme in schemes] == names
+    of_kind = {
+        kind: {scheme.name for scheme in schemes if isinstance(scheme, kind)}
+        for kind in (ComposedScheme, RoundScheme, PlacementScheme)
+    }
+    assert of_kind[RoundScheme] == set(ROUND_POLICIES)
+    assert of_kind[PlacementScheme] == set(PLACEMENT_POLICIES)
+    assert sum(map(len, of_kind.values())) == len(names)
+
+
+def test_summaries_and_tenures() -> None:
+    """Those of the rules, which decide when these expect it."""
+    for name in scheme_names():
+        scheme = find_scheme(name)
+        assert scheme.summary
+        assert "\n" not in scheme.summary
+        if isinstance(scheme, RoundScheme):
+            assert (scheme.summary, scheme.tenure) == (ROUND_SUMMARIES[name], ROUNDS)
+            assert scheme.make().name == name
+        elif isinstance(scheme, PlacementScheme):
+            assert (scheme.summary, scheme.tenure) == (PLACEMENT_SUMMARIES[name], LEASES)
+            assert scheme.make().name == name
+        else:
+            assert scheme.tenure == FOREVER
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    """With the names of all."""
+    with pytest.raises(
+        UserError, match=f"scheme 'best': must be one of: {', '.join(scheme_names())}"
+    ):
+        find_scheme("best")
+
+
+# What they cannot run.
+
+GANG = Workload(name="gang", jobs=(on_racks.job("x", 10, gang=2),))
+LARGE = Workload(name="large", jobs=(on_racks.job("x", 10, gang=3),))
+WIDE = Workload(name="wide", jobs=(replace(job_of("x", 0, 10, gpus_per_worker=2), model="m"),))
+MEASURED = Workload(name="measured", jobs=(Job.of_gang(in_rounds.gang("x", 1)),))
+RACKS = on_racks.cluster_of()
+UNLIKE = in_rounds.cluster_of({"a": 2, "b": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "cluster", "reason"),
+    [
+        ("allox", GANG, RACKS, "job x has a gang of 2, and it runs jobs of one GPU alone"),
+        ("hadare", LARGE, RACKS, "gang of 3, which no server can run, and it spreads none"),
+        ("gavel-cost", GANG, RACKS, "its prices are by type of GPU, and there is one type"),
+        ("hadar", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
+        ("dally", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
+        ("pollux", GANG, RACKS, "follows from a goodput model of its own"),
+        ("lyra-tuned", MEASURED, UNLIKE, "follows from a goodput model of its own"),
+    ],
+)
+def test_what_a_scheme_cannot_run_is_refused(
+    name: str, workload: Workload, cluster: Cluster, reason: str
+) -> None:
+    """With the reason; the same that says so beforehand."""
+    scheme = find_scheme(name)
+    found = scheme.obstacle(workload, cluster, Options().tenure(scheme.tenure))
+    assert found is not None
+    assert reason in found
+    with pytest.raises(UserError, match=f"scheme {name} does not run on .*{reason}"):
+        simulate(workload, cluster, name)
+
+
+@pytest.mark.parametrize("tenure", [Forever(), Leases()])
+def test_rules_in_rounds_are_asked_in_rounds(tenure: Forever | Leases) -> None:
+    """Other tenures have none."""
+    with pytest.raises(UserError, match=f"decides as rounds begin, .* is {tenure.name}"):
+        simulate(GANG, RACKS, "hadar", tenure=tenure)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in scheme_names() if name not in ("gavel-cost", "lyra-tuned", "pollux")]
+)
+def test_every_other_scheme_runs_where_it_is_not_at_home(name: str) -> None:
+    """On one GPU of one type, of two types, in racks; jobs described by steps or by work."""
+    one = Workload(name="one", jobs=(on_racks.job("x", 100),))
+    for workload in (one, MEASURED):
+        for cluster in (Cluster.of_servers(2), UNLIKE, Cluster.of_servers(2, servers_per_rack=1)):
+            simulation = simulate(workload, cluster, name)
+            require_conserved(simulation)
+    require_conserved(simulate(one, RACKS, name))
+
+
+# Schemes of one's own.
+
+
+def test_a_scheme_of_ones_own() -> None:
+    """Jobs that fit start; those that do not wait for room."""
+    jobs = [job_of("a", 0, 10, 3), job_of("b", 1, 5, 2), job_of("c", 2, 5), job_of("d", 3, 1, 4)]
+    simulation = replay(jobs, Cluster.of_servers(2, gpus_per_server=2), OWN)
+    assert completions(simulation) == [10, 15, 7, 16]
+    require_conserved(simulation)
+
+
+def test_a_scheme_of_ones_own_borrows() -> None:
+    """The reclaim solver vacates servers by default; whoever was there waits again."""
+    cluster = Cluster.of_servers(
+        1, gpus_per_server=1, inference_servers=1, inference_gpus_per_server=1
+    )
+    jobs = [job_of("trains", 0, 500), job_of("borrows", 1, 30, fungible=True, checkpoints=True)]
+    simulation = replay(jobs, cluster, OWN, plan=lending(1, 0, 1, interval_s=50))
+    # A third as fast: 49 of 90 s by 50 s; after 63 s to reload from 100 s on, the other 41.
+    assert completions(simulation) == pytest.approx([500, 100 + 63 + 41])
+    assert simulation.runs[1].preemptions == 1
+    require_conserved(simulation)
+
+
+def test_timers_of_ones_own() -> None:
+    """A rule with other parameters is a scheme of the same name."""
+    never = ClassTimers(
+        (TimerClass(largest_gang=9, rack_leases=float("inf"), network_leases=float("inf")),)
+    )
+    at_once = ClassTimers((TimerClass(largest_gang=9, rack_leases=0, network_leases=0),))
+    scheme = find_scheme("manual")
+    assert isinstance(scheme, PlacementScheme)
+    jobs = tuple(
+        on_racks.job(name, 1000, gang=gang) for name, gang in (("x", 1), ("y", 1), ("z", 1))
+    )
+    workload = Workload(name="w", jobs=(*jobs, on_racks.job("w", 10, gang=2)))
+    cluster = on_racks.cluster_of(1, 2, 2)
+    for timers, other in ((never, "consolidated"), (at_once, "no-wait")):
+        found = simulate(workload, cluster, replace(scheme, make=timers.policy))
+        assert completions(found) == completions(simulate(workload, cluster, other))
+
+
+def test_distance_can_be_ignored() -> None:
+    """Then gangs run as fast anywhere, and may train what they like."""
+    simulation = simulate(LARGE, RACKS, "fifo", ignores_distance=True)
+    assert completions(simulation) == [10]
+    assert completions(simulate(LARGE, RACKS, "fifo")) == [20]
+    unsaid = Workload(name="unsaid", jobs=(Job.rigid(id="x", submit_s=0, gpus=3, work_gpu_s=30),))
+    assert completions(simulate(unsaid, RACKS, "fifo", ignores_distance=True)) == [10]
+
+
+def test_a_prepared_simulation_has_not_begun() -> None:
+    """`run` carries it out."""
+    kernel = prepare(GANG, RACKS, "fifo")
+    assert completions(kernel) == [-1]
+    assert completions(kernel.run()) == [10]

@@ -1,0 +1,355 @@
+"""Schemes of all papers on one network of tiers: the same rules, the same books."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.network.communication import ClosedForm
+from lyra_opt.network.links import LINK_SETS
+from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import (
+    FOREVER,
+    PlacementScheme,
+    RoundScheme,
+    find_scheme,
+    scheme_names,
+    simulate,
+)
+from lyra_opt.simulation.series import CaptureObserver
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.books import Books
+from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
+from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.observers import Observer
+    from tests.lyra_opt.simulation.on_racks import Case
+
+ROUNDS = Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)
+OF_THEIR_OWN_SPEED = ("lyra-tuned", "pollux")
+NEEDS_TYPES = ("gavel-cost",)
+NAMES = [name for name in scheme_names() if name not in (*OF_THEIR_OWN_SPEED, *NEEDS_TYPES)]
+ELASTIC_NAMES = [name for name in COMPOSED_SCHEMES if name in NAMES]
+ROUND_NAMES = [name for name in NAMES if isinstance(find_scheme(name), RoundScheme)]
+
+ALIKE = {
+    **dict.fromkeys(("opportunistic", "opportunistic-confined", "gandiva"), "fifo"),
+    **dict.fromkeys(
+        ("random", "scf", "afs", "lyra-loaning", "lyra-scaling", "lyra-exact", "sjf"), "lyra"
+    ),
+}
+"""Schemes that are the same as another one where gangs are not elastic and nothing is lent; `sjf`
+because all durations are known, so that Lyra takes the shortest first too."""
+
+
+def workload_of(*jobs: Job) -> Workload:
+    return Workload(name="small", jobs=jobs)
+
+
+def run_scheme(
+    name: str,
+    workload: Workload,
+    cluster: Cluster,
+    *observers: Observer,
+    leases: Leases | None = None,
+) -> Kernel:
+    options = Options(leases=leases or Leases(), rounds=ROUNDS)
+    return simulate(workload, cluster, name, options=options, observers=observers)
+
+
+@st.composite
+def flat_cases(draw: st.DrawFn) -> tuple[Workload, Cluster]:
+    """Draw gangs on a cluster whose network costs nothing."""
+    cluster = cluster_of(
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 3)),
+        slowdowns=(1, 1, 1),
+    )
+    drawn = draw(workloads(cluster, most_jobs=5))
+    jobs = tuple(
+        job(entry.id, entry.duration_s, gang=entry.min_gpus, submit_s=entry.submit_s)
+        for entry in drawn.jobs
+    )
+    return Workload(name="flat", jobs=jobs), cluster
+
+
+def fitted(name: str, workload: Workload, cluster: Cluster) -> Workload:
+    """Return gangs no larger than a scheme takes them: one GPU, or those of a machine."""
+    most = cluster.gpus
+    if name == "allox":
+        most = 1
+    elif name == "hadare":
+        most = max(cluster.most_on_a_server.values())
+    jobs = tuple(
+        replace(
+            entry,
+            min_workers=min(entry.min_workers, most),
+            max_workers=min(entry.max_workers, most),
+        )
+        for entry in workload.jobs
+    )
+    return replace(workload, jobs=jobs)
+
+
+@pytest.mark.parametrize(("name", "like"), ALIKE.items())
+@settings(max_examples=12)
+@given(case=cases(are_uniform=True))
+def test_what_says_nothing_of_its_own_is_alike(name: str, like: str, case: Case) -> None:
+    """To the last second."""
+    first, second = (run_scheme(scheme, *case[:2]) for scheme in (name, like))
+    assert completions(first) == completions(second)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8)
+@given(case=cases())
+def test_books_balance(name: str, case: Case) -> None:
+    """Under every scheme all work is done, and no GPU-second lost."""
+    workload, cluster, leases = case
+    workload = fitted(name, workload, cluster)
+    scheme = find_scheme(name)
+    # Leases that are passed over leave nothing to look at.
+    looks_on = not isinstance(scheme, PlacementScheme)
+    books = Books()
+    observers = (books,) if looks_on else ()
+    simulation = run_scheme(name, workload, cluster, *observers, leases=leases)
+    if looks_on:
+        books.require_same(simulation)
+    require_conserved(simulation)
+    metrics = measure(simulation)
+    assert metrics.finished == len(workload.jobs)
+    assert 0 < metrics.computing_usage <= metrics.gpu_usage * (1 + 1e-9) <= 1 + 1e-6
+    assert metrics.decisions is None or metrics.decisions > 0
+    assert (metrics.decisions is None) == (scheme.tenure == FOREVER)
+    for run in simulation.runs:
+        if run.most_copies <= 1:
+            assert run.done_gpu_s == pytest.approx(run.job.work_worker_s)
+    assert measure(run_scheme(name, workload, cluster, leases=leases)) == metrics
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=5)
+@given(case=cases())
+def test_capturing_decisions_changes_nothing(name: str, case: Case) -> None:
+    """Who looks on gets decisions of the very replay that others see, in order."""
+    workload, cluster, leases = case
+    workload = fitted(name, workload, cluster)
+    captured: list[tuple[str, str]] = []
+    observer = CaptureObserver(
+        lambda kind, instance: captured.append((kind, instance.name)),
+        frozenset(("allocation", "heterogeneous", "network", "reclaim")),
+    )
+    watched, alone = (
+        run_scheme(name, workload, cluster, *observers, leases=leases)
+        for observers in ((observer,), ())
+    )
+    assert completions(watched) == completions(alone)
+    assert measure(watched) == measure(alone)
+    scheme = find_scheme(name)
+    if isinstance(scheme, RoundScheme | PlacementScheme):
+        kind, what = (
+            ("heterogeneous", "round") if isinstance(scheme, RoundScheme) else ("network", "epoch")
+        )
+        assert {found for found, _ in captured} == {kind}
+        first_s = workload.jobs[0].submit_s
+        decided_s = ROUNDS.decides_at_s(first_s) if kind == "heterogeneous" else first_s
+        assert captured[0] == (kind, f"{what}-at-{decided_s:.0f}-s")
+    else:
+        assert not captured, "nobody grows, and nothing is lent"
+
+
+class TestElastic:
+    """Lyra's schemes."""
+
+    def test_placed_by_hand(self) -> None:
+        """Best fit looks at GPUs alone, and the gang runs as its place allows."""
+        # x takes a machine's GPU; y fills the rest of it first, and spans a rack; z the other one.
+        workload = workload_of(job("x", 10), job("y", 10, gang=2), job("z", 10, gang=3))
+        simulation = run_scheme("fifo", workload, cluster_of())
+        assert completions(simulation) == [10, 20, 40]
+        by_tier = [run.allocations_by_tier for run in simulation.runs]
+        assert by_tier == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        metrics = measure(simulation)
+        assert metrics.decision_mean_s is metrics.decisions is None
+        assert metrics.allocations == 3
+        assert metrics.preemptions == metrics.migrations == metrics.losses == 0
+
+    def test_unequal_machines_by_hand(self) -> None:
+        """The fullest machine that suffices, then the smallest empty one."""
+        known = cluster_of(racks=1, machines_per_rack=1, gpus_per_machine=9).communication
+        assert known is not None
+        racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=2, gpus_per_machine=2))
+        cluster = Cluster.of_racks(Topology(name="odd", racks=racks), known)
+        workload = workload_of(
+            job("x", 10, gang=2), job("y", 10, gang=3), job("z", 10, gang=3, submit_s=1)
+        )
+        simulation = run_scheme("fifo", workload, cluster)
+        # Worker by worker: x fills a machine, y the other one of its size and a GPU of the large
+        # one, and z the rest of that.
+        assert completions(simulation) == [10, 40, 11]
+        by_tier = [run.allocations_by_tier for run in simulation.runs]
+        assert by_tier == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
+
+    @pytest.mark.parametrize("name", ELASTIC_NAMES)
+    @settings(max_examples=15)
+    @given(case=flat_cases())
+    def test_without_a_network_nothing_changes(
+        self, name: str, case: tuple[Workload, Cluster]
+    ) -> None:
+        """With efficiency 1 everywhere, jobs complete as where there is no topology."""
+        workload, cluster = case
+        machines = len(cluster.servers)
+        plain = Cluster.of_servers(machines, gpus_per_server=cluster.gpus // machines)
+        on_racks, alone = (run_scheme(name, workload, found) for found in (cluster, plain))
+        assert completions(on_racks) == completions(alone)
+        assert [run.queued_s for run in on_racks.runs] == [run.queued_s for run in alone.runs]
+
+    @pytest.mark.parametrize("name", ELASTIC_NAMES)
+    @settings(max_examples=15)
+    @given(case=cases())
+    def test_speed_is_that_of_the_place(self, name: str, case: Case) -> None:
+        """From its start on, a gang runs as fast as the model of communication says."""
+        workload, cluster, _ = case
+        topology, communication = cluster.topology, cluster.communication
+        assert topology is not None
+        assert communication is not None
+        for run in run_scheme(name, workload, cluster).runs:
+            assert run.last_gpus is not None
+            assert run.job.model is not None
+            efficiency = communication.placed_efficiency(
+                run.job.model, run.job.min_gpus, run.last_gpus, topology
+            )
+            assert run.completion_s - run.start_s == pytest.approx(run.job.duration_s / efficiency)
+            assert run.allocations_by_tier[topology.tier_of(run.last_gpus)] == 1
+            assert run.allocations == 1
+
+    def test_a_model_that_is_not_known_is_refused(self) -> None:
+        """Or not said, or known for smaller gangs alone."""
+        topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
+        shipped = Cluster.of_racks(topology, ClosedForm(links=LINK_SETS["shipped"]))
+        with pytest.raises(UserError, match="job x trains 'm'"):
+            run_scheme("fifo", workload_of(job("x", 1)), shipped)
+        unsaid = Job.rigid(id="x", submit_s=0, gpus=2, work_gpu_s=1)
+        with pytest.raises(UserError, match="job x does not say what it trains"):
+            run_scheme("fifo", workload_of(unsaid), shipped)
+        fewer = cluster_of(racks=1, machines_per_rack=1, gpus_per_machine=3).communication
+        assert fewer is not None
+        with pytest.raises(UserError, match="no line for model 'm' on 4 GPUs, tier rack"):
+            run_scheme("fifo", workload_of(job("x", 1, gang=4)), Cluster.of_racks(topology, fewer))
+
+
+class TestRounds:
+    """Policies that decide in rounds."""
+
+    def test_placed_by_hand(self) -> None:
+        """A gang runs at the tier that it spans, whatever the policy was told of it."""
+        workload = workload_of(job("x", 30, gang=6), job("y", 5, gang=2, submit_s=1))
+        simulation = run_scheme("yarn-cs", workload, cluster_of())
+        first, second = simulation.runs
+        assert first.completion_s == 2 + 30 * 4
+        assert (first.queued_s, first.running_s, first.held_gpu_s) == (0, 120, 6 * 122)
+        assert first.allocations_by_tier == [0, 0, 1]
+        assert (second.start_s, second.completion_s) == (10, 17)
+        totals = simulation.totals
+        # GPUs stay with a round to its end; nothing happens after the last completion.
+        assert totals.handed_over_gpu_s == 2 * 3
+        assert totals.rounds == 13
+        # As x starts, as y does, and as it is gone.
+        assert totals.decisions == len(totals.decision_s) == 3
+
+    def test_moves_and_waits(self) -> None:
+        """A gang that goes elsewhere migrates, and one that pauses was preempted."""
+        workload = workload_of(*(job(f"j{number}", 60, gang=2 + number % 3) for number in range(6)))
+        simulation = run_scheme("gavel-las", workload, cluster_of())
+        require_conserved(simulation)
+        assert sum(run.preemptions for run in simulation.runs) > 0
+        for run in simulation.runs:
+            assert run.preemptions < run.allocations <= 1 + run.preemptions + run.migrations
+            paused_s = run.held_gpu_s / run.job.min_gpus - run.running_s
+            assert paused_s == pytest.approx(2 * run.allocations)
+
+    @pytest.mark.parametrize("name", ROUND_NAMES)
+    @settings(max_examples=10)
+    @given(case=flat_cases())
+    def test_without_a_network_nothing_changes(
+        self, name: str, case: tuple[Workload, Cluster]
+    ) -> None:
+        """With efficiency 1 everywhere, jobs complete as where there is no topology.
+
+        There they are measured, in steps of a second.
+        """
+        workload, cluster = case
+        workload = fitted(name, workload, cluster)
+        plain = run_scheme(
+            name,
+            Workload(
+                name="flat",
+                jobs=tuple(
+                    Job.of_gang(
+                        GangJob(
+                            id=entry.id,
+                            gang=entry.min_gpus,
+                            steps=entry.duration_s,
+                            throughput={"gpu": 1.0},
+                            release_s=entry.submit_s,
+                        )
+                    )
+                    for entry in workload.jobs
+                ),
+            ),
+            Cluster(
+                name="flat",
+                gpu_types=(GpuType(name="gpu"),),
+                servers=tuple(
+                    Server(id=server.id, gpus={"gpu": sum(server.gpus.values())})
+                    for server in cluster.servers
+                ),
+            ),
+        )
+        on_racks = run_scheme(name, workload, cluster)
+        assert completions(on_racks) == pytest.approx(completions(plain))
+        assert [run.queued_s for run in on_racks.runs] == pytest.approx(
+            [run.queued_s for run in plain.runs], abs=1e-6
+        )
+        assert [run.preemptions for run in on_racks.runs] == [run.preemptions for run in plain.runs]
+
+
+class TestTenures:
+    """Rules on tenures that are not their own."""
+
+    @pytest.mark.parametrize(
+        "name", [name for name in NAMES if isinstance(find_scheme(name), PlacementScheme)]
+    )
+    @settings(max_examples=10)
+    @given(case=cases())
+    def test_leases_that_never_end(self, name: str, case: Case) -> None:
+        """Gangs keep their GPUs; nobody gives any back before it is complete."""
+        workload, cluster, _ = case
+        simulation = simulate(workload, cluster, name, tenure=Forever(preemption_s=0.0))
+        require_conserved(simulation)
+        for run in simulation.runs:
+            assert run.losses == run.preemptions == 0
+            assert run.allocations == 1 + run.restarts
+
+    @pytest.mark.parametrize("name", ELASTIC_NAMES)
+    @settings(max_examples=10)
+    @given(case=cases())
+    def test_queues_with_leases(self, name: str, case: Case) -> None:
+        """A lease that is longer than any job changes nothing, where nothing is handed over."""
+        workload, cluster, _ = case
+        long = Leases(lease_s=1e9, hand_over_s_per_gpu=0.0)
+        simulation = simulate(workload, cluster, name, tenure=long)
+        assert completions(simulation) == completions(run_scheme(name, workload, cluster))

@@ -1,0 +1,244 @@
+"""Series are means over steps, of which none hides anything; progress is told."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
+from lyra_opt.simulation.observers import Observer
+from lyra_opt.simulation.run import NEVER
+from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
+from tests.lyra_opt.simulation import in_rounds, on_racks
+from tests.lyra_opt.simulation.books import rows_of
+from tests.lyra_opt.simulation.replays import Case, cases, job_of, lending, replay
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.view import View
+
+STEPS_S = st.sampled_from((3.1, 10.0, 64.0, 1e9))
+
+
+class Spans(Observer):
+    """Notes what there is, from what jobs hold and servers have, span by span."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[float, float, list[float]]] = []
+
+    def passes(self, view: View, until_s: float) -> None:
+        """Take note of a time in which nothing changes."""
+        hosts, cluster, pools = view.hosts, view.cluster, view.cluster.pools
+        running = [run for run in view.runs if run.parts]
+        waiting = [
+            run
+            for run in view.runs
+            if not run.parts and run.completion_s == NEVER and run.job.submit_s <= view.now_s
+        ]
+        held = [0] * len(hosts.size)
+        for run in running:
+            for host, gpus in run.gpus.items():
+                held[host] += gpus
+        by_pool = [sum(held[host] for host in pool.hosts) for pool in pools]
+        told_apart = [
+            host for pool in pools for host in pool.hosts if not hosts.is_counted[pool.number]
+        ]
+        values = [
+            len(waiting),
+            len(running),
+            sum(len({part.copy for part in run.parts}) for run in running),
+            *by_pool,
+            sum(gpus for pool, gpus in zip(pools, by_pool, strict=True) if pool.is_lent),
+            sum(run.held_gpus * run.efficiency for run in running),
+            sum(hosts.size) - sum(hosts.free) - sum(held),
+            sum(0 < hosts.free[host] < hosts.size[host] for host in told_apart),
+            len({cluster.server_of_host[host] for host in told_apart if held[host]}),
+            len(hosts.lent()),
+            view.loans.serving_gpus,
+        ]
+        self.spans.append((view.now_s, until_s, [float(value) for value in values]))
+
+    def means(self, time_s: np.ndarray) -> np.ndarray:
+        """Return the means from each moment to the next; shape (columns, moments - 1)."""
+        found = []
+        for begin_s, end_s in pairwise(time_s):
+            total = np.zeros(len(self.spans[0][2]))
+            for since_s, until_s, values in self.spans:
+                total += max(0.0, min(end_s, until_s) - max(begin_s, since_s)) * np.array(values)
+            found.append(total / (end_s - begin_s))
+        return np.array(found).T
+
+
+def require_exact(simulation: Kernel, spans: Spans, observer: SeriesObserver) -> None:
+    """Check a series against the spans of the same simulation."""
+    time_s, *columns = rows_of(observer.series)
+    assert (time_s[0], time_s[-1]) == (simulation.runs[0].job.submit_s, simulation.now_s)
+    expected = spans.means(time_s)
+    assert np.array(columns)[:, :-1] == pytest.approx(expected, abs=1e-6)
+    assert not np.array(columns)[:-1, -1].any(), "nothing is left, but what serves"
+    assert columns[-1][-1] == simulation.loans.serving_gpus
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "lyra", "opportunistic-confined"])
+@settings(max_examples=20)
+@given(case=cases(), step_s=STEPS_S)
+def test_means_are_exact(scheme: str, case: Case, step_s: float) -> None:
+    """With loans, and jobs that grow and shrink."""
+    spans, observer = Spans(), SeriesObserver(step_s)
+    simulation = replay(
+        case.jobs,
+        case.cluster,
+        scheme,
+        plan=case.plan,
+        options=case.options,
+        observers=(spans, observer),
+    )
+    require_exact(simulation, spans, observer)
+
+
+@settings(max_examples=40)
+@given(case=on_racks.cases(), step_s=STEPS_S)
+def test_means_are_exact_on_racks(case: on_racks.Case, step_s: float) -> None:
+    """With leases, hand-overs, and gangs that compute slowly."""
+    spans, observer = Spans(), SeriesObserver(step_s)
+    simulation = on_racks.run_rule(on_racks.FirstGpus(), *case, observers=(spans, observer))
+    require_exact(simulation, spans, observer)
+
+
+def test_means_are_exact_of_copies() -> None:
+    """One copy in the first round, two from then on; they end within the third."""
+    placements = {"s0": {"a": 1}}, {"s1": {"a": 1}}
+    rule = in_rounds.Scripted(
+        lambda state: {"x": placements if state.now_s else placements[:1]}, forks=True
+    )
+    cluster = in_rounds.cluster_of({"a": 1}, {"a": 1})
+    spans, observer = Spans(), SeriesObserver(6.0)
+    jobs = [in_rounds.gang("x", 34)]
+    simulation = in_rounds.simulate(jobs, cluster, rule, observers=(spans, observer))
+    assert simulation.now_s == 22
+    require_exact(simulation, spans, observer)
+    series = observer.series
+    assert series.time_s.tolist() == [0, 6, 12, 18, 22]
+    assert series.running_copies == pytest.approx([1, (4 + 4) / 6, 2, 2, 0])
+
+
+def test_demand_by_hand() -> None:
+    """Each share of the inference cluster holds for its interval, the last one from there on."""
+    cluster = Cluster.of_servers(1, gpus_per_server=2, inference_servers=1)
+    plan = LoanPlan(interval_s=60, on_loan=(0,), busy_share=(1.0, 0.5, 0.25))
+    jobs = [job_of("a", 1000, 100, 2), job_of("b", 1000, 100, 2)]
+    observer = SeriesObserver(60.0)
+    replay(jobs, cluster, "lyra", plan=plan, observers=(observer,))
+    series = observer.series
+    assert series.time_s.tolist() == [1000, 1060, 1120, 1180, 1200]
+    assert series.gpus_serving.tolist() == [8, 4, 2, 2, 2], "the inference cluster goes on"
+    assert series.gpus_held["V100"].tolist() == series.own_gpus_held.tolist() == [2, 2, 2, 2, 0]
+    assert series.queued_jobs == pytest.approx([1, 40 / 60, 0, 0, 0])
+
+
+def test_loans_by_hand() -> None:
+    """Servers on loan, and what jobs hold of them."""
+    cluster = Cluster.of_servers(1, gpus_per_server=1, inference_servers=2)
+    jobs = [job_of("trains", 0, 400), job_of("borrows", 1, 100, fungible=True)]
+    observer = SeriesObserver(50.0)
+    plan = lending(0, 2, 1)
+    replay(jobs, cluster, "lyra-loaning", plan=plan, observers=(observer,))
+    series = observer.series
+    assert series.servers_on_loan.tolist() == [0, 0, 2, 2, 1, 1, 1, 1, 0]
+    assert series.gpus_held_on_loan.tolist() == [0, 0, 3, 3, 0, 0, 0, 0, 0]
+    assert series.own_gpus_held.tolist() == [1, 1, 1, 1, 1, 1, 1, 1, 0]
+    # Own servers are but counted, since it makes no difference which of them are busy.
+    assert series.busy_servers.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_leases_by_hand() -> None:
+    """Who waits, runs and holds what, from its time on."""
+    jobs = [on_racks.job("x", 10, gang=4), on_racks.job("y", 5, gang=6)]
+    observer = SeriesObserver(4.0)
+    on_racks.simulate(jobs, hand_over_s_per_gpu=1.0, observers=(observer,))
+    series = observer.series
+    assert series.time_s.tolist() == [4.0 * step for step in range(12)]
+    rows = zip(
+        series.queued_jobs,
+        series.running_jobs,
+        series.own_gpus_held,
+        series.gpus_computing,
+        series.gpus_handed_over,
+        series.machines_partly_free,
+        strict=True,
+    )
+    assert [tuple(row) for row in rows] == [
+        *[(1, 1, 4, 2, 0, 0)] * 5,
+        (1, 0, 0, 0, 4, 0),
+        *[(0, 1, 6, 1.5, 0, 0)] * 5,
+        (0, 0, 0, 0, 0, 0),
+    ]
+
+
+def test_long_series_keep_a_size_that_can_be_drawn() -> None:
+    """Their first and last moments too, and what is under them."""
+    jobs = [job_of(f"j{place}", 100.0 * place, 70, 2) for place in range(300)]
+    cluster = Cluster.of_servers(1, gpus_per_server=4)
+    observer = SeriesObserver(0.5)
+    simulation = replay(jobs, cluster, "fifo", observers=(observer,))
+    series = observer.series
+    end_s = 100.0 * 299 + 70
+    assert (series.time_s[0], series.time_s[-1]) == (0, end_s)
+    assert MOST_STEPS / 2 <= len(series.time_s) <= MOST_STEPS + 1
+    lengths_s = np.diff(series.time_s)
+    assert lengths_s[:-1] == pytest.approx(0.5 * 2 ** np.ceil(np.log2(2 * end_s / MOST_STEPS)))
+    assert 0 < lengths_s[-1] <= lengths_s[0]
+    held = float(np.sum(lengths_s * series.own_gpus_held[:-1]))
+    assert held == pytest.approx(simulation.totals.held_gpu_s[0]) == 300 * 140
+
+
+def test_series_show_what_lasts() -> None:
+    """States that take turns count for as long as they last, whatever their rhythm."""
+    jobs = [on_racks.job("x", 40_000, gang=2)]
+    observer = SeriesObserver(5.0)
+    on_racks.simulate(jobs, lease_s=99.0, hand_over_s_per_gpu=0.5, observers=(observer,))
+    series = observer.series
+    mean = float(np.sum(np.diff(series.time_s) * series.running_jobs[:-1]) / series.time_s[-1])
+    assert mean == pytest.approx(0.99, abs=1e-4)
+
+
+def test_series_of_leases_that_are_skipped() -> None:
+    """A gang that is alone runs all the time but for hand-overs, in the series too."""
+    observer = SeriesObserver()
+    on_racks.simulate(
+        [on_racks.job("x", 5000, gang=2)],
+        policy=on_racks.Repeating(),
+        lease_s=10.0,
+        hand_over_s_per_gpu=0.5,
+        observers=(observer,),
+    )
+    series = observer.series
+    lengths_s = np.diff(series.time_s)
+    assert len(lengths_s) > 1000
+    for column, whole_s in (
+        (series.running_jobs, 5000),
+        (series.queued_jobs, 499),
+        (series.gpus_handed_over, 2 * 499),
+        (series.own_gpus_held, 2 * 5000),
+    ):
+        assert float(np.sum(lengths_s * column[:-1])) == pytest.approx(whole_s)
+    # In the middle of all that is passed over.
+    assert series.running_jobs[500:-500] == pytest.approx(10 / 11)
+
+
+def test_progress_is_told() -> None:
+    """In order, since the first submission, to the end, and not at every event."""
+    told: list[float] = []
+    jobs = [job_of(f"j{place}", 1000 + 0.01 * place, 1) for place in range(9000)]
+    cluster = Cluster.of_servers(1, gpus_per_server=200)
+    simulation = replay(jobs, cluster, "fifo", observers=(ProgressObserver(told.append),))
+    makespan_s = simulation.now_s - 1000
+    assert told == sorted(told)
+    assert 0 <= told[0] <= 0.02 * makespan_s
+    assert 0.98 * makespan_s <= told[-1] <= makespan_s
+    assert len(told) < 9000
