@@ -123,9 +123,10 @@ class Hosts:
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
         """Let GPUs become free (+1) or taken (-1), and held by jobs (+1) or not (-1)."""
         free_of, sizes, array = self.free, self.size, self._array
+        pool_of, counted = self.pool_of, self.is_counted
         for host, count in gpus.items():
-            pool = self.pool_of[host]
-            is_counted = self.is_counted[pool]
+            pool = pool_of[host]
+            is_counted = counted[pool]
             if freed:
                 change = freed * count
                 before = free_of[host]

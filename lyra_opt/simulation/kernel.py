@@ -26,7 +26,7 @@ from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.quiet_leases import QuietLeases
 from lyra_opt.simulation.run import NEVER
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.tenure import Forever
+from lyra_opt.simulation.tenure import Forever, Tenure
 from lyra_opt.simulation.view import PolicyError, View
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.run import Copies, Part, Run
-    from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.totals import Totals
     from lyra_opt.simulation.workload import Workload
 
@@ -117,6 +116,7 @@ class Kernel(View):
         self._lifted: dict[int, Run] = {}
         self._running_gpus = 0
         self._length_s = self.tenure.length_s
+        self._pauses = type(self.tenure).start_pause_s is not Tenure.start_pause_s
         self._tells_releases = type(policy).gives_back is not Policy.gives_back
         self._is_lent = [pool.is_lent for pool in cluster.pools]
         self._ask_s = math.inf
@@ -176,7 +176,8 @@ class Kernel(View):
             while events and events[0][0] <= now_s:
                 _, number, run, what = heappop(events)
                 if run is None:
-                    self._handed_over.pop(number, None)
+                    if self._handed_over:
+                        self._handed_over.pop(number, None)
                     hosts.give(what)
                     happens = True
                 elif run.version == what:
@@ -266,7 +267,8 @@ class Kernel(View):
         if now_s > run.resumes_by_s:
             run.preemptions += 1
         run.resumes_by_s = math.inf
-        self._hold(run, parts, self.tenure.start_pause_s(run), copies)
+        pause_s = self.tenure.start_pause_s(run) if self._pauses else 0.0
+        self._hold(run, parts, pause_s, copies)
 
     def stop(self, run: Run) -> None:
         """See `View`."""
@@ -278,7 +280,8 @@ class Kernel(View):
         run.left = left
         run.losses += 1
         run.preemptions += 1
-        self._wait(run)
+        run.waiting_since_s = self.now_s
+        self.policy.waits(self, run)
 
     def lift(self, run: Run) -> None:
         """See `View`."""
@@ -365,15 +368,15 @@ class Kernel(View):
 
     def _note_place(self, run: Run) -> None:
         gpus = run.gpus
-        self._note_span(run, gpus)
+        if self.speed.placed is None:
+            self._note_span(run, gpus)
         run.allocations_by_tier[run.tier] += 1
         if run.last_gpus is not None and run.last_gpus != gpus:
             run.migrations += 1
         run.last_gpus = gpus
 
     def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
-        if self.speed.placed is None:
-            run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
+        run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
             return
         racks = self.cluster.rack_of_host
@@ -457,10 +460,6 @@ class Kernel(View):
         self._hosted.pop(run.order, None)
         return is_free
 
-    def _wait(self, run: Run) -> None:
-        run.waiting_since_s = self.now_s
-        self.policy.waits(self, run)
-
     def _end(self, run: Run) -> bool:
         """End a hold; the job is complete, or waits again. Return whether its GPUs are free now."""
         before = run.left
@@ -477,7 +476,8 @@ class Kernel(View):
             )
         run.losses += 1
         run.resumes_by_s = free_s
-        self._wait(run)
+        run.waiting_since_s = self.now_s
+        self.policy.waits(self, run)
         return is_free
 
     def _finish(self, run: Run) -> None:
@@ -541,7 +541,8 @@ class Kernel(View):
         self.speed.set_rate(run)
         if self._notes_places:
             self._ledger.holds(run, +1)
-            self._note_span(run, run.gpus)
+            if self.speed.placed is None:
+                self._note_span(run, run.gpus)
         self._schedule(run)
 
     # Loans.

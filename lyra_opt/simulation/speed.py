@@ -378,7 +378,9 @@ class PlacedEfficiency:
 
         The same as `CommunicationModel.placed_efficiency`.
         """
-        tier, units = self._spans.of(hosts, gang)
+        tier, units = Tier.MACHINE, gang
+        if len(hosts) > 1:
+            tier, units = self._spans.of(hosts, gang)
         key = model, gang, tier, units
         found = self._known.get(key)
         if found is None:

@@ -50,6 +50,7 @@ class _Ground:
         self.pool = pool
         self.rule = rule
         self.first, self.size = pool.hosts.start, len(pool.hosts)
+        self.is_all = len(view.cluster.pools) == 1
         cluster = view.cluster
         racks = cluster.rack_of_host[pool.hosts.start : pool.hosts.stop]
         sizes = cluster.gpus_of_host[pool.hosts.start : pool.hosts.stop]
@@ -234,17 +235,22 @@ class PlacingGangs(Policy):
 
     @staticmethod
     def _hosts_of(ground: _Ground, grant: Grant) -> dict[int, int]:
-        if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < ground.size):
-            return {-1: sum(grant.gpus.values())}
-        if not ground.first:
+        if ground.is_all:
             return grant.gpus
+        if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < ground.size):
+            # Machines of other GPUs are none of the rule's.
+            return {-1: sum(grant.gpus.values())}
         return {machine + ground.first: count for machine, count in grant.gpus.items()}
 
     def _start(self, view: View, ground: _Ground, run: Run, grant: Grant) -> None:
         view.start(run, view.reserve(run, self._hosts_of(ground, grant)))
-        self._note_tier(view, run, grant)
+        if run.tier is not grant.tier or view.speed.placed is None:
+            self._require_tier(view, run, grant)
+        self._gangs.run(run, grant.tier)
 
-    def _note_tier(self, view: View, run: Run, grant: Grant) -> None:
+    @staticmethod
+    def _require_tier(view: View, run: Run, grant: Grant) -> None:
+        """Check that a gang spans what its grant says."""
         tier = run.tier
         if view.speed.placed is None:
             tier, _ = view.speed.spans.of(run.gpus, run.held_gpus)
@@ -253,7 +259,6 @@ class PlacingGangs(Policy):
                 run,
                 f"is placed at tier {Tier(grant.tier).label}, but {grant.gpus} spans {tier.label}",
             )
-        self._gangs.run(run, grant.tier)
 
     def _movable(self, view: View, ground: _Ground) -> list[Run]:
         """Return the gangs that may move, by order of submission.
@@ -279,7 +284,8 @@ class PlacingGangs(Policy):
             parts = view.reserve(run, self._hosts_of(ground, grant))
             view.lift(run)
             view.put(run, parts)
-            self._note_tier(view, run, grant)
+            self._require_tier(view, run, grant)
+            self._gangs.run(run, grant.tier)
 
     @staticmethod
     def _chosen(view: View, orders: list[int], grant: Grant) -> Run:
