@@ -562,7 +562,6 @@ class Kernel(View):
         for handed in self._handed_over.values():
             for host in handed.keys() & there:
                 held_of[host] -= handed[host]
-        totals.running_at_reclaims += len(self.running)
         self._is_reclaiming = True
         try:
             chosen = list(self.policy.reclaim(self, count))

@@ -36,8 +36,6 @@ class Totals:
         How often servers were lent and called back, and how many were called back.
     vacated_gpus, collateral_gpus
         GPUs of the servers given back, and GPUs that were vacated elsewhere for it.
-    running_at_reclaims
-        Jobs that ran when servers were called back, added up.
     scaling_operations
         How often a job was resized, to admit another job not counted.
     rounds, merging_s
@@ -63,7 +61,6 @@ class Totals:
     returned_servers: int = 0
     vacated_gpus: int = 0
     collateral_gpus: int = 0
-    running_at_reclaims: int = 0
     scaling_operations: int = 0
     rounds: int = 0
     merging_s: float = 0.0

@@ -2,8 +2,8 @@
 
 * `model`: the goodput of a training job by GPUs and batch size, and profiles of five models.
 * `tuning`: what that makes of a job of the simulation.
-* `pollux`: Pollux's allocation of one epoch, solved exactly; `genetic` is Pollux's own search, kept
-  to verify that.
+* `pollux`: Pollux's allocation of one epoch, solved exactly; the tests hold it against Pollux's own
+  search.
 * `rules`: both as scaling rules of the simulated cluster.
 
 Source: Qiao et al., *Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning*

@@ -22,7 +22,7 @@ Proposition. Maximising the fitness is a multiple-choice knapsack.
     have does not fit, every allocation has the fitness 0 and none is better than another.
 
 `best_allocation` solves that knapsack with `mckp-core`, so no search does better. Pollux itself
-searches by a genetic algorithm (`lyra_opt.simulation.goodput.genetic`).
+searches by a genetic algorithm, which the tests hold against it.
 
 Source: Pollux (OSDI 2021), section 4.2.1, and Lyra (EuroSys 2023), section 7.1. Other than there,
 jobs keep their base demand, and the GPUs of a job are counted, not placed.

@@ -14,7 +14,6 @@ from lyra_opt.simulation.goodput.pollux import (
     most_valuable,
     restart_factor,
 )
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,17 +39,11 @@ class PolluxScaling:
     speed
         The rates of tuned jobs.
 
-    Attributes
-    ----------
-    decisions, decision_time_s
-        How many were made, and the wall-clock time that they took.
     """
 
     def __init__(self, speed: TunedSpeed) -> None:
         self._speed = speed
         self._seen: dict[int, tuple[int, int]] = {}
-        self.decisions = 0
-        self.decision_time_s = 0.0
 
     def epoch(self, runs: Sequence[Run], free_gpus: int) -> PolluxEpoch:
         """Return the question that `extra_workers` answers, and note what jobs have now."""
@@ -80,10 +73,7 @@ class PolluxScaling:
         name: str,  # noqa: ARG002
     ) -> list[int]:
         """See `ScalingRule`. Nothing is captured: no standalone problem has speed-up tables."""
-        stopwatch = Stopwatch()
         found = best_allocation(self.epoch(runs, free_gpus), Limits(time_s=LONGEST_DECISION_S))
-        self.decisions += 1
-        self.decision_time_s += stopwatch.elapsed_s
         return [int(extra) for extra in found.extra]
 
     def _restarts(self, run: Run) -> int:
@@ -105,10 +95,6 @@ class TunedKnapsackScaling:
     speed
         The rates of tuned jobs.
 
-    Attributes
-    ----------
-    decisions, decision_time_s
-        How many were made, and the wall-clock time that they took.
 
     Notes
     -----
@@ -117,8 +103,6 @@ class TunedKnapsackScaling:
 
     def __init__(self, speed: TunedSpeed) -> None:
         self._speed = speed
-        self.decisions = 0
-        self.decision_time_s = 0.0
 
     def extra_workers(
         self,
@@ -129,7 +113,6 @@ class TunedKnapsackScaling:
         name: str,  # noqa: ARG002
     ) -> list[int]:
         """See `ScalingRule`. Nothing is captured: no standalone problem has such durations."""
-        stopwatch = Stopwatch()
         values = []
         for run in runs:
             duration_s = view.speed.believed_left_worker_s(run) / _rates(
@@ -142,8 +125,6 @@ class TunedKnapsackScaling:
             np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64),
             Limits(time_s=LONGEST_DECISION_S),
         )
-        self.decisions += 1
-        self.decision_time_s += stopwatch.elapsed_s
         return [int(extra) for extra in chosen]
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lyra_opt.errors import FieldError
 from lyra_opt.result import Limits
-from lyra_opt.simulation.goodput.genetic import evolve
 from lyra_opt.simulation.goodput.pollux import (
     LEAST_FACTOR,
     PolluxEpoch,
@@ -20,6 +19,7 @@ from lyra_opt.simulation.goodput.pollux import (
     restart_factor,
 )
 from tests.lyra_opt.simulation.goodput.epochs import sampled_epoch
+from tests.lyra_opt.simulation.goodput.genetic import evolve
 
 
 def epoch_of(

@@ -1,4 +1,4 @@
-"""Pollux's own search, a genetic algorithm: kept to verify the exact one, used by no scheme."""
+"""Pollux's own search, a genetic algorithm: the exact one is held against it."""
 
 from __future__ import annotations
 
