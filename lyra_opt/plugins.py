@@ -36,7 +36,14 @@ class Plugins:
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=self._group)}
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self._group):
+            known = found.setdefault(point.name, point)
+            if known.value != point.value:
+                raise UserError(
+                    f"{self._noun} {point.name!r} is called so twice: {known.value}, {point.value}"
+                )
+        return found
 
     def names(self) -> list[str]:
         """Return all names, in order."""

@@ -49,7 +49,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def simulation_figures() -> Iterator[Figure]:
-    """Measure the speed of the event engine, each run after a short one that loads everything."""
+    """Measure the simulated cluster's speed, each run after a short one that loads everything."""
     with progress("simulation", 4 + GROWTH_SEEDS * len(GROWTH_JOBS)) as advance:
         lyra_run(1)
         advance()

@@ -294,6 +294,11 @@ def without_obstacles(
     from lyra_opt.simulation.speed import Speed
 
     speed = Speed(cluster)
+    if all(speed.rates_of(job) for job in workload.jobs) and all(
+        scheme.obstacle(workload, cluster, options.tenure(scheme.tenure)) is None
+        for scheme in schemes
+    ):
+        return workload, 0
 
     def obstacle(job: Job) -> str | None:
         alone = replace(workload, jobs=(job,))

@@ -167,6 +167,7 @@ class Cluster:
                 raise FieldError(f"gpu_types[{position}].name", gpu_type.name, "must be unique")
             known.add(gpu_type.name)
         ids: set[str] = set()
+        own_types: set[str] = set()
         has_lent = False
         for position, server in enumerate(self.servers):
             if server.id in ids:
@@ -175,6 +176,11 @@ class Cluster:
             for name in server.gpus:
                 if name not in known:
                     rule = f"must be one of the gpu_types: {', '.join(sorted(known))}"
+                    raise FieldError(f"servers[{position}].gpus", name, rule)
+                if not server.is_lent:
+                    own_types.add(name)
+                elif name in own_types:
+                    rule = "must be called otherwise than a type of own servers"
                     raise FieldError(f"servers[{position}].gpus", name, rule)
             if has_lent and not server.is_lent:
                 rule = "must stand before all servers that are lent"

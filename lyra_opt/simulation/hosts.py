@@ -89,6 +89,7 @@ class Hosts:
 
     def attach(self, pool: int, index: FreeIndex) -> None:
         """Tell an index of a pool's hosts from now on, beginning with those that are there."""
+        assert self._indexes[pool] is None, "one index tells where there is room in a pool"
         self._indexes[pool] = index
         for host in self.cluster.pools[pool].hosts:
             if self.size[host]:

@@ -342,10 +342,13 @@ class Kernel(View):
         run.pauses_until_s = now_s + pause_s
         run.lease_ends_s = run.pauses_until_s + self._length_s
         run.allocations += 1
+        run.most_copies = max(run.most_copies, parts[-1].copy + 1)
         self.running[run.order] = run
         if copies is None:
             run.restarting_s += pause_s
             self.speed.set_rate(run)
+        elif self.speed.placed is not None:
+            self.speed.note_copies(run)
         if self._notes_places:
             self._note_place(run)
         if self.loans.is_active:
@@ -368,15 +371,15 @@ class Kernel(View):
 
     def _note_place(self, run: Run) -> None:
         gpus = run.gpus
-        if self.speed.placed is None:
-            self._note_span(run, gpus)
+        self._note_span(run, gpus)
         run.allocations_by_tier[run.tier] += 1
         if run.last_gpus is not None and run.last_gpus != gpus:
             run.migrations += 1
         run.last_gpus = gpus
 
     def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
-        run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
+        if self.speed.placed is None:
+            run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
             return
         racks = self.cluster.rack_of_host
@@ -541,8 +544,7 @@ class Kernel(View):
         self.speed.set_rate(run)
         if self._notes_places:
             self._ledger.holds(run, +1)
-            if self.speed.placed is None:
-                self._note_span(run, run.gpus)
+            self._note_span(run, run.gpus)
         self._schedule(run)
 
     # Loans.

@@ -48,8 +48,9 @@ class Metrics:
     loan_usage
         GPU-seconds held on servers on loan, as a share of theirs; None without loans.
     cru
-        Cluster resource utilisation: time in which jobs hold any GPU of a server, over own servers
-        and makespan. Source: HadarE, from memory. None where servers are not told apart.
+        Cluster resource utilisation: server-seconds in which jobs hold any GPU of a server, as a
+        share of those of own servers over the makespan and of servers on loan. Source: HadarE,
+        from memory. None where servers are not told apart.
     fairness_mean, fairness_max
         Of the finish-time fairness rho: the JCT of a job over the JCT that it would have on an
         equal n-th part of the cluster of its own, where n is the mean number of jobs that are
@@ -93,8 +94,8 @@ class Metrics:
     gpu_s_by_tier
         GPU-seconds held, by what they spanned; None where racks do not matter.
     fragmented_machines_mean
-        Hosts that are partly free, as a share of all, in the mean over time; None where servers are
-        not told apart.
+        Hosts (what a server has of one type) that are partly free, as a share of all, lent or not,
+        in the mean over time; None where servers are not told apart.
     stranded_share
         Of the GPU-seconds that were free, the share on hosts that were partly free; 0 where
         none were, None where servers are not told apart.

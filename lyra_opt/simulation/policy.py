@@ -111,7 +111,18 @@ class Policy(ABC):
 
 
 class QueuePolicy(Policy):
-    """Keeps who waits in `waiting`, by order of submission; for policies of one's own."""
+    """Keeps who waits, for policies of one's own; borrows servers, where there are any.
+
+    Parameters
+    ----------
+    name, reclaimer, weighs_lost_work
+        See `Policy`; by default the name of the class.
+
+    Attributes
+    ----------
+    waiting
+        Who waits, by their place in `View.runs`; the last to wait is the last.
+    """
 
     def __init__(
         self,

@@ -235,11 +235,6 @@ class Run:
         """GPU-seconds in which it ran that were not lost to distance."""
         return self.ran_gpu_s - self.distance_gpu_s
 
-    @property
-    def done_share(self) -> float:
-        """Share of its work that is done."""
-        return 1.0 - self.left / self.work
-
     def part_in(self, pool: int) -> Part | None:
         """Return what it holds in a pool; None if that is nothing."""
         for part in self.parts:

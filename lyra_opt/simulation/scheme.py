@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.errors import UserError
+from lyra_opt.errors import FieldError, UserError
 from lyra_opt.plugins import Plugins
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.queues import ORDERS
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Rounds
+from lyra_opt.validation import require_choice, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,8 @@ ENTRY_POINT_GROUP = "lyra_opt.schemes"
 
 FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
 """Tenures by name."""
+
+_OF_GOODPUT = (("goodput", "pollux"), ("goodput", "knapsack"))
 
 DEFAULT_RECLAIMER = "lyra-greedy"
 """Of schemes whose papers know no loans."""
@@ -59,6 +63,10 @@ class Scheme(ABC):
     summary: str
     paper: str = "other"
     tenure: str = FOREVER
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_choice("tenure", self.tenure, [FOREVER, LEASES, ROUNDS])
 
     @abstractmethod
     def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:
@@ -110,6 +118,15 @@ class ComposedScheme(Scheme):
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
     tuning: str | None = None
+
+    def __post_init__(self) -> None:
+        Scheme.__post_init__(self)
+        require_choice("queue", self.queue, list(ORDERS))
+        if self.scaling is not None:
+            kind, _, name = self.scaling.partition(":")
+            if kind not in ("knapsack", "policy") and (kind, name) not in _OF_GOODPUT:
+                rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
+                raise FieldError("scaling", self.scaling, rule)
 
     @property
     def borrows(self) -> bool:
@@ -360,17 +377,7 @@ def prepare(
     )
 
 
-def simulate(
-    workload: Workload,
-    cluster: Cluster,
-    scheme: Scheme | str,
-    *,
-    plan: LoanPlan | None = None,
-    options: Options | None = None,
-    tenure: Tenure | None = None,
-    ignores_distance: bool = False,
-    observers: Sequence[Observer] = (),
-) -> Kernel:
+def simulate(workload: Workload, cluster: Cluster, scheme: Scheme | str, **settings: Any) -> Kernel:
     """Replay a workload to its end; parameters and errors as of `prepare`.
 
     Raises
@@ -378,13 +385,4 @@ def simulate(
     PolicyError, DecisionError
         If the scheme breaks a rule, or has no answer.
     """
-    return prepare(
-        workload,
-        cluster,
-        scheme,
-        plan=plan,
-        options=options,
-        tenure=tenure,
-        ignores_distance=ignores_distance,
-        observers=observers,
-    ).run()
+    return prepare(workload, cluster, scheme, **settings).run()

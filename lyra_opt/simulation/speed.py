@@ -198,6 +198,18 @@ class Speed:
             rate *= efficiency
         return rate
 
+    def note_copies(self, run: Run) -> None:
+        """Set what copies of a job span, and the mean of their efficiencies."""
+        assert self.placed is not None, "distance counts"
+        job = run.job
+        assert job.model is not None, "jobs say what they train where distance counts"
+        of_copy: dict[int, list[int]] = {}
+        for part in run.parts:
+            of_copy.setdefault(part.copy, []).extend(part.by_host())
+        found = [self.placed.of(job.model, job.min_gpus, hosts) for hosts in of_copy.values()]
+        run.tier = max(tier for tier, _ in found)
+        run.efficiency = sum(efficiency for _, efficiency in found) / len(found)
+
     def _joint_worker_speed(self, job: Job, parts: Sequence[Part]) -> float:
         """Return how fast workers are beside those on reference GPUs, where they work together.
 

@@ -1,6 +1,6 @@
 """For how long a job may keep its GPUs, and what it costs to give them back and to start again.
 
-An engine without preemption is a lease that never ends; rounds are leases that end together, where
+Without preemption a lease never ends; rounds are leases that end together, where
 renewal in place is free. So a simulation has one event loop, and a `Tenure` says what its clock is.
 Other costs of preemption are another `Tenure`: subclass the one that comes nearest.
 """
@@ -97,7 +97,7 @@ class Forever(Tenure):
         return self.preemption_s if run.preemptions else 0.0
 
     def move_pause_s(self, run: Run) -> float:  # noqa: ARG002
-        """See `Tenure`; to move costs what a preemption does."""
+        """See `Tenure`; a move is planned, so that a checkpoint is written first."""
         return self.preemption_s
 
     def left_when_stopped(self, run: Run) -> float:
@@ -156,7 +156,8 @@ class Leases(Tenure):
 class Rounds(Tenure):
     """All leases end together, where GPUs come free, and renewal in place costs nothing.
 
-    A job that completes before keeps its GPUs until then, but its completion counts when it is.
+    The GPUs of a job that completes before are free only then, but its completion counts when it
+    is.
 
     Parameters
     ----------

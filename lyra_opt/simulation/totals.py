@@ -41,7 +41,7 @@ class Totals:
     rounds, merging_s
         Rounds in which jobs were there, and seconds that jobs lost by merging copies.
     decisions, decision_s
-        How often a policy was asked, and the wall time of each answer of those that are timed.
+        How often a rule of another problem was asked, and the wall time of each answer.
     """
 
     held_gpu_s: list[float]

@@ -65,7 +65,7 @@ class View(ABC):
     runs
         All jobs, by order of submission.
     running
-        Those that hold GPUs, by order of submission.
+        Those that hold GPUs, by their place in `runs`; the last to start is the last.
     jobs_there
         How many are submitted and not complete.
     has_news
@@ -153,7 +153,7 @@ class View(ABC):
         return [run for _, run in sorted(self._hosted.items())]
 
     def is_able(self, run: Run, pool: int) -> bool:
-        """Whether a job can run in a pool that is there."""
+        """Whether a job can run in a pool that is there; for policies of one's own."""
         return self.hosts.gpus_of_pool[pool] > 0 and self.speed.relative_speed(run.job, pool) > 0
 
     # Reserving GPUs.

@@ -102,7 +102,7 @@ class RoundByRound(Policy):
         else:
             active.seen.placements = ()
             active.seen.waiting_since_s = view.now_s
-            active.seen.steps_left = run.left
+            self._bring_up_to_date(active)
         self._change(view)
 
     def completes(self, view: View, run: Run) -> None:
@@ -151,10 +151,7 @@ class RoundByRound(Policy):
             self._rule.prepare(state, self._rng)
         for active in self._active.values():
             if active.run.parts:
-                run, seen = active.run, active.seen
-                seen.steps_left = run.left
-                seen.attained_gpu_s = run.held_gpu_s
-                seen.executed_s = run.on_gpus_s
+                self._bring_up_to_date(active)
         state.now_s = now_s
         state.is_changed = self._is_changed
         state.jobs = [active.seen for active in self._active.values()]
@@ -178,6 +175,13 @@ class RoundByRound(Policy):
             at_s = now_s if forks else now_s + quiet_s
             next_number = max(number + 1, self._tenure.round_from(at_s))
             self.wake_s = min(self.wake_s, next_number * self._tenure.round_s)
+
+    @staticmethod
+    def _bring_up_to_date(active: _Active) -> None:
+        run, seen = active.run, active.seen
+        seen.steps_left = run.left
+        seen.attained_gpu_s = run.held_gpu_s
+        seen.executed_s = run.on_gpus_s
 
     def _carry_out(self, view: View, decision: dict[str, tuple[Placement, ...]]) -> None:
         starting: list[tuple[_Active, tuple[Placement, ...]]] = []
@@ -240,7 +244,6 @@ class RoundByRound(Policy):
     def _place(active: _Active, got: tuple[Placement, ...]) -> None:
         active.seen.placements = got
         active.seen.waiting_since_s = NEVER
-        active.run.most_copies = max(active.run.most_copies, len(got))
 
     def _parts(self, view: View, run: Run, placements: Sequence[Placement]) -> list[Part]:
         host_of = view.cluster.host_of

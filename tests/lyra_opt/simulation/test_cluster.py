@@ -74,9 +74,20 @@ def test_numbers_of_servers_are_validated(fields: dict[str, int], message: str) 
         ({"servers": ()}, r"servers is \[\]: must not be empty"),
         ({"gpu_types": (A, B, A)}, r'gpu_types\[2\].name is "a": must be unique'),
         ({"servers": (ONE, ONE)}, r'servers\[1\].id is "one": must be unique'),
+        (
+            {"servers": (ONE, replace(ONE, id="lent", is_lent=True))},
+            r'servers\[1\].gpus is "a": must be called otherwise than a type of own servers',
+        ),
         ({"gpu_types": (B,), "servers": (ONE,)}, r'servers\[0\].gpus is "a": must be one of .*: b'),
         (
-            {"servers": (ONE, replace(ONE, id="lent", is_lent=True), replace(ONE, id="own"))},
+            {
+                "gpu_types": (A, B),
+                "servers": (
+                    ONE,
+                    Server(id="lent", gpus={"b": 1}, is_lent=True),
+                    replace(ONE, id="own"),
+                ),
+            },
             r'servers\[2\] is "own": must stand before all servers that are lent',
         ),
         ({"servers": (replace(ONE, is_lent=True),)}, r"servers is \[\]: must have one that is not"),
