@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from operator import neg
 from typing import TYPE_CHECKING
 
@@ -74,13 +74,20 @@ class Totals:
 
     def copy(self) -> Totals:
         """Return what has been counted so far, decision times left out."""
-        return replace(
-            self,
-            held_gpu_s=list(self.held_gpu_s),
-            there_gpu_s=list(self.there_gpu_s),
-            decision_s=[],
-        )
+        copied = Totals.__new__(Totals)
+        for name in _NUMBERS:
+            setattr(copied, name, getattr(self, name))
+        copied.held_gpu_s, copied.there_gpu_s = list(self.held_gpu_s), list(self.there_gpu_s)
+        copied.decision_s = []
+        return copied
 
     def sums(self, names: Sequence[str]) -> list[float]:
         """Return some of them, and the GPU-seconds held by pool."""
         return [*(getattr(self, name) for name in names), *self.held_gpu_s]
+
+
+_NUMBERS = tuple(
+    each.name
+    for each in fields(Totals)
+    if each.name not in ("held_gpu_s", "there_gpu_s", "decision_s")
+)
