@@ -13,7 +13,7 @@ from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from lyra_opt.network.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
@@ -69,33 +69,18 @@ INFERENCE_GPU = GpuType(name="T4", relative_speed=1 / 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """A server with GPUs of one or more types.
+class Server(heterogeneous.GpuServer):
+    """A server with GPUs of one or more types, which may be borrowed.
 
     Parameters
     ----------
-    id
-        Unique in the cluster.
-    gpus
-        How many of each type, at least one GPU in all; types left out are not there.
+    id, gpus
+        As of `lyra_opt.heterogeneous.instance.GpuServer`.
     is_lent
         Whether it belongs to an inference cluster, and is there while it is on loan.
     """
 
-    id: str
-    gpus: Mapping[str, int]
     is_lent: bool = False
-
-    def __post_init__(self) -> None:
-        require_text("id", self.id)
-        kept = {
-            name: count
-            for name, count in self.gpus.items()
-            if require_integer(f"gpus.{name}", count, minimum=0)
-        }
-        if not kept:
-            raise FieldError("gpus", dict(self.gpus), "must have at least one GPU")
-        object.__setattr__(self, "gpus", kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
