@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,19 @@ CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
 
 
 def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
-    """Run the CBC that PuLP brings; bound and status are read from its log."""
+    """Run the CBC that PuLP brings; bound and status are read from its log.
+
+    CBC 2.10 now and then crashes (segmentation fault, nothing in its log) where a limit of a
+    few milliseconds ends within its pre-processing. A crash after the limit is therefore a run
+    that its limit ended and that found nothing; one before the limit is an error.
+
+    Raises
+    ------
+    pulp.PulpSolverError
+        If CBC crashes within its limit, or without one.
+    RuntimeError
+        If its log ends in anything but an optimal solution or the time limit.
+    """
     import pulp
 
     for variable, value in zip(built.hinted, start.values, strict=True):
@@ -43,7 +56,13 @@ def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: i
             _skip_v4_deprecation=True,
         )
         solver.tmpDir = directory
-        built.model.solve(solver)
+        begun_s = time.perf_counter()
+        try:
+            built.model.solve(solver)
+        except pulp.PulpSolverError:
+            if time_s is None or time.perf_counter() - begun_s < time_s:
+                raise
+            return BackendRun(values=None, stopped_by=StoppedBy.TIME)
         text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(
         text, [variable.value() for variable in built.decisions], is_limited=time_s is not None

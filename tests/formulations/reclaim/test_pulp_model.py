@@ -1,10 +1,14 @@
-"""Reading CBC's log, with logs as CBC 2.10.3 writes them."""
+"""Reading CBC's log, with logs as CBC 2.10.3 writes them, and what a crash of it means."""
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+
+import pulp
 import pytest
 
-from formulations.backends.pulp import read_cbc_log
+from formulations.backends.pulp import read_cbc_log, run_cbc
 from lyra_opt.result import StoppedBy
 
 OPTIMAL = """
@@ -68,3 +72,25 @@ def test_a_limit_within_pre_processing_leaves_nothing():
 def test_any_other_end_is_an_error(result):
     with pytest.raises(RuntimeError, match="CBC ended with"):
         read_cbc_log(f"Result - {result}\n" if result else "Welcome to the CBC MILP Solver\n", [])
+
+
+def _crashing_after(seconds: float) -> SimpleNamespace:
+    """Return a model whose CBC crashes after so many seconds."""
+
+    def solve(_solver: object) -> None:
+        time.sleep(seconds)
+        raise pulp.PulpSolverError("crashed")
+
+    return SimpleNamespace(model=SimpleNamespace(solve=solve), hinted=(), decisions=())
+
+
+def test_a_crash_after_the_limit_is_a_run_that_found_nothing():
+    """CBC crashes now and then where a limit of milliseconds ends within pre-processing."""
+    run = run_cbc(_crashing_after(0.01), SimpleNamespace(values=()), time_s=0.001, seed=0)
+    assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
+
+
+@pytest.mark.parametrize("time_s", [None, 3600.0])
+def test_a_crash_within_the_limit_or_without_one_is_an_error(time_s: float | None):
+    with pytest.raises(pulp.PulpSolverError):
+        run_cbc(_crashing_after(0.0), SimpleNamespace(values=()), time_s=time_s, seed=0)
