@@ -217,8 +217,6 @@ class RoundScheme(Scheme):
         Makes the rule for a run.
     reclaimer
         See `ComposedScheme`.
-    captured
-        Objective of the instances that are captured of its rounds.
     needs_types
         Whether it says nothing of its own where all GPUs are alike.
     """
@@ -226,17 +224,13 @@ class RoundScheme(Scheme):
     make: Callable[[], RoundPolicy]
     tenure: str = ROUNDS
     reclaimer: str | None = DEFAULT_RECLAIMER
-    captured: str = "round_progress"
     needs_types: bool = False
 
     def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
         """See `Scheme`."""
-        from lyra_opt.heterogeneous.instance import Objective
         from lyra_opt.simulation.policies.round_by_round import RoundByRound
 
-        return RoundByRound(
-            self.make(), reclaimer=self.reclaimer, captured=Objective(self.captured)
-        )
+        return RoundByRound(self.make(), reclaimer=self.reclaimer)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """See `Scheme`."""

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.seeding import generator
@@ -23,7 +23,7 @@ from lyra_opt.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.heterogeneous.instance import Objective, Placement
+    from lyra_opt.heterogeneous.instance import Placement
     from lyra_opt.heterogeneous.policy import RoundPolicy
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.speed import Speed
@@ -54,16 +54,13 @@ class RoundByRound(Policy):
         Who decides; an object is for one run.
     reclaimer
         See `Policy`.
-    captured
-        Objective of the instances that are captured of rounds.
     """
 
     asks_at_events = False
 
-    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None, captured: Objective) -> None:
+    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None) -> None:
         super().__init__(rule.name, reclaimer=reclaimer)
         self._rule = rule
-        self._captured = captured
         self._active: dict[str, _Active] = {}
         self._is_changed = True
         self._has_moved_servers = False
@@ -157,7 +154,7 @@ class RoundByRound(Policy):
         state.jobs = [active.seen for active in self._active.values()]
         if view.captures("heterogeneous"):
             name = f"round-at-{now_s:.0f}-s"
-            view.observed("heterogeneous", state.instance(self._captured, name=name))
+            view.observed("heterogeneous", state.instance(Objective.ROUND_PROGRESS, name=name))
         stopwatch = Stopwatch()
         decision = self._rule.decide(state)
         view.totals.decisions += 1

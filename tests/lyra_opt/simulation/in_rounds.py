@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import GangJob, Objective
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.policy import FreeGpus, RoundPolicy
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.kernel import Kernel
@@ -80,7 +80,7 @@ def run_rule(
 ) -> Kernel:
     """Run a workload under a rule, which borrows servers where there is a plan."""
     reclaimer = None if plan is None else "exact"
-    policy = RoundByRound(rule, reclaimer=reclaimer, captured=Objective.ROUND_PROGRESS)
+    policy = RoundByRound(rule, reclaimer=reclaimer)
     return Kernel(workload, cluster, policy, tenure=rounds, plan=plan, observers=observers).run()
 
 

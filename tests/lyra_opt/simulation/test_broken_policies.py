@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.policy import RoundPolicy
 from lyra_opt.network.links import Tier
 from lyra_opt.network.policy import Grant, PlacementPolicy
@@ -597,7 +596,7 @@ def test_nan_while_jobs_run() -> None:
 def run_round_rule(
     rule: RoundPolicy, *, jobs: Sequence[Job] | None = None, cluster: Cluster = TYPED, **case: Any
 ) -> Kernel:
-    policy = RoundByRound(rule, reclaimer="lyra-greedy", captured=Objective.ROUND_PROGRESS)
+    policy = RoundByRound(rule, reclaimer="lyra-greedy")
     found = jobs or tuple(
         Job.of_gang(in_rounds.gang(name, 100, gang=gang, a=1.0, b=1.0))
         for name, gang in (("x", 1), ("y", 2))

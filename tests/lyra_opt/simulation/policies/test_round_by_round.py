@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.errors import UserError
-from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -256,7 +255,7 @@ class TestRefusals:
 
     def test_rounds_alone(self) -> None:
         """Rules in rounds are asked in rounds."""
-        policy = RoundByRound(FirstFit(), reclaimer=None, captured=Objective.ROUND_PROGRESS)
+        policy = RoundByRound(FirstFit(), reclaimer=None)
         workload = Workload(name="small", jobs=(Job.of_gang(gang("x", 1)),))
         with pytest.raises(AssertionError, match="asked in rounds"):
             Kernel(workload, cluster_of({"a": 1}), policy, tenure=Leases()).run()
