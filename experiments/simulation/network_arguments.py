@@ -163,7 +163,7 @@ def given_workload(
         )
     else:
         assert cluster.communication is not None, "the cluster has a network"
-        workload = trace_workload(
+        workload = trace_with_models(
             locate(arguments.jobs),
             models=cluster.communication.models(),
             seed=seed,
@@ -284,7 +284,7 @@ def generated_workload(
     return find_workload(name).make(cluster, seed)
 
 
-def trace_workload(
+def trace_with_models(
     path: str | Path,
     *,
     models: Collection[str],
@@ -310,14 +310,11 @@ def trace_workload(
     InputError
         If the file is no job trace.
     """
+    from experiments.simulation.setup import trace_workload
     from instances.network.trace_jobs import assigned_models, shares_of
-    from instances.workloads.readers import read_workload
-    from instances.workloads.transform import first_days
 
-    trace = read_workload(path, vc=vc)
-    return assigned_models(
-        trace if days is None else first_days(trace, days), seed=seed, shares=shares_of(models)
-    )
+    trace = trace_workload(path, vc=vc, days=days)
+    return assigned_models(trace, seed=seed, shares=shares_of(models))
 
 
 def without_oversized(workload: Workload, gpus: int, *, drop: bool) -> tuple[Workload, int]:

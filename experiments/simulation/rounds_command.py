@@ -207,7 +207,7 @@ def make_round_setup(
         )
     cluster = _cluster(arguments)
     if is_trace:
-        workload = trace_workload(
+        workload = trace_with_models(
             locate(arguments.jobs),
             cluster=cluster,
             seed=arguments.seed,
@@ -249,7 +249,7 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
     return cluster_of(arguments.gpus, gpus_per_server=arguments.gpus_per_server or GPUS_PER_SERVER)
 
 
-def trace_workload(
+def trace_with_models(
     path: str | Path,
     *,
     cluster: Cluster,
@@ -264,13 +264,10 @@ def trace_workload(
     InputError
         If the file is no job trace.
     """
+    from experiments.simulation.setup import trace_workload
     from instances.heterogeneous.trace_jobs import assigned_models
-    from instances.workloads.readers import read_workload
-    from instances.workloads.transform import first_days
 
-    trace = read_workload(path, vc=vc)
-    if days is not None:
-        trace = first_days(trace, days)
+    trace = trace_workload(path, vc=vc, days=days)
     return assigned_models(
         trace, seed=seed, gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types]
     )
