@@ -16,10 +16,8 @@ from lyra_opt.result import Status, same_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from experiments.store import RunRecord
+    from experiments.records import AxisValue, SolverRecord
     from lyra_opt.result import Number
-
-    AxisValue = str | int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +116,7 @@ class Analysis:
         All stored runs, in the order of the study.
     """
 
-    def __init__(self, runs: Sequence[RunRecord]) -> None:
+    def __init__(self, runs: Sequence[SolverRecord]) -> None:
         # A run whose worker died does not say how large its instance was: its siblings do.
         sizes = {run.cell: run.size for run in runs if run.size is not None}
         self.runs = [replace(run, size=sizes.get(run.cell)) for run in runs]
@@ -209,7 +207,7 @@ class Analysis:
                 found[run.cell] = better(value, found.get(run.cell, value))
         return found
 
-    def excess_percent(self, run: RunRecord) -> float | None:
+    def excess_percent(self, run: SolverRecord) -> float | None:
         """Return how far a run's objective is from the proved optimum; infinity if that is 0.
 
         None without a solution or without a proved optimum.
@@ -219,7 +217,7 @@ class Analysis:
             return None
         return self._excess_percent(run, optimum)
 
-    def largest_excess_percent(self, run: RunRecord) -> float | None:
+    def largest_excess_percent(self, run: SolverRecord) -> float | None:
         """Return how far a run's objective can at most be from the optimum, proved or not.
 
         None without a solution; infinity without a bound.
@@ -229,14 +227,14 @@ class Analysis:
         bound = self.bounds.get(run.cell)
         return math.inf if bound is None else self._excess_percent(run, bound)
 
-    def _excess_percent(self, run: RunRecord, yardstick: Number) -> float:
+    def _excess_percent(self, run: SolverRecord, yardstick: Number) -> float:
         """Return the excess of a run with a solution; 0 within the gap that counts as proved."""
         assert run.objective is not None, "the run has a solution"
         if same_value(run.objective, yardstick, tolerance=self._proof_gaps[run.cell]):
             return 0.0
         return 100 * abs(run.objective - yardstick) / abs(yardstick) if yardstick else math.inf
 
-    def _total_excess_percent(self, solved: Sequence[RunRecord]) -> float | None:
+    def _total_excess_percent(self, solved: Sequence[SolverRecord]) -> float | None:
         pairs = [
             (run.objective, self.optima[run.cell])
             for run in solved
@@ -276,14 +274,14 @@ class Analysis:
         """Return a row for each group of families that the study names, and configuration."""
         return self._table(lambda run: Group(family=group_label(run)))
 
-    def _table(self, group_of: Callable[[RunRecord], Group]) -> list[Summary]:
+    def _table(self, group_of: Callable[[SolverRecord], Group]) -> list[Summary]:
         return [self._summary(*row) for row in self.grouped(group_of)]
 
     def grouped(
-        self, group_of: Callable[[RunRecord], Group]
-    ) -> list[tuple[Group, str, list[RunRecord]]]:
+        self, group_of: Callable[[SolverRecord], Group]
+    ) -> list[tuple[Group, str, list[SolverRecord]]]:
         """Return the runs of each group and configuration: the rows of a table, in its order."""
-        grouped: dict[tuple[Group, str], list[RunRecord]] = defaultdict(list)
+        grouped: dict[tuple[Group, str], list[SolverRecord]] = defaultdict(list)
         families: dict[str, int] = {}
         values: dict[AxisValue | None, int] = {}
         axes: dict[str, None] = {}
@@ -308,7 +306,7 @@ class Analysis:
 
         return [(*key, grouped[key]) for key in sorted(grouped, key=place)]
 
-    def _summary(self, group: Group, configuration: str, runs: list[RunRecord]) -> Summary:
+    def _summary(self, group: Group, configuration: str, runs: list[SolverRecord]) -> Summary:
         answered = [run for run in runs if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
         supported = [run for run in runs if run.status is not Status.UNSUPPORTED]
         solved = [run for run in answered if run.objective is not None]
@@ -349,23 +347,23 @@ class Analysis:
         )
 
 
-def minimises(run: RunRecord) -> bool:
+def minimises(run: SolverRecord) -> bool:
     """Return whether the objective of the run's instance is minimised, not maximised."""
     return run.variant is None or find_problem(run.problem).sense_of(run.variant) == "min"
 
 
-def size_name(run: RunRecord) -> str:
+def size_name(run: SolverRecord) -> str:
     """Return what the size of the run's instance counts."""
     return find_problem(run.problem).size_name
 
 
-def axes_of(run: RunRecord) -> dict[str, AxisValue]:
+def axes_of(run: SolverRecord) -> dict[str, AxisValue]:
     """Return the run's values of the axes of its study, less that of the size."""
     size = size_name(run)
-    return {name: run.family_parameters[name] for name in run.axes if name != size}
+    return {name: value for name, value in run.axes.items() if name != size}
 
 
-def family_label(run: RunRecord) -> str:
+def family_label(run: SolverRecord) -> str:
     """Return a run's family with the parameters that are no axes, in order of name.
 
     Instances that are read from files are told apart by their group alone.
@@ -376,7 +374,7 @@ def family_label(run: RunRecord) -> str:
     return ", ".join([run.family, *parameters])
 
 
-def fixed_parameters(run: RunRecord) -> dict[str, AxisValue]:
+def fixed_parameters(run: SolverRecord) -> dict[str, AxisValue]:
     """Return the parameters of a run's family that are no axes, by name and in its order.
 
     Instances that are read from files have none: the file is the instance.
@@ -388,12 +386,12 @@ def fixed_parameters(run: RunRecord) -> dict[str, AxisValue]:
     }
 
 
-def group_label(run: RunRecord) -> str:
+def group_label(run: SolverRecord) -> str:
     """Return the name of all families that a study sums up with this run's."""
     return f"{run.family_group} (all families)" if run.family_group else "all families"
 
 
-def time_to_proof_ms(run: RunRecord) -> float | None:
+def time_to_proof_ms(run: SolverRecord) -> float | None:
     """Return how long solver and bound took until the optimum was proved; None if it was not."""
     if run.status is not Status.OPTIMAL or run.wall_time_s is None:
         return None

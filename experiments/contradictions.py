@@ -11,11 +11,11 @@ from lyra_opt.result import Status, same_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
     from lyra_opt.result import Number
 
 
-def find_contradictions(runs: Sequence[RunRecord]) -> list[str]:
+def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:
     """Return one line for each way in which results of one instance contradict one another.
 
     No objective may lie beyond another run's bound, which includes that proved optima are
@@ -34,7 +34,7 @@ def find_contradictions(runs: Sequence[RunRecord]) -> list[str]:
     ]
 
 
-def _of_one_instance(runs: list[RunRecord]) -> Iterable[str]:
+def _of_one_instance(runs: list[SolverRecord]) -> Iterable[str]:
     """Yield the contradictions of one cell."""
     sign = 1 if minimises(runs[0]) else -1  # turns maximising into minimising
     solved = [(sign * run.objective, run) for run in runs if run.objective is not None]
@@ -74,7 +74,7 @@ def _of_one_instance(runs: list[RunRecord]) -> Iterable[str]:
             return
 
 
-def _value(entry: tuple[Number, RunRecord]) -> Number:
+def _value(entry: tuple[Number, SolverRecord]) -> Number:
     return entry[0]
 
 

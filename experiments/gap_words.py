@@ -10,7 +10,7 @@ from experiments.analysis import minimises
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ SHORTFALL = GapWords("shortfall", "from", "below", "too little")
 GAP = GapWords("gap", "to", "away from", "too much or too little")
 
 
-def gap_words(runs: Iterable[RunRecord]) -> GapWords:
+def gap_words(runs: Iterable[SolverRecord]) -> GapWords:
     """Return the words that are right for all these runs; an excess where no sense is known.
 
     A run whose worker died does not say what its objective was, and has no gap either.

@@ -1,4 +1,4 @@
-"""Run tasks in worker processes, and outlive the workers that a solver takes down with it."""
+"""Run tasks in worker processes, and outlive the workers that a task takes down with it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from experiments.task import run_task
+from experiments.store import write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
+    from pathlib import Path
 
-    from experiments.store import RunRecord
-    from experiments.task import Task
+    from experiments.records import RunRecord
 
 TASKS_AHEAD = 2
 """Tasks handed out for each worker: one that runs, one that waits for it to finish."""
+
+IN_THIS_PROCESS = 0
+"""Stands for a number of worker processes where tasks run in turn without any."""
 
 WORKER_DIED = (
     "the worker process died (killed, out of memory, or a crash in native code), "
@@ -31,29 +35,56 @@ WORKER_DIED = (
 )
 
 
-def run_tasks(tasks: Sequence[Task], processes: int) -> Generator[RunRecord, None, None]:
+class Task(Protocol):
+    """Something to run, of any kind; a worker process is sent it by pickle."""
+
+    @property
+    def key(self) -> str:
+        """What identifies the run in its store: printable words."""
+
+    def run(self) -> RunRecord:
+        """Return the row of a run; an exception of any kind makes it a failed one."""
+
+    def failed(self, started_at: datetime, message: str) -> RunRecord:
+        """Return the row of a run that ended in an error."""
+
+
+def run_tasks(
+    tasks: Sequence[Task], processes: int, folder: Path
+) -> Generator[RunRecord, None, None]:
     """Yield the row of every task as it completes; start them in order.
 
     When a worker dies, every task that was handed out is under suspicion. Each of them is run
     again on its own: one that kills its worker once more is a row of status error, the others
     are innocent. Closing the iterator kills the workers with all that they have started.
+
+    Parameters
+    ----------
+    processes
+        Workers; with `IN_THIS_PROCESS` a task that kills its process kills this one.
+    folder
+        Where the tables of a run are written before its row is yielded, without them.
     """
+    if processes == IN_THIS_PROCESS:
+        for task in tasks:
+            yield _run(task, folder, Exception, SystemExit)
+        return
     waiting = deque(tasks)
     while waiting:
-        for suspect in (yield from _run_until_a_worker_dies(waiting, processes)):
-            yield _run_alone(suspect)
+        for suspect in (yield from _run_until_a_worker_dies(waiting, processes, folder)):
+            yield _run_alone(suspect, folder)
 
 
 def _run_until_a_worker_dies(
-    waiting: deque[Task], processes: int
+    waiting: deque[Task], processes: int, folder: Path
 ) -> Generator[RunRecord, None, list[Task]]:
     """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
     running: dict[Future[RunRecord], Task] = {}
-    with worker_pool(processes) as pool:
+    with worker_pool(min(processes, len(waiting))) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < TASKS_AHEAD * processes:
-                    running[pool.submit(run_task, waiting[0])] = waiting[0]
+                    running[_submitted(pool, waiting[0], folder)] = waiting[0]
                     waiting.popleft()
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 # A set has no order; rows of one worker are to come in the order of their tasks.
@@ -65,13 +96,35 @@ def _run_until_a_worker_dies(
     return []
 
 
-def _run_alone(task: Task) -> RunRecord:
+def _run_alone(task: Task, folder: Path) -> RunRecord:
     started_at = datetime.now(UTC)
     with worker_pool(1) as pool:
         try:
-            return _result(pool.submit(run_task, task), task)
+            return _result(_submitted(pool, task, folder), task)
         except BrokenProcessPool:
             return task.failed(started_at, WORKER_DIED)
+
+
+def _submitted(pool: ProcessPoolExecutor, task: Task, folder: Path) -> Future[RunRecord]:
+    # A worker catches what is no `Exception` too: a solver may call `sys.exit`, or be compiled
+    # from a language whose panics are of a kind of their own. Ctrl-C does not arrive there.
+    return pool.submit(_run, task, folder, BaseException)
+
+
+def _run(task: Task, folder: Path, *caught: type[BaseException]) -> RunRecord:
+    """Run a task and keep its tables; whatever fails in it is a row of status error."""
+    started_at = datetime.now(UTC)
+    try:
+        record = task.run()
+        write_tables(folder, record)
+    except caught as error:
+        return task.failed(started_at, in_words(error))
+    return replace(record, tables={})
+
+
+def in_words(error: BaseException) -> str:
+    """Return an error as rows name it."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _result(future: Future[RunRecord], task: Task) -> RunRecord:
@@ -81,7 +134,7 @@ def _result(future: Future[RunRecord], task: Task) -> RunRecord:
     except BrokenProcessPool:
         raise
     except Exception as error:  # the row could not be sent
-        return task.failed(datetime.now(UTC), f"no result arrived: {type(error).__name__}: {error}")
+        return task.failed(datetime.now(UTC), f"no result arrived: {in_words(error)}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Show on stderr how far a study is: a bar with the time left, or a line now and then."""
+"""Show on stderr how far something is: a bar with the time left, or a line now and then."""
 
 from __future__ import annotations
 
@@ -12,23 +12,71 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 15.0
 
+HOUR_S = 3600
+DAY_S = 86_400
+LONGEST_IN_HOURS_S = 2 * DAY_S
+
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show the progress of `total` runs; the yielded function counts one more as done."""
+def progress(description: str, total: int, things: str = "runs") -> Iterator[Callable[[], None]]:
+    """Show how many of so many things are done; the yielded function counts one more."""
+    done = 0
+    with _shown(description, total, lambda done: f"{done:.0f} of {total} {things}") as show:
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            show(done)
+
+        yield advance
+
+
+@contextmanager
+def simulated_time(description: str, expected_s: float) -> Iterator[Callable[[float], None]]:
+    """Show how far simulated time is; the yielded function is told the simulated seconds so far.
+
+    Parameters
+    ----------
+    description
+        What is simulated.
+    expected_s
+        How long it will be about; a run may take longer.
+    """
+    with _shown(
+        description, expected_s, lambda time_s: moment_in_words(time_s, expected_s)
+    ) as show:
+        yield show
+
+
+def moment_in_words(time_s: float, expected_s: float) -> str:
+    """Return how far a simulation is.
+
+    >>> moment_in_words(5400, 7200), moment_in_words(86_400, 432_000)
+    ('hour 1.5 of about 2.0', 'day 1.0 of about 5.0')
+    """
+    unit, seconds = ("hour", HOUR_S) if expected_s < LONGEST_IN_HOURS_S else ("day", DAY_S)
+    return f"{unit} {time_s / seconds:.1f} of about {max(time_s, expected_s) / seconds:.1f}"
+
+
+@contextmanager
+def _shown(
+    description: str, total: float, in_words: Callable[[float], str]
+) -> Iterator[Callable[[float], None]]:
+    """Show progress towards a total; the yielded function is told how much is done."""
     if sys.stderr.isatty():
-        with _bar(description, total) as advance:
-            yield advance
+        with _bar(description, total, in_words) as show:
+            yield show
     else:
-        yield _lines(description, total)
+        yield _lines(description, total, in_words)
 
 
 @contextmanager
-def _bar(description: str, total: int) -> Iterator[Callable[[], None]]:
+def _bar(
+    description: str, total: float, in_words: Callable[[float], str]
+) -> Iterator[Callable[[float], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeElapsedColumn,
@@ -38,32 +86,31 @@ def _bar(description: str, total: int) -> Iterator[Callable[[], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("runs,"),
+        TextColumn("{task.fields[words]},"),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),
         TextColumn("left"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda: bar.advance(task)
+        task = bar.add_task(description, total=total, words=in_words(0.0))
+        yield lambda done: bar.update(
+            task, completed=done, total=max(done, total), words=in_words(done)
+        )
 
 
-def _lines(description: str, total: int) -> Callable[[], None]:
-    """Return a counter that writes a line every few seconds, for logs."""
+def _lines(
+    description: str, total: float, in_words: Callable[[float], str]
+) -> Callable[[float], None]:
+    """Return a function that writes a line every few seconds, for logs."""
     started = last_line = time.monotonic()
-    done = 0
 
-    def advance() -> None:
-        nonlocal done, last_line
-        done += 1
+    def show(done: float) -> None:
+        nonlocal last_line
         now = time.monotonic()
-        if now - last_line >= SECONDS_BETWEEN_LINES:
+        if now - last_line >= SECONDS_BETWEEN_LINES and done > 0:
             last_line = now
-            left_s = (now - started) / done * (total - done)
-            print(
-                f"{description}: {done} of {total} runs, about {left_s:.0f} s left", file=sys.stderr
-            )
+            left_s = (now - started) / done * max(0.0, total - done)
+            print(f"{description}: {in_words(done)}, about {left_s:.0f} s left", file=sys.stderr)
 
-    return advance
+    return show

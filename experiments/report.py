@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from experiments.analysis import Summary
     from experiments.gap_words import GapWords
     from experiments.plots.figures import Plot
-    from experiments.store import RunRecord, StudyRecord
+    from experiments.records import SolverRecord, StudyRecord
     from experiments.tables import Column
 
 RowT = TypeVar("RowT")
@@ -115,7 +115,7 @@ class Report:
         """Return what tables over all runs call the distance from the optimum."""
         return gap_words(self.analysis.runs)
 
-    def with_status(self, status: Status) -> list[RunRecord]:
+    def with_status(self, status: Status) -> list[SolverRecord]:
         """Return the runs that ended so."""
         return [run for run in self.analysis.runs if run.status is status]
 
@@ -168,7 +168,7 @@ def write_files(report: Report, folder: Path) -> None:
 def make_report(folder: Path) -> Report:
     """Read the store in `folder` and compute what its report says; errors as `write_report`."""
     with ResultStore.open(folder) as store:
-        study = store.study()
+        study = store.study
         runs = store.runs()
     if not runs:
         raise InputError(str(folder), "its store holds no run yet")
@@ -185,9 +185,9 @@ def make_report(folder: Path) -> Report:
 
 def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
     """Return the configurations of the study's headline, or of the problem's default solvers."""
-    chosen = study.headline
+    chosen = study.settings["headline"]
     if not chosen:
-        problem = find_problem(study.problem)
+        problem = find_problem(study.settings["problem"])
         variants = {run.variant for run in analysis.runs if run.variant is not None}
         chosen = [problem.default_solver_of(variant) for variant in sorted(variants)]
     solvers = {run.configuration: run.solver for run in analysis.runs}
@@ -250,7 +250,7 @@ def _headline(row: Summary, words: GapWords) -> str:
     return f"{sentence}."
 
 
-def _environment_in_words(run: RunRecord) -> str:
+def _environment_in_words(run: SolverRecord) -> str:
     versions = ", ".join(
         f"{name} {number or 'not installed'}" for name, number in run.versions.items()
     )

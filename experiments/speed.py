@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from experiments.analysis import Analysis
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 SHORTEST_TIME_S = 1e-6
 """What a clock can tell; a shorter time counts as this, so that every ratio is finite."""
@@ -58,7 +58,7 @@ class Speed:
 
 
 def speed_table(
-    analysis: Analysis, yardstick: str, group_of: Callable[[RunRecord], Group]
+    analysis: Analysis, yardstick: str, group_of: Callable[[SolverRecord], Group]
 ) -> list[Speed]:
     """Return a row for each group and configuration; ratios are to the configuration `yardstick`.
 
@@ -85,23 +85,23 @@ def speed_table(
     return rows
 
 
-def by_group(run: RunRecord) -> Group:
+def by_group(run: SolverRecord) -> Group:
     """Put runs together that the study sums up."""
     return Group(family=group_label(run))
 
 
-def by_size(run: RunRecord) -> Group:
+def by_size(run: SolverRecord) -> Group:
     """Put runs together by size too; families that set their own size are one row."""
     name = size_name(run)
     return Group(family=group_label(run), axes=((name, run.family_parameters.get(name)),))
 
 
-def by_family_and_size(run: RunRecord) -> Group:
+def by_family_and_size(run: SolverRecord) -> Group:
     """Put runs of one family and size together."""
     return Group(family=family_label(run), axes=((size_name(run), run.size),))
 
 
-def wall_times_s(runs: Iterable[RunRecord]) -> dict[str, float]:
+def wall_times_s(runs: Iterable[SolverRecord]) -> dict[str, float]:
     """Return the solver's time by instance; runs that failed or were refused have none."""
     return {
         run.cell: run.wall_time_s
@@ -110,13 +110,13 @@ def wall_times_s(runs: Iterable[RunRecord]) -> dict[str, float]:
     }
 
 
-def counted_proof_times_s(runs: Iterable[RunRecord]) -> dict[str, float]:
+def counted_proof_times_s(runs: Iterable[SolverRecord]) -> dict[str, float]:
     """Return by instance the time that a run counts with; see `counted_proof_time_s`."""
     counted = {run.cell: counted_proof_time_s(run) for run in runs}
     return {cell: time_s for cell, time_s in counted.items() if time_s is not None}
 
 
-def counted_proof_time_s(run: RunRecord) -> float | None:
+def counted_proof_time_s(run: SolverRecord) -> float | None:
     """Return how long the proof took; without a proof the time limit, also for a failed run.
 
     None where there is nothing to count: an instance that the solver declines, or a run without

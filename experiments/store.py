@@ -1,10 +1,11 @@
 """The store of results: one SQLite file that holds a study and every run of it.
 
 The file has two tables. ``study`` has one row: what is run (`StudyRecord`). ``run`` has one row
-for each pair of instance and solver that has been tried (`RunRecord`), failures too. A column is
-a field of the record, whose docstring says what it holds; a row of ``run`` can be understood
-without any other row. ``PRAGMA application_id`` marks the file, ``PRAGMA user_version`` is the
-version of these tables.
+for each run that has been tried, failures too: the columns of `RunRecord` and those of its kind.
+A column is a field of the record, whose docstring says what it holds; a row of ``run`` can be
+understood without any other row. ``PRAGMA application_id`` marks the file, ``PRAGMA
+user_version`` is the version of these tables. What is too large for a row, such as what became of
+each job, lies beside the file as compressed CSV: ``runs/KEY/NAME.csv.gz``.
 
 One process writes, a transaction for each run, so that whatever kills it loses no stored run.
 While it writes, SQLite keeps the newest rows in a log beside the file (the name ends in
@@ -15,174 +16,90 @@ or opening it after a kill, moves them into the file.
 from __future__ import annotations
 
 import fcntl
+import gzip
+import hashlib
 import json
 import sqlite3
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from urllib.parse import quote
 
+from experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
+from lyra_opt.documents import write_bytes
 from lyra_opt.errors import InputError, UserError
-from lyra_opt.result import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
+    from dataclasses import Field
     from pathlib import Path
     from types import TracebackType
 
     from lyra_opt.result import Number
 
 STORE_FILE = "results.sqlite"
-STORE_VERSION = 2
+STORE_VERSION = 3
 APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
+DAMAGED = "is damaged"
 LONGEST_WAIT_S = 60.0  # for another program that holds the file
 LARGEST_STORED_INTEGER = 2**63 - 1
-NUMBER_COLUMNS = ("known_optimum", "objective", "dual_bound")
-"""Columns with numbers of any size; beyond 64 bits they are stored as text."""
+
+RUNS_FOLDER = "runs"
+LONGEST_FOLDER_NAME = 150
+GZIP_LEVEL = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyRecord:
-    """The study that a store belongs to; None stands for NULL.
+def table_path(folder: Path, key: str, name: str) -> Path:
+    """Return where the table `name` of the run `key` is kept, if the run has one.
 
-    Parameters
-    ----------
-    name, problem, description, headline
-        As in the study file.
-    text
-        The study file, word for word, below a comment for each key that was changed.
-    meaning_hash
-        SHA-256 of what the file means, its trace included; comments and layout do not count.
-    runs
-        How many runs the study has when it is complete.
+    The run's folder is called as its key, with ``%`` and two hexadecimal digits for each byte
+    that is not fit for the name of a file, and cut where it is too long for one.
     """
-
-    name: str
-    problem: str
-    description: str
-    headline: Sequence[str]
-    text: str
-    meaning_hash: str
-    runs: int
+    shown = quote(key, safe=" =,+()")
+    if len(shown) > LONGEST_FOLDER_NAME or not shown.strip("."):
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        shown = f"{shown[:LONGEST_FOLDER_NAME]}-{digest}"
+    return folder / RUNS_FOLDER / shown / f"{name}.csv.gz"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """One run of one solver on one instance; None stands for NULL.
+def write_tables(folder: Path, record: RunRecord) -> None:
+    """Write what a run keeps beside its row, each file whole or not at all.
 
-    Parameters
-    ----------
-    study, problem
-        Names.
-    position
-        Place of the run in its study, from 0: tables and plots keep the order of the study.
-    cell
-        What instance the study asks for, in words, such as ``bf-trace servers=20
-        reclaim_percent=10 seed=0``.
-    configuration
-        The solver and, where the study runs it with several time limits, its limit. With `cell`
-        it identifies the row.
-    family_group
-        What the study calls the families that it sums up with this one; empty without a name.
-    family, family_parameters, instance_seed
-        What the instance was generated from, or the file that it was read from.
-    axes
-        The names of those parameters of which the study lists several values.
-    size
-        Of the instance, as its problem counts it; None if the generator failed.
-    trace_name, trace_sha256
-        The job trace that the instance was cut from, where there is one.
-    instance_name, content_sha256, variant
-        The instance as generated; None if the generator failed.
-    known_optimum
-        Its optimum, where the family knows it by construction; no proof, but a check.
-    solver, solver_seed
-        Name and seed of the solver. The seed reproduces the run with ``lyra-opt solve --seed``.
-    time_limit_s
-        Seconds that the solver may use, None without a limit.
-    certify
-        Whether the problem's own bound was computed beside the solver's.
-    reference
-        Whether the study names the solver as one that is there to prove the optimum.
-    status
-        A value of `lyra_opt.result.Status`.
-    stopped_by, objective, dual_bound
-        As in `lyra_opt.solving.Answer`.
-    wall_time_s
-        Seconds of the solver alone, after an untimed call that loads what it needs.
-    certify_time_s
-        Seconds of the problem's own bound.
-    peak_memory_mib
-        Peak resident memory of the process during the run, loaded libraries included.
-    message
-        Why the run failed or was skipped.
-    counters
-        Effort of the solver by name.
-    solution
-        The solution as a document that ``lyra-opt verify`` reads.
-    versions, cpu, cores, platform
-        As in `experiments.environment.Environment`.
-    started_at
-        When the run began, UTC, ISO 8601.
+    Raises
+    ------
+    UserError
+        If a file cannot be written.
     """
-
-    study: str
-    problem: str
-    position: int
-    cell: str
-    configuration: str
-    family_group: str
-    family: str
-    family_parameters: Mapping[str, str | int]
-    axes: Sequence[str]
-    instance_seed: int
-    trace_name: str | None
-    trace_sha256: str | None
-    size: int | None = None
-    instance_name: str | None = None
-    content_sha256: str | None = None
-    variant: str | None = None
-    known_optimum: Number | None = None
-    solver: str
-    solver_seed: int
-    time_limit_s: float | None
-    certify: bool
-    reference: bool
-    status: Status
-    stopped_by: str | None = None
-    objective: Number | None = None
-    dual_bound: Number | None = None
-    wall_time_s: float | None = None
-    certify_time_s: float | None = None
-    peak_memory_mib: float | None = None
-    message: str | None = None
-    counters: Mapping[str, int] | None = None
-    solution: Mapping[str, Any] | None = None
-    versions: Mapping[str, str | None]
-    cpu: str
-    cores: int
-    platform: str
-    started_at: str
+    for name, table in record.tables.items():
+        path = table_path(folder, record.key, name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{path}: {UNWRITABLE}: {error.strerror or error}") from None
+        text = table.to_csv(index=False, lineterminator="\n")
+        write_bytes(path, gzip.compress(text.encode(), GZIP_LEVEL, mtime=0))
 
 
-JSON_COLUMNS = frozenset({"axes", "family_parameters", "counters", "solution", "versions"})
-FLAG_COLUMNS = frozenset({"certify", "reference"})
+def _columns(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
+    return [column for column in fields(record) if column.metadata != TABLES]
 
 
-def _columns(record: type[StudyRecord | RunRecord]) -> list[str]:
-    return [field.name for field in fields(record)]
+def _names(record: type[StudyRecord | RunRecord]) -> str:
+    return ", ".join(column.name for column in _columns(record))
 
 
 def _insertion(table: str, record: type[StudyRecord | RunRecord]) -> str:
-    names = _columns(record)
-    places = ", ".join(f":{name}" for name in names)
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({places})"  # noqa: S608
+    places = ", ".join(f":{column.name}" for column in _columns(record))
+    return f"INSERT OR REPLACE INTO {table} ({_names(record)}) VALUES ({places})"  # noqa: S608
 
 
-# SQLite types values, not columns: integers and floats come back as they went in.
-_SCHEMA = f"""
-CREATE TABLE study ({", ".join(_columns(StudyRecord))});
-CREATE TABLE run ({", ".join(_columns(RunRecord))}, PRIMARY KEY (cell, configuration));
+def _schema(study: StudyRecord) -> str:
+    # SQLite types values, not columns: integers and floats come back as they went in.
+    return f"""
+CREATE TABLE study ({_names(StudyRecord)});
+CREATE TABLE run ({_names(KINDS[study.kind])}, PRIMARY KEY (key));
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {STORE_VERSION};
 """
@@ -260,10 +177,9 @@ class ResultStore:
                 cls(unfinished, _connect(unfinished)) as store,
                 store._reporting_errors(UNWRITABLE),
             ):
-                store._connection.executescript(_SCHEMA)
+                store._connection.executescript(_schema(study))
                 with store._connection:
-                    row = asdict(study) | {"headline": json.dumps(study.headline)}
-                    store._connection.execute(_insertion("study", StudyRecord), row)
+                    store._connection.execute(_insertion("study", StudyRecord), _encoded(study))
             unfinished.replace(path)  # so that a store is whole from its first moment
         except OSError as error:
             raise UserError(f"{path}: {UNWRITABLE}: {error.strerror or error}") from None
@@ -293,44 +209,47 @@ class ResultStore:
             )
         return store
 
+    @cached_property
     def study(self) -> StudyRecord:
-        """Return the study that the store belongs to."""
-        with self._reporting_errors("is damaged"):
-            rows = self._connection.execute("SELECT * FROM study").fetchall()
-            (row,) = rows
-            return StudyRecord(**row | {"headline": json.loads(row["headline"])})
+        """What the store belongs to."""
+        with self._reporting_errors(DAMAGED):
+            (row,) = self._connection.execute("SELECT * FROM study").fetchall()
+            return StudyRecord(**_decoded(StudyRecord, row))
+
+    @property
+    def record_type(self) -> type[RunRecord]:
+        """The record of its runs; `InputError` if there is no such kind of run."""
+        found = KINDS.get(self.study.kind)
+        if found is None:
+            known = ", ".join(KINDS)
+            raise InputError(str(self.path), f"holds runs of kind {self.study.kind}, not: {known}")
+        return found
 
     def add(self, record: RunRecord) -> None:
-        """Store a run for good, in place of an earlier one of the same cell and configuration.
+        """Store a run for good, in place of an earlier one of the same key.
 
         Raises
         ------
         UserError
             If it cannot be written, for example because the disk is full.
         """
-        row = asdict(record)
-        for column in JSON_COLUMNS:
-            if row[column] is not None:
-                row[column] = json.dumps(row[column], separators=(",", ":"))
-        for column in NUMBER_COLUMNS:
-            row[column] = _storable(row[column])
-        row["status"] = str(record.status)
-        if record.message is not None:  # may hold anything that a solver's error holds
-            row["message"] = record.message.encode("utf-8", "backslashreplace").decode()
+        assert isinstance(record, self.record_type), "a store holds runs of one kind"
+        insertion = _insertion("run", self.record_type)
         with self._reporting_errors(UNWRITABLE), self._connection:
-            self._connection.execute(_insertion("run", RunRecord), row)
+            self._connection.execute(insertion, _encoded(record))
 
-    def runs(self) -> list[RunRecord]:
-        """Return every stored run, in the order of the study."""
-        with self._reporting_errors("is damaged"):
+    def runs(self) -> list[Any]:
+        """Return every stored run, a record of the kind of the store, in their order."""
+        kind = self.record_type
+        with self._reporting_errors(DAMAGED):
             rows = self._connection.execute("SELECT * FROM run ORDER BY position")
-            return [_decoded(row) for row in rows]
+            return [_run(kind, row) for row in rows]
 
-    def statuses(self) -> dict[tuple[str, str], Status]:
-        """Return the status of every stored run by cell and configuration."""
-        with self._reporting_errors("is damaged"):
-            rows = self._connection.execute("SELECT cell, configuration, status FROM run")
-            return {(row["cell"], row["configuration"]): Status(row["status"]) for row in rows}
+    def statuses(self) -> dict[str, str]:
+        """Return the status of every stored run by its key."""
+        with self._reporting_errors(DAMAGED):
+            rows = self._connection.execute("SELECT key, status FROM run")
+            return {row["key"]: row["status"] for row in rows}
 
     def _pragma(self, name: str) -> Any:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[name]
@@ -354,21 +273,46 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _storable(number: Number | None) -> Number | str | None:
+def _run(kind: type[RunRecord], row: dict[str, Any]) -> RunRecord:
+    values = _decoded(kind, row)
+    return kind(**values | {"status": kind.statuses(values["status"])})
+
+
+def _encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
+    """Return the fields of a record as SQLite can hold them."""
+    row = {}
+    for column in _columns(type(record)):
+        value = getattr(record, column.name)
+        if value is None:
+            pass
+        elif column.metadata == JSON:
+            value = json.dumps(value, separators=(",", ":"))
+        elif column.metadata == NUMBER:
+            value = _storable(value)
+        elif isinstance(value, str):  # a message may hold anything that a solver's error holds
+            value = value.encode("utf-8", "backslashreplace").decode()
+        row[column.name] = value
+    return row
+
+
+def _decoded(record: type[StudyRecord | RunRecord], row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record by name, of a row of its table."""
+    values = dict(row)
+    for column in _columns(record):
+        value = values[column.name]
+        if value is None:
+            continue
+        if column.metadata == JSON:
+            values[column.name] = json.loads(value)
+        elif column.metadata == NUMBER and isinstance(value, str):
+            values[column.name] = int(value)
+        elif column.metadata == FLAG:
+            values[column.name] = bool(value)
+    return values
+
+
+def _storable(number: Number) -> Number | str:
     """Return the number, as text where it is an integer of more than 64 bits."""
     if isinstance(number, int) and not -LARGEST_STORED_INTEGER <= number <= LARGEST_STORED_INTEGER:
         return str(number)
     return number
-
-
-def _decoded(row: dict[str, Any]) -> RunRecord:
-    for column in NUMBER_COLUMNS:
-        if isinstance(row[column], str):
-            row[column] = int(row[column])
-    for column in JSON_COLUMNS:
-        if row[column] is not None:
-            row[column] = json.loads(row[column])
-    for column in FLAG_COLUMNS:
-        row[column] = bool(row[column])
-    row["status"] = Status(row["status"])
-    return RunRecord(**row)

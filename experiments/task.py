@@ -1,7 +1,9 @@
-"""One run of a study, as a worker process does it: generate, warm up, solve, check."""
+"""One run of a solver, as a worker process does it: generate, warm up, solve, check."""
 
 from __future__ import annotations
 
+import resource
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.environment import current_environment
 from experiments.memory import peak_memory_mib, reset_peak_memory
-from experiments.store import RunRecord
+from experiments.pool import in_words
+from experiments.records import SolverRecord
 from experiments.study import read_instance_file
 from instances.family import find_family
 from lyra_opt.loading import content_hash
@@ -35,8 +38,8 @@ SEED_BITS = 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One run: what a worker process is sent.
+class SolverTask:
+    """One run of a solver on an instance: what a worker process is sent.
 
     Parameters
     ----------
@@ -60,9 +63,9 @@ class Task:
     trace: Trace | None
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> str:
         """What identifies the run in the store."""
-        return self.cell.key, self.configuration.label
+        return f"{self.cell.key}, {self.configuration.label}"
 
     @property
     def solver_seed(self) -> int:
@@ -72,20 +75,34 @@ class Task:
         )
         return seed >> (128 - SEED_BITS)
 
-    def record(self, started_at: datetime, status: Status, **outcome: Any) -> RunRecord:
+    def run(self) -> SolverRecord:
+        """Run it in this process; whatever fails in it is a row of status error."""
+        started_at = datetime.now(UTC)
+        try:
+            generated = _generated(self.problem, self.cell, self.trace)
+        except (Exception, SystemExit) as error:
+            return self.failed(started_at, f"the generator failed: {in_words(error)}")
+        try:
+            return _solved(self, generated, started_at)
+        except (Exception, SystemExit) as error:
+            return self.failed(started_at, in_words(error), **generated.columns)
+
+    def record(self, started_at: datetime, status: Status, **outcome: Any) -> SolverRecord:
         """Return the row of this run; `outcome` holds the columns that depend on how it went."""
         trace = self.trace if self.cell.reads_trace else None
+        parameters = dict(self.cell.parameters)
         columns = {
             "study": self.study,
-            "problem": self.problem,
             "position": self.position,
+            "key": self.key,
+            "axes": {name: parameters[name] for name in self.cell.axes},
+            "seed": self.cell.seed,
+            "problem": self.problem,
             "cell": self.cell.key,
             "configuration": self.configuration.label,
             "family_group": self.cell.group,
             "family": self.cell.family,
-            "family_parameters": dict(self.cell.parameters),
-            "axes": list(self.cell.axes),
-            "instance_seed": self.cell.seed,
+            "family_parameters": parameters,
             "trace_name": None if trace is None else trace.name,
             "trace_sha256": None if trace is None else trace.sha256,
             "solver": self.configuration.solver,
@@ -97,9 +114,9 @@ class Task:
             "status": status,
             **asdict(current_environment()),
         }
-        return RunRecord(**(columns | outcome))
+        return SolverRecord(**(columns | outcome))
 
-    def failed(self, started_at: datetime, message: str, **outcome: Any) -> RunRecord:
+    def failed(self, started_at: datetime, message: str, **outcome: Any) -> SolverRecord:
         """Return the row of a run that ended in an error."""
         return self.record(started_at, Status.ERROR, message=message, **outcome)
 
@@ -110,27 +127,6 @@ class _Generated:
 
     instance: Any
     columns: dict[str, Any]
-
-
-def run_task(task: Task) -> RunRecord:
-    """Run a task in this process; whatever fails in it is a row of status error.
-
-    Also what is no `Exception`: a solver may call `sys.exit`, or be compiled from a language whose
-    panics are of a kind of their own. Ctrl-C does not arrive here, but in the parent process.
-    """
-    started_at = datetime.now(UTC)
-    try:
-        generated = _generated(task.problem, task.cell, task.trace)
-    except BaseException as error:
-        return task.failed(started_at, f"the generator failed: {_in_words(error)}")
-    try:
-        return _solved(task, generated, started_at)
-    except BaseException as error:
-        return task.failed(started_at, _in_words(error), **generated.columns)
-
-
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 @lru_cache(maxsize=INSTANCES_KEPT)
@@ -155,11 +151,12 @@ def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated
     )
 
 
-def _solved(task: Task, generated: _Generated, started_at: datetime) -> RunRecord:
+def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> SolverRecord:
     problem = find_problem(task.problem)
     solver = find_solver(task.problem, task.configuration.solver)
     _warm_up(task, solver, generated.instance)
     reset_peak_memory()
+    cpu_before_s = _cpu_time_s()
     answer = solve_and_check(
         problem,
         generated.instance,
@@ -168,6 +165,7 @@ def _solved(task: Task, generated: _Generated, started_at: datetime) -> RunRecor
         seed=task.solver_seed,
         certify=task.configuration.certify,
     )
+    cpu_time_s = _cpu_time_s() - cpu_before_s
     solution = None
     if answer.solution is not None and answer.objective is not None:
         solution = problem.solution_document(generated.instance, answer.solution, answer.objective)
@@ -179,12 +177,19 @@ def _solved(task: Task, generated: _Generated, started_at: datetime) -> RunRecor
         objective=answer.objective,
         dual_bound=None if answer.dual_bound is None else _plain(answer.dual_bound),
         wall_time_s=answer.wall_time_s,
+        cpu_time_s=cpu_time_s,
         certify_time_s=answer.certify_time_s,
         peak_memory_mib=peak_memory_mib(),
         message=answer.message,
         counters={name: int(count) for name, count in answer.counters.items()},
         solution=solution,
     )
+
+
+def _cpu_time_s() -> float:
+    """Return the processor seconds of this process, and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _plain(number: Number) -> Number:
@@ -195,7 +200,7 @@ def _plain(number: Number) -> Number:
 _warm: set[tuple[str, bool, str]] = set()
 
 
-def _warm_up(task: Task, solver: Solver, instance: Any) -> None:
+def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
     """Make an untimed call where a timed one would pay for loading libraries or compiling.
 
     An exact solver loads its library once a process. A heuristic loads compiled code only for

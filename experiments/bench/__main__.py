@@ -21,8 +21,9 @@ from experiments.bench import (
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from experiments.bench.timing import FIGURE_COLUMNS
 from experiments.environment import current_environment
+from experiments.executor import EXIT_INTERRUPTED
 from experiments.report import PLOTS_FOLDER, make_report, print_rows, write_files
-from experiments.runner import EXIT_INTERRUPTED, run_study
+from experiments.runner import run_study
 from experiments.store import STORE_FILE, ResultStore
 from experiments.study import load_study
 from experiments.tables import csv_table, markdown_table, shown_rows, speed_columns
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from experiments.bench.timing import Figure
+    from experiments.records import SolverRecord
     from experiments.speed import Speed
-    from experiments.store import RunRecord
 
 COMPARISON = Path(__file__).parent / "reclaim-speed.toml"
 EXACT = Path(__file__).parent / "reclaim-exact.toml"
@@ -180,7 +181,7 @@ class Bench:
             self._sections.append(f"### {title}\n\n{table}")
         yield from comparison_figures(runs)
 
-    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> list[RunRecord]:
+    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> list[SolverRecord]:
         """Run a study in one process, write its report, and return its runs."""
         folder = self.folder / name
         study = load_study(path, changes=changes)
@@ -212,7 +213,7 @@ class Bench:
         write_text(self.folder / PAGE, "\n".join([head, table, *self._sections]))
 
 
-def _comparison_in_words(runs: Sequence[RunRecord]) -> str:
+def _comparison_in_words(runs: Sequence[SolverRecord]) -> str:
     limits = sorted({run.time_limit_s for run in runs if run.time_limit_s is not None})
     shown = ", ".join(f"{limit:g}" for limit in limits)
     instances = len({run.cell for run in runs})

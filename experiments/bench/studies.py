@@ -14,7 +14,7 @@ from lyra_opt.result import Status
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 YARDSTICK = "exact"
 GENERAL_SOLVERS = ("pulp-highs", "pulp-highs-strengthened", "cpsat", "cpsat-strengthened")
@@ -32,7 +32,7 @@ LISTED = 5
 """Instances that a remark names."""
 
 
-def exact_figures(runs: Sequence[RunRecord]) -> Iterator[Figure]:
+def exact_figures(runs: Sequence[SolverRecord]) -> Iterator[Figure]:
     """Yield the figures of the study ``reclaim-exact``; those without a run are left out."""
     realistic = [run for run in runs if run.family_group == "realistic"]
     fleet = [run for run in realistic if run.size == FLEET]
@@ -74,7 +74,7 @@ def exact_figures(runs: Sequence[RunRecord]) -> Iterator[Figure]:
             yield _proved_within(what, chosen, target_s)
 
 
-def _proved_within(what: str, runs: Sequence[RunRecord], target_s: float) -> Figure:
+def _proved_within(what: str, runs: Sequence[SolverRecord], target_s: float) -> Figure:
     """Return how many runs prove their instance in time; all are meant to."""
     times_s = _times_s(runs)
     late = [
@@ -92,12 +92,12 @@ def _proved_within(what: str, runs: Sequence[RunRecord], target_s: float) -> Fig
     )
 
 
-def _times_s(runs: Sequence[RunRecord]) -> list[float]:
+def _times_s(runs: Sequence[SolverRecord]) -> list[float]:
     """Return the times; a run whose worker died, so that it has none, took for ever."""
     return [inf if run.wall_time_s is None else run.wall_time_s for run in runs]
 
 
-def _listed(runs: Sequence[RunRecord]) -> str:
+def _listed(runs: Sequence[SolverRecord]) -> str:
     named = [
         f"{run.cell}, {run.status}, objective {run.objective}, bound {run.dual_bound}, "
         f"{run.wall_time_s or 0.0:.3g} s"
@@ -108,7 +108,7 @@ def _listed(runs: Sequence[RunRecord]) -> str:
     return ("not: " if runs else "") + "; ".join(named)
 
 
-def comparison_figures(runs: Sequence[RunRecord]) -> Iterator[Figure]:
+def comparison_figures(runs: Sequence[SolverRecord]) -> Iterator[Figure]:
     """Yield the figures of the study ``reclaim-speed``."""
     of_exact = [run for run in runs if run.configuration == YARDSTICK]
     of_rivals = [run for run in runs if run.configuration in GENERAL_SOLVERS]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from experiments.analysis import AxisValue
+    from experiments.records import AxisValue
 
 WHITE = "#ffffff"
 

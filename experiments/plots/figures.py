@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.analysis import Analysis, AxisValue
+    from experiments.analysis import Analysis
     from experiments.gap_words import GapWords
-    from experiments.store import RunRecord
+    from experiments.records import AxisValue, SolverRecord
 
 FAMILIES_A_ROW = 7
 """Groups of the plot of excess that can be told apart side by side."""
@@ -275,7 +275,7 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     )
 
 
-def _without_common_parameters(families: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
+def _without_common_parameters(families: Sequence[SolverRecord]) -> tuple[list[str], list[str]]:
     """Return the families' names without the parameters that all of them have, and those.
 
     Parameters
@@ -295,12 +295,12 @@ def _without_common_parameters(families: Sequence[RunRecord]) -> tuple[list[str]
     return names, common
 
 
-def _family_name(run: RunRecord) -> str:
+def _family_name(run: SolverRecord) -> str:
     """Return what stands below a panel, whose title says which group it is."""
     return f"{FILE}s" if run.family == FILE else run.family
 
 
-def _times_by_size(runs: Sequence[RunRecord]) -> dict[str, dict[int, list[float]]]:
+def _times_by_size(runs: Sequence[SolverRecord]) -> dict[str, dict[int, list[float]]]:
     """Return solve times in ms by configuration and size, of sizes with enough of them."""
     times: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:

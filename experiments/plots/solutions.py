@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.analysis import Analysis
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 LARGEST_DRAWN = 12
 """Size of an instance up to which a reader can follow every part of it."""
@@ -23,7 +23,7 @@ LARGEST_DRAWN = 12
 
 def draw_solutions(
     analysis: Analysis, configurations: Sequence[str]
-) -> tuple[RunRecord, Figure] | None:
+) -> tuple[SolverRecord, Figure] | None:
     """Draw what two configurations did on the instance on which they differ most.
 
     Parameters
@@ -56,7 +56,7 @@ def draw_solutions(
     return None
 
 
-def _difference(pair: tuple[RunRecord, RunRecord]) -> float:
+def _difference(pair: tuple[SolverRecord, SolverRecord]) -> float:
     """Return by how much the objectives differ, relative to the smaller one."""
     first, other = (run.objective for run in pair)
     if first is None or other is None or min(first, other) <= 0:
@@ -64,7 +64,7 @@ def _difference(pair: tuple[RunRecord, RunRecord]) -> float:
     return abs(first - other) / min(first, other)
 
 
-def _drawn(first: RunRecord, other: RunRecord) -> Figure | None:
+def _drawn(first: SolverRecord, other: SolverRecord) -> Figure | None:
     problem = find_problem(first.problem)
     draw = None if first.variant is None else problem.drawing_of(first.variant)
     instance = _generated_again(first)
@@ -78,13 +78,13 @@ def _drawn(first: RunRecord, other: RunRecord) -> Figure | None:
     return draw(instance, solutions) if len(solutions) == 2 else None
 
 
-def _generated_again(run: RunRecord) -> Any | None:
+def _generated_again(run: SolverRecord) -> Any | None:
     """Return the instance of a run; None if its family is gone or now makes another one."""
     if run.trace_name is not None:
         return None  # a report needs no trace
     try:
         family = find_family(run.problem, run.family)
-        instance = family.generate(dict(run.family_parameters), run.instance_seed)
+        instance = family.generate(dict(run.family_parameters), run.seed)
     except UserError:
         return None
     is_same = content_hash(find_problem(run.problem), instance) == run.content_sha256

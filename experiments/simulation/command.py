@@ -459,10 +459,10 @@ def _replays(
 
     `most_captured` is None where no decisions are kept.
     """
+    from experiments.progress import simulated_time
     from experiments.simulation.capture import Capture
     from experiments.simulation.carried_out import SimulationError
     from experiments.simulation.printing import say
-    from experiments.simulation.progress import simulated_time
     from experiments.simulation.replay import replay
     from lyra_opt.simulation.series import expected_makespan_s
 

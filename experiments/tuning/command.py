@@ -260,7 +260,7 @@ def _tuned(
 
     processes = arguments.processes or available_processors()
     with (
-        progress("trials", arguments.trials) as advance,
+        progress("tuning", arguments.trials, "trials") as advance,
         evaluator(known, processes=processes) as evaluate,
     ):
         trials = tune(

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.store import RunRecord, StudyRecord
+from experiments.records import SolverRecord, StudyRecord
 
 if TYPE_CHECKING:
     from lyra_opt.result import Status
 
 
-def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> RunRecord:
+def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> SolverRecord:
     """Return a row; what is not given has some plain value."""
     plain: dict[str, Any] = {
         "study": "by-hand",
         "problem": "reclaim",
         "position": 0,
+        "key": f"{cell}, {configuration}",
         "cell": cell,
         "configuration": configuration,
         "family_group": "",
         "family": "made",
-        "family_parameters": {"servers": 10, "reclaim_percent": 30},
         "axes": ["servers", "reclaim_percent"],
+        "family_parameters": {"servers": 10, "reclaim_percent": 30},
         "size": 10,
         "variant": "rigid",
-        "instance_seed": 0,
+        "seed": 0,
         "trace_name": None,
         "trace_sha256": None,
         "instance_name": cell,
@@ -41,7 +42,10 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> R
         "platform": "a platform",
         "started_at": "2024-01-01T00:00:00.000+00:00",
     }
-    return RunRecord(**(plain | columns))
+    row = plain | columns
+    parameters = row["family_parameters"]
+    row["axes"] = {name: parameters[name] for name in row["axes"] if name in parameters}
+    return SolverRecord(**row)
 
 
 MAXIMISING = {"problem": "allocation", "variant": "jct_reduction"}
@@ -52,10 +56,10 @@ def make_study(runs: int) -> StudyRecord:
     """Return the study of rows made by hand."""
     return StudyRecord(
         name="by-hand",
-        problem="reclaim",
+        kind="solver",
         description="Made <by> hand.",
-        headline=[],
         text="# the file",
         meaning_hash="0",
         runs=runs,
+        settings={"problem": "reclaim", "headline": []},
     )

@@ -11,12 +11,12 @@ from lyra_opt.result import Status
 from tests.experiments.records import MAXIMISING, make_run
 
 if TYPE_CHECKING:
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE, UNKNOWN = Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN
 
 
-def run(configuration: str, status: Status, **columns: Any) -> RunRecord:
+def run(configuration: str, status: Status, **columns: Any) -> SolverRecord:
     return make_run("c", configuration, status, **columns)
 
 
@@ -41,7 +41,7 @@ AGREEING = {
 
 
 @pytest.mark.parametrize("runs", AGREEING.values(), ids=AGREEING.keys())
-def test_results_that_agree_are_no_contradiction(runs: list[RunRecord]) -> None:
+def test_results_that_agree_are_no_contradiction(runs: list[SolverRecord]) -> None:
     assert find_contradictions(runs) == []
 
 
@@ -77,7 +77,7 @@ CONTRADICTING = {
 
 
 @pytest.mark.parametrize(("runs", "line"), CONTRADICTING.values(), ids=CONTRADICTING.keys())
-def test_contradiction_is_found(runs: list[RunRecord], line: str) -> None:
+def test_contradiction_is_found(runs: list[SolverRecord], line: str) -> None:
     assert find_contradictions(runs) == [line]
 
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.plots.figures import Plot
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
 
-def hand_made_runs() -> list[RunRecord]:
+def hand_made_runs() -> list[SolverRecord]:
     """Return six instances of one group, a heuristic and an exact method.
 
     ========  ==========  =========  =====================================================
@@ -51,7 +51,7 @@ def hand_made_runs() -> list[RunRecord]:
     c6        failed      4 proved   not optimal
     ========  ==========  =========  =====================================================
     """
-    found: list[RunRecord] = []
+    found: list[SolverRecord] = []
     heuristic = {
         "c1": (FEASIBLE, 10, 8),
         "c2": (FEASIBLE, 15, 9),
@@ -227,7 +227,7 @@ def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
 
 
 def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
-    def pair(percent: int, proved: bool) -> list[RunRecord]:
+    def pair(percent: int, proved: bool) -> list[SolverRecord]:
         cell, parameters = f"c{percent}", {"reclaim_percent": percent}
         bound, status = (8, OPTIMAL) if proved else (5, FEASIBLE)
         return [
@@ -236,7 +236,11 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
         ]
 
     runs = [
-        replace(run, axes=["reclaim_percent"], family_parameters={"reclaim_percent": percent})
+        replace(
+            run,
+            axes={"reclaim_percent": percent},
+            family_parameters={"reclaim_percent": percent},
+        )
         for percent, proved in ((30, True), (10, False))
         for run in pair(percent, proved)
     ]
@@ -250,7 +254,7 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
     assert list(excess_over_axes(Analysis(runs[:2]))) == []
 
 
-def two_groups(larger_percent: int, **columns: Any) -> list[RunRecord]:
+def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
     """Return a run 1 % off the optimum in one group, and one farther off in the next."""
     pairs = [("near", 1), ("far", larger_percent)]
     sign = -1 if columns else 1
@@ -267,7 +271,7 @@ def two_groups(larger_percent: int, **columns: Any) -> list[RunRecord]:
 
 
 def drawn_figures(
-    runs: list[RunRecord], monkeypatch: pytest.MonkeyPatch
+    runs: list[SolverRecord], monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, tuple[Plot, Figure]]:
     """Return every plot of the runs with its figure, by name."""
     figures: list[Figure] = []
@@ -319,7 +323,7 @@ def test_titles_of_panels_are_words_without_raw_keys(monkeypatch: pytest.MonkeyP
             family="file" if group == "many files" else "made",
             family_group=group,
             family_parameters=of_family,
-            axes=[],
+            axes={},
             cell=f"{group} {of_family}",
             wall_time_s=None,
         )
@@ -369,7 +373,11 @@ def test_a_maximised_objective_falls_short_of_its_optimum(
         "both": minimised[:2] + maximised[2:],
     }.items():
         folder = tmp_path / name
-        with ResultStore.create(folder, replace(make_study(4), headline=["quick-far"])) as store:
+        settings = {"problem": "reclaim", "headline": ["quick-far"]}
+        with ResultStore.create(
+            folder,
+            replace(make_study(4), settings=settings),
+        ) as store:
             for position, run in enumerate(runs):
                 store.add(replace(run, position=position))
         main(["report", str(folder)])

@@ -26,12 +26,12 @@ from tests.experiments.conftest import REPOSITORY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 SMALL = (("[10, 20]", "[10]"), ("[10, 30]", "[30]"))
 
 
-def runs_of(folder: Path) -> list[RunRecord]:
+def runs_of(folder: Path) -> list[SolverRecord]:
     with ResultStore.open(folder) as store:
         return store.runs()
 
@@ -51,13 +51,14 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
         assert run.dual_bound is not None
         assert run.dual_bound <= run.objective
         assert run.family_parameters == {"servers": 10, "reclaim_percent": 30}
-        assert (run.axes, run.size) == (["servers", "reclaim_percent"], 10)
+        assert (run.axes, run.size) == (run.family_parameters, 10)
         assert (run.family_group, run.variant, run.time_limit_s) == ("realistic", "rigid", 5.0)
         assert len(run.content_sha256 or "") == 64
         assert run.versions["python"] == ".".join(map(str, sys.version_info[:3]))
         assert run.cores == os.cpu_count()
         assert run.wall_time_s
         assert run.certify_time_s
+        assert run.cpu_time_s
         assert run.peak_memory_mib
         assert run.started_at.endswith("+00:00")
     assert len({run.content_sha256 for run in runs}) == 2
@@ -93,7 +94,7 @@ def test_failures_are_rows_and_the_study_goes_on(
         )
     )
     assert run_study(study, tmp_path / "out", processes=2) == 1
-    found = {(run.instance_seed, run.solver): run for run in runs_of(tmp_path / "out")}
+    found = {(run.seed, run.solver): run for run in runs_of(tmp_path / "out")}
     assert len(found) == 10
     assert (found[0, "leaving"].status, found[0, "leaving"].message) == ("error", "SystemExit: 3")
     for solver in ("lyra-greedy", "first-servers"):

@@ -35,9 +35,9 @@ def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
         store.add(failed)
         store.add(run)
     with ResultStore.open(tmp_path / "a" / "b") as store:
-        assert store.study() == make_study(2)
+        assert store.study == make_study(2)
         assert store.runs() == [run, failed]
-        assert store.statuses() == {("c", "s"): Status.FEASIBLE, ("c", "t"): Status.ERROR}
+        assert store.statuses() == {"c, s": Status.FEASIBLE, "c, t": Status.ERROR}
 
 
 def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tests.experiments.records import make_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from experiments.store import RunRecord
+    from experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
@@ -72,7 +72,7 @@ def test_comparison_from_end_to_end(tiny: Path, capsys: pytest.CaptureFixture[st
     bench.COMPARISON.write_text(COMPARISON.replace('"fast"', '"cpsat", "pulp-highs"'))
     assert run_comparison(tiny, "--seeds", "2", "--time-limit", "4") in (0, 1)
     with ResultStore.open(tiny / "comparison") as store:
-        assert "# run with seeds = 2 in place" in store.study().text
+        assert "# run with seeds = 2 in place" in store.study.text
         runs = store.runs()
     assert len(runs) == 2 * 2 * 4
     assert {run.time_limit_s for run in runs} == {4.0}
@@ -138,7 +138,7 @@ def test_studies_of_the_bench_are_studies(path: Path) -> None:
     assert "exact" in {configuration.solver for configuration in study.configurations}
 
 
-def comparison_runs() -> list[RunRecord]:
+def comparison_runs() -> list[SolverRecord]:
     """Return two realistic instances and an adversarial one, which only a rival proves."""
     times: dict[str, dict[str, float | None]] = {
         "exact": {"c1": 0.01, "c2": 0.1, "hard": None},

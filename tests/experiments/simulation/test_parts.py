@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.simulation import progress
+from experiments import progress
 from experiments.simulation.capture import (
     Capture,
     Reservoir,
@@ -284,7 +284,7 @@ def test_progress_in_lines(
 ) -> None:
     """Where there is no terminal, a line now and then, with the time left."""
     clock = iter([0.0, 1.0, 20.0, 21.0])
-    monkeypatch.setattr("experiments.simulation.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("experiments.progress.time.monotonic", lambda: next(clock))
     with progress.simulated_time("lyra", 10 * 86_400.0) as show:
         show(86_400.0)
         show(4 * 86_400.0)

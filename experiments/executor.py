@@ -1,0 +1,130 @@
+"""Run tasks of any kind into a store: each once, failures as rows, resumed after any end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.pool import run_tasks
+from experiments.progress import progress
+from experiments.records import ERROR
+from experiments.store import STORE_FILE, ResultStore
+from lyra_opt.errors import UserError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from experiments.pool import Task
+    from experiments.records import StudyRecord
+
+EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
+FAILURES_SHOWN = 5
+
+
+def run_stored(
+    study: StudyRecord, tasks: Sequence[Task], folder: Path, *, processes: int, resume: bool = False
+) -> int:
+    """Run those of the tasks that the store in `folder` does not hold yet.
+
+    Parameters
+    ----------
+    study
+        What the tasks are; two that mean the same share their store.
+    tasks
+        All of them, in the order in which they start; no two have one key.
+    folder
+        Where the store is, or is made.
+    processes
+        Worker processes; `experiments.pool.IN_THIS_PROCESS` runs them here.
+    resume
+        Whether to go on with a store that is there already. Runs that ended in an error are
+        run again, all others are kept.
+
+    Returns
+    -------
+    int
+        0; 1 if a run ended in an error; `EXIT_INTERRUPTED` after Ctrl-C or SIGTERM.
+
+    Raises
+    ------
+    UserError
+        If there is a store and `resume` is false, or it holds something else, or it cannot be
+        written.
+    """
+    assert len({task.key for task in tasks}) == len(tasks), "a key is that of one task"
+    with _open_store(study, folder, resume=resume) as store:
+        statuses = store.statuses()
+        waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
+        stored = len(tasks) - len(waiting)
+        say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
+        records = run_tasks(waiting, processes, folder)
+        try:
+            with _terminating_like_ctrl_c(), progress(study.name, len(waiting)) as advance:
+                for record in records:
+                    store.add(record)
+                    advance()
+        except KeyboardInterrupt:
+            stored = len(store.statuses())  # the interrupt may have come just after the last one
+            say(f"interrupted: {stored} of {len(tasks)} runs are stored; --resume goes on")
+            return EXIT_INTERRUPTED
+        finally:
+            records.close()
+        return _verdict(study, store)
+
+
+@contextmanager
+def kept_or_temporary(folder: Path | None) -> Iterator[Path]:
+    """Return the folder or, where nothing is to be kept, one that is gone afterwards."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as temporary:
+        yield Path(temporary)
+
+
+def say(line: str) -> None:
+    """Write a line to stderr."""
+    print(line, file=sys.stderr)
+
+
+def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
+    path = folder / STORE_FILE
+    if not path.exists():
+        return ResultStore.create(folder, study).start_writing()
+    if not resume:
+        raise UserError(f"{path}: exists already; add --resume to go on with it, or change --out")
+    store = ResultStore.open(folder)
+    if store.study.meaning_hash != study.meaning_hash:
+        raise UserError(
+            f"{path}: holds the results of another study, or of {study.name} before its file or "
+            "trace changed; change --out, or delete it"
+        )
+    return store.start_writing()
+
+
+@contextmanager
+def _terminating_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt too, so that batch systems end a study as cleanly."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _verdict(study: StudyRecord, store: ResultStore) -> int:
+    """Report failures among all stored runs; return the exit code."""
+    runs = store.runs()
+    failed = [run for run in runs if run.status == ERROR]
+    for run in failed[:FAILURES_SHOWN]:
+        say(f"failed: {run.key}: {one_line(run.message or '')}")
+    say(f"{study.name}: {len(runs)} runs stored, {len(failed)} failed")
+    return 1 if failed else 0

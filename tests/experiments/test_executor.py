@@ -1,0 +1,157 @@
+"""The executor takes any kind of run: failures are rows, tables lie beside, nothing runs twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.environment import current_environment
+from experiments.executor import EXIT_INTERRUPTED, kept_or_temporary, run_stored
+from experiments.pool import IN_THIS_PROCESS
+from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from experiments.store import ResultStore, table_path, write_tables
+from lyra_opt.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STUDY = StudyRecord(name="replays", kind="replay", text="by hand", meaning_hash="1", runs=3)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A task whose outcome is known."""
+
+    key: str
+    seed: int = 0
+    fails: type[BaseException] | None = None
+    dies: bool = False
+    calls: Path | None = None
+
+    def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
+        environment = current_environment()
+        plain = {
+            "study": STUDY.name,
+            "position": self.seed,
+            "key": self.key,
+            "axes": {"load": 0.5},
+            "seed": self.seed,
+            "versions": environment.versions,
+            "cpu": environment.cpu,
+            "cores": environment.cores,
+            "platform": environment.platform,
+            "started_at": started_at.isoformat(),
+            "scenario": "basic",
+            "scheme": "fifo",
+            "workload": "w",
+            "cluster": "c",
+        }
+        return ReplayRecord(**(plain | columns))
+
+    def run(self) -> ReplayRecord:
+        if self.calls is not None:
+            with self.calls.open("a") as stream:
+                stream.write(f"{self.key}\n")
+        if self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fails is not None:
+            raise self.fails("as asked")
+        draws = np.random.default_rng(self.seed).random(5)
+        return self.record(
+            datetime.now(UTC),
+            status=ReplayStatus.FINISHED,
+            figures={"jct_mean_s": float(draws.mean())},
+            assumptions=["One."],
+            tables={"jobs": pd.DataFrame({"job": list("abcde"), "jct_s": draws})},
+        )
+
+    def failed(self, started_at: datetime, message: str) -> ReplayRecord:
+        return self.record(started_at, status=ReplayStatus.ERROR, message=message)
+
+
+def runs_of(folder: Path) -> list[ReplayRecord]:
+    with ResultStore.open(folder) as store:
+        return store.runs()
+
+
+@pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 2])
+def test_rows_and_tables_of_any_kind_come_back(processes: int, tmp_path: Path) -> None:
+    """With workers or without: the same rows, and floats of tables to the last digit."""
+    tasks = [Replay("a/b, seed=0", 0), Replay("é" * 100, 1), Replay("..", 2, fails=SystemExit)]
+    assert run_stored(STUDY, tasks, tmp_path, processes=processes) == 1
+    runs = runs_of(tmp_path)
+    assert [run.key for run in runs] == [task.key for task in tasks]
+    assert [run.status for run in runs] == ["finished", "finished", "error"]
+    assert runs[2].message == "SystemExit: as asked"
+    assert runs[2].figures is None
+    for task, run in zip(tasks[:2], runs, strict=False):
+        jobs = pd.read_csv(table_path(tmp_path, run.key, "jobs"))
+        pd.testing.assert_frame_equal(jobs, task.run().tables["jobs"], check_exact=True)
+        assert run.figures == {"jct_mean_s": jobs.jct_s.mean()}
+        assert run.axes == {"load": 0.5}
+    assert len(list((tmp_path / "runs").glob("*/*"))) == 2, "a failed run leaves no table"
+
+
+def test_a_worker_that_dies_costs_one_row(tmp_path: Path) -> None:
+    tasks = [Replay("a", 0), Replay("b", 1, dies=True), Replay("c", 2)]
+    assert run_stored(STUDY, tasks, tmp_path, processes=2) == 1
+    assert [run.status for run in runs_of(tmp_path)] == ["finished", "error", "finished"]
+
+
+def test_resume_runs_only_what_failed(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    tasks = [Replay("a", 0, calls=calls), Replay("b", 1, fails=ValueError, calls=calls)]
+    folder = tmp_path / "out"
+    assert run_stored(STUDY, tasks, folder, processes=IN_THIS_PROCESS) == 1
+    mended = [tasks[0], replace(tasks[1], fails=None)]
+    assert run_stored(STUDY, mended, folder, processes=IN_THIS_PROCESS, resume=True) == 0
+    assert calls.read_text().split() == ["a", "b", "b"]
+    other = replace(STUDY, meaning_hash="2")
+    with pytest.raises(UserError, match="another study"):
+        run_stored(other, mended, folder, processes=IN_THIS_PROCESS, resume=True)
+
+
+def test_interrupt_in_this_process_keeps_what_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = [Replay("a", 0), Replay("b", 1, fails=KeyboardInterrupt), Replay("c", 2)]
+    code = run_stored(STUDY, tasks, tmp_path, processes=IN_THIS_PROCESS)
+    assert code == EXIT_INTERRUPTED
+    assert [run.key for run in runs_of(tmp_path)] == ["a"]
+    assert "interrupted: 1 of 3 runs are stored" in capsys.readouterr().err
+
+
+def test_folders_of_runs_are_inside_and_apart(tmp_path: Path) -> None:
+    """Protects other files from keys that look like paths, and runs from one another's tables."""
+    keys = ["..", ".", "a/../../b", "a b", "a%20b", "é" * 300, "é" * 299, "", "x" * 5000]
+    paths = [table_path(tmp_path, key, "jobs") for key in keys]
+    assert len(set(paths)) == len(keys)
+    for path in paths:
+        assert path.resolve().parent.parent == tmp_path.resolve() / "runs"
+        assert len(os.fsencode(path.parent.name)) < 255
+
+
+def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_tables(tmp_path, Replay("a").run())
+
+
+def test_without_a_folder_nothing_stays() -> None:
+    with kept_or_temporary(None) as folder:
+        assert run_stored(STUDY, [Replay("a")], folder, processes=IN_THIS_PROCESS) == 0
+        assert len(runs_of(folder)) == 1
+    assert not folder.exists()
+
+
+def test_kept_folder_is_the_one_that_was_given(tmp_path: Path) -> None:
+    with kept_or_temporary(tmp_path) as folder:
+        assert folder == tmp_path
+    assert tmp_path.is_dir()
