@@ -63,10 +63,6 @@ def _steps(job: Job) -> float:
     return job.work_worker_s if job.measured is None else job.measured.steps
 
 
-def _weight(job: Job) -> float:
-    return 1.0 if job.measured is None else job.measured.weight
-
-
 FORMS = {
     POOLS: Form(
         template="simulation.html.jinja",
@@ -91,7 +87,7 @@ FORMS = {
             "release_s": attrgetter("submit_s"),
             "gang": attrgetter("min_gpus"),
             "steps": _steps,
-            "weight": _weight,
+            "weight": attrgetter("weight"),
         },
         outcomes=(
             *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "fairness"),

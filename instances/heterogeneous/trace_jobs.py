@@ -5,7 +5,7 @@ Models are therefore given to jobs: by seed, or by the class of their GPU time a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.job_types import find_type, gang_of, measured_gangs, types_for
@@ -182,7 +182,8 @@ def assigned_models(trace: Workload, *, seed: int, gpu_types: Sequence[str]) -> 
     Parameters
     ----------
     trace
-        Any; elastic jobs run with their base demand.
+        Any; elastic jobs run with their base demand. Weights, deadlines and the GPU types asked
+        for are kept.
     seed
         Of the draws.
     gpu_types
@@ -197,7 +198,7 @@ def assigned_models(trace: Workload, *, seed: int, gpu_types: Sequence[str]) -> 
     gangs = []
     is_scaled = False
     for job in trace.jobs:
-        models = types_for(job.min_gpus, gpu_types)
+        models = types_for(job.min_gpus, [name for name in gpu_types if job.takes(name)])
         is_scaled = is_scaled or job.min_gpus not in measured_gangs()
         gangs.append(
             gang_of(
@@ -207,11 +208,15 @@ def assigned_models(trace: Workload, *, seed: int, gpu_types: Sequence[str]) -> 
                 v100_s=job.duration_s,
                 release_s=job.submit_s,
                 gpu_types=gpu_types,
+                weight=job.weight,
             )
         )
     return Workload(
         name=f"{trace.name}-models-seed{seed}",
-        jobs=tuple(map(Job.of_gang, gangs)),
+        jobs=tuple(
+            replace(Job.of_gang(gang), deadline_s=job.deadline_s, gpu_types=job.gpu_types)
+            for gang, job in zip(gangs, trace.jobs, strict=True)
+        ),
         assumptions=(
             *trace.assumptions,
             "Assigned by seed: the trace does not say what its jobs run; each gets a model that "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from instances.network.job_sets import BATCH
@@ -32,7 +33,8 @@ def assigned_models(
     """Return the jobs of a trace, each with the model that it names, or else one drawn by seed.
 
     A job's gang is its GPUs, elastic jobs with their base demand, and its work is its running time
-    on all of them: in the trace the network cost it what it did, here that comes on top.
+    on all of them: in the trace the network cost it what it did, here that comes on top. Steps,
+    weights, deadlines and the GPU types asked for are kept.
 
     Parameters
     ----------
@@ -53,12 +55,18 @@ def assigned_models(
     return Workload(
         name=f"{trace.name}-network-models-seed{seed}" if drawn else trace.name,
         jobs=tuple(
-            Job.rigid(
-                id=job.id,
-                submit_s=job.submit_s,
-                gpus=job.min_gpus,
-                work_gpu_s=job.duration_s * job.min_gpus,
-                model=models[stream.weighted(weights)] if job.model is None else job.model,
+            replace(
+                Job.rigid(
+                    id=job.id,
+                    submit_s=job.submit_s,
+                    gpus=job.min_gpus,
+                    work_gpu_s=job.duration_s * job.min_gpus,
+                    model=models[stream.weighted(weights)] if job.model is None else job.model,
+                ),
+                steps=job.steps,
+                weight=job.weight,
+                deadline_s=job.deadline_s,
+                gpu_types=job.gpu_types,
             )
             for job in trace.jobs
         ),

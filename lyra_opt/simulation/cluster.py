@@ -437,11 +437,14 @@ class Cluster:
         )
 
     def holds(self, job: Job) -> bool:
-        """Whether the base demand of a job fits own GPUs of one type when nothing else runs."""
+        """Whether the base demand of a job fits own GPUs of one type when nothing else runs.
+
+        Of a type that it asks for, if it asks for any.
+        """
         return any(
             self.most_workers(pool.number, job.gpus_per_worker) >= job.min_workers
             for pool in self.pools
-            if not pool.is_lent
+            if not pool.is_lent and job.takes(pool.gpu_type.name)
         )
 
     def most_workers(self, pool: int, gpus_per_worker: int) -> int:

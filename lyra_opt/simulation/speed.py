@@ -99,16 +99,18 @@ class Speed:
         """
         for job in workload.jobs:
             if not self.cluster.holds(job):
+                asked = f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else ""
                 raise UserError(
-                    f"job {job.id} needs {job.min_workers} workers of {job.gpus_per_worker} GPUs, "
-                    f"which no type of the {self.cluster.gpus} GPUs of cluster {self.cluster.name} "
-                    "holds; --drop-oversized leaves such jobs out"
+                    f"job {job.id} needs {job.min_workers} workers of {job.gpus_per_worker} "
+                    f"GPUs{asked}, which no type of the {self.cluster.gpus} GPUs of cluster "
+                    f"{self.cluster.name} holds; --drop-oversized leaves such jobs out"
                 )
         for job in workload.jobs:
             if job.measured is not None and not self.rates_of(job):
+                asked = " that it asks for" if job.gpu_types else ""
                 raise UserError(
-                    f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs of cluster "
-                    f"{self.cluster.name} can run"
+                    f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs{asked} of "
+                    f"cluster {self.cluster.name} can run"
                 )
         if self.communication is None:
             return
@@ -245,10 +247,12 @@ class Speed:
         """Return what a worker does in a pool beside one on reference GPUs; 0 where it cannot run.
 
         A GPU for each GPU asked for, close together. Borrowed GPUs are for fungible and
-        heterogeneous jobs alone.
+        heterogeneous jobs alone, and a job that asks for types runs on no others.
         """
         of_pool = self.cluster.pools[pool]
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
+            return 0.0
+        if not job.takes(of_pool.gpu_type.name):
             return 0.0
         if job.measured is None:
             return of_pool.gpu_type.relative_speed
@@ -321,13 +325,15 @@ class Speed:
     def rates_of(self, job: Job) -> dict[str, float]:
         """Return the best work a second of a job on each own type alone that can hold its gang.
 
-        Types on which it has no rate are left out.
+        Types on which it has no rate, or for which it does not ask, are left out.
         """
         cluster = self.cluster
         unit = self.unit_of(job)
         rates: dict[str, float] = {}
         for name, count in cluster.gpus_of_type.items():
             found = 0.0
+            if not job.takes(name):
+                continue
             if not unit.is_measured:
                 if job.min_gpus <= count:
                     found = unit.base_rate * cluster.type_of[name].relative_speed

@@ -48,11 +48,20 @@ class Job:
     estimated_work_worker_s
         What the scheduler believes its work to be; None where it knows.
     model
-        What it trains, which matters on a network of tiers alone; None where it is not known.
+        What it trains, with the batch size where a source gives it (``ResNet-18-128``); None where
+        it is not known. It says how well the job computes across a network of tiers.
+    steps
+        Training steps that it has to do, above 0; None where they are not known.
+    weight
+        What it counts for, above 0: in weighted means, and for rules that weigh jobs.
+    deadline_s
+        Seconds after its submission by which it should complete, above 0; None without a deadline.
+    gpu_types
+        Names of the GPU types that it asks for: it runs on no others. Empty for any.
     measured
-        Its steps, its throughput by GPU type, its weight and utility; None where they are not
-        known. On GPUs of these types it has these steps to do at this throughput, and elsewhere
-        `work_worker_s` at their relative speed.
+        Its steps, its throughput by GPU type, its weight and utility, the first and third of which
+        are those of the job; None where they are not known. On GPUs of these types it has these
+        steps to do at this throughput, and elsewhere `work_worker_s` at their relative speed.
     """
 
     id: str
@@ -67,6 +76,10 @@ class Job:
     checkpoints: bool = False
     estimated_work_worker_s: float | None = None
     model: str | None = None
+    steps: float | None = None
+    weight: float = 1.0
+    deadline_s: float | None = None
+    gpu_types: tuple[str, ...] = ()
     measured: GangJob | None = None
 
     def __post_init__(self) -> None:
@@ -88,11 +101,36 @@ class Job:
             self._keep_float("estimated_work_worker_s", above=True)
         if self.model is not None:
             require_text("model", self.model)
-        if self.measured is not None and self.measured.gang != self.min_gpus:
+        weight = require_number("weight", self.weight, minimum=0, above=True)
+        object.__setattr__(self, "weight", weight)
+        if self.steps is not None:
+            steps = require_number("steps", self.steps, minimum=0, above=True)
+            object.__setattr__(self, "steps", steps)
+        if self.deadline_s is not None:
+            self._keep_float("deadline_s", above=True)
+        self._keep_gpu_types()
+        if self.measured is not None:
+            self._require_same_as_measured(self.measured)
+
+    def _keep_gpu_types(self) -> None:
+        for position, name in enumerate(self.gpu_types):
+            require_text(f"gpu_types[{position}]", name)
+            if name in self.gpu_types[:position]:
+                raise FieldError(f"gpu_types[{position}]", name, "must not occur twice")
+        object.__setattr__(self, "gpu_types", tuple(self.gpu_types))
+
+    def _require_same_as_measured(self, measured: GangJob) -> None:
+        if measured.gang != self.min_gpus:
             rule = f"must be that of the job's base demand, {self.min_gpus} GPUs"
-            raise FieldError("measured.gang", self.measured.gang, rule)
-        if self.measured is not None and self.measured.current:
-            raise FieldError("measured.current", dict(self.measured.current), "must be empty")
+            raise FieldError("measured.gang", measured.gang, rule)
+        if measured.current:
+            raise FieldError("measured.current", dict(measured.current), "must be empty")
+        if measured.weight != self.weight:
+            rule = f"must be the job's weight, {self.weight:g}"
+            raise FieldError("measured.weight", measured.weight, rule)
+        if self.steps is not None and measured.steps != self.steps:
+            rule = f"must be the job's steps, {self.steps:g}"
+            raise FieldError("measured.steps", measured.steps, rule)
 
     @classmethod
     def of_gang(cls, gang: GangJob) -> Job:
@@ -108,6 +146,8 @@ class Job:
             min_workers=gang.gang,
             max_workers=gang.gang,
             checkpoints=True,
+            steps=gang.steps,
+            weight=gang.weight,
             measured=gang,
         )
 
@@ -168,6 +208,10 @@ class Job:
         """Its work as far as the scheduler knows."""
         estimate = self.estimated_work_worker_s
         return self.work_worker_s if estimate is None else estimate
+
+    def takes(self, gpu_type: str) -> bool:
+        """Whether it may run on GPUs of a type, as far as it asks for any."""
+        return not self.gpu_types or gpu_type in self.gpu_types
 
     def rate(self, workers: int) -> float:
         """Return the work done a second by `workers` workers, at least the base demand."""

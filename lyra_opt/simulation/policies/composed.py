@@ -145,7 +145,7 @@ class ComposedPolicy(Policy):
             and view.speed.placed is None
             and all(job.measured is None for job in view.workload.jobs)
         )
-        self._rooms_of_measured: dict[int, tuple[list[_Room], list[_Room]]] = {}
+        self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}
         self._queue = make_queue(
             self._queue_name,
             view.speed,
@@ -240,8 +240,8 @@ class ComposedPolicy(Policy):
     def _needs_of(self, job: Job, order: int) -> tuple[object, ...]:
         """Return what a job needs: there is room for all jobs with the same needs, or for none."""
         rooms: tuple[tuple[int, bool], ...] = ()
-        if job.measured is not None:
-            own, lent = self._rooms_by_speed(job, order)
+        if self._is_choosy(job):
+            own, lent = self._rooms_of(job, order)
             rooms = tuple(
                 (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
             )
@@ -280,8 +280,8 @@ class ComposedPolicy(Policy):
         """
         job = run.job
         own, lent = self._own, self._lent
-        if job.measured is not None:
-            own, lent = self._rooms_by_speed(job, run.order)
+        if self._is_choosy(job):
+            own, lent = self._rooms_of(job, run.order)
         if not lent or not (job.fungible or job.heterogeneous):
             return own
         if self._confines_fungible:
@@ -290,20 +290,34 @@ class ComposedPolicy(Policy):
             return [*lent, *own]
         return [*own, *lent]
 
-    def _rooms_by_speed(self, job: Job, order: int) -> tuple[list[_Room], list[_Room]]:
-        """Return the own and the borrowed pools in which a measured job can run; kept.
+    @staticmethod
+    def _is_choosy(job: Job) -> bool:
+        """Whether there may be pools with room for a job in which it cannot run."""
+        return job.measured is not None or bool(job.gpu_types)
 
-        The fastest first.
+    def _rooms_of(self, job: Job, order: int) -> tuple[list[_Room], list[_Room]]:
+        """Return the own and the borrowed pools in which a choosy job can run; kept.
+
+        The fastest first, if its throughput was measured.
         """
-        found = self._rooms_of_measured.get(order)
+        found = self._rooms_of_choosy.get(order)
         if found is None:
-            pools = self._view.speed.pools_of(job)
-            rooms = [self._room_of_pool[pool] for _, pool in pools if pool in self._room_of_pool]
-            found = self._rooms_of_measured[order] = (
+            if job.measured is None:
+                rooms = [room for room in self._rooms if self._takes(job, room)]
+            else:
+                pools = self._view.speed.pools_of(job)
+                rooms = [
+                    self._room_of_pool[pool] for _, pool in pools if pool in self._room_of_pool
+                ]
+            found = self._rooms_of_choosy[order] = (
                 [room for room in rooms if not room.is_lent],
                 [room for room in rooms if room.is_lent],
             )
         return found
+
+    def _takes(self, job: Job, room: _Room) -> bool:
+        """Whether a job may run in a pool, as far as it asks for types."""
+        return job.takes(self._view.cluster.pools[room.number].gpu_type.name)
 
     def _is_confined(self, job: Job) -> bool:
         """Whether a job of a scheme that confines fungible jobs waits for borrowed servers.
@@ -315,7 +329,7 @@ class ComposedPolicy(Policy):
         if not (self._borrows and job.fungible):
             return False
         view = self._view
-        if job.measured is not None and not view.speed.pools_of(job, is_lent=True):
+        if self._is_choosy(job) and not view.speed.pools_of(job, is_lent=True):
             return False
         pool = view.cluster.pools[self._lent[0].number]
         per_server = view.cluster.gpus_of_host[pool.hosts.start] // job.gpus_per_worker
@@ -417,7 +431,7 @@ class ComposedPolicy(Policy):
         within: dict[int, list[Run]] = {room.number: [] for room in self._rooms}
         mixing: list[Run] = []
         for _, run in sorted(self._elastic.items()):
-            if self._borrows and run.job.heterogeneous and self._mixes:
+            if self._borrows and self._mixes and self._may_be_on_both(run.job):
                 mixing.append(run)
             else:
                 within[run.parts[0].pool].append(run)
@@ -451,6 +465,10 @@ class ComposedPolicy(Policy):
                     view.totals.scaling_operations += 1
         for run in mixing:
             self._gather(run)
+
+    def _may_be_on_both(self, job: Job) -> bool:
+        """Whether the workers of a job can be on own and borrowed GPUs at once."""
+        return job.heterogeneous and all(self._takes(job, room) for room in self._rooms)
 
     def _extra_workers(self, runs: list[Run], free_gpus: int, kind: str) -> Sequence[int]:
         """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""

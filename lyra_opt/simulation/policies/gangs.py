@@ -71,9 +71,7 @@ class GangTable:
         self._needs_consolidation = np.array(
             [job.model is not None and job.model not in SCATTERED_MODELS for job in jobs]
         )
-        self._weight = np.array(
-            [1.0 if job.measured is None else job.measured.weight for job in jobs]
-        )
+        self._weight = np.array([job.weight for job in jobs])
         self._zeros = np.zeros(len(jobs))
 
     @cached_property

@@ -94,7 +94,7 @@ def _tier_efficiencies(view: View, pool: Pool, sizes: list[int], starts: list[in
         job = run.job
         gang = job.min_gpus
         kind = job.fungible or job.heterogeneous if job.measured is None else id(job.measured)
-        key = kind, job.model, gang
+        key = kind, job.model, gang, job.gpu_types
         found = known.get(key)
         if found is None:
             near, far = speed.near_and_far(job, pool.number)

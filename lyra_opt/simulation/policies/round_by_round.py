@@ -342,17 +342,17 @@ def gang_view(job: Job, speed: Speed) -> GangJob:
             else {name: far * unit.base_rate * spread for name, (_, spread) in speeds.items()}
         ),
         release_s=job.submit_s,
-        weight=1.0 if job.measured is None else job.measured.weight,
+        weight=job.weight,
         utility=InverseJct() if job.measured is None else job.measured.utility,
     )
 
 
 def _where_able(gang: GangJob, job: Job, speed: Speed) -> GangJob:
-    """Return a measured job without its speeds on borrowed GPUs where it may not run on them."""
+    """Return a measured job without its speeds on GPUs that it may not use."""
     unable = {
         pool.gpu_type.name
         for pool in speed.cluster.pools
-        if pool.is_lent and speed.relative_speed(job, pool.number) == 0
+        if (pool.is_lent or job.gpu_types) and speed.relative_speed(job, pool.number) == 0
     }
     if unable.isdisjoint(gang.throughput):
         return gang

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -227,6 +228,16 @@ class TestAssignedModels:
         assert any("Assigned by seed" in sentence for sentence in workload.assumptions)
         assert any("next smaller" in sentence for sentence in workload.assumptions)
         assert digest(workload) == GOLDEN["assigned"]
+
+    def test_what_users_ask_for_is_kept(self) -> None:
+        """And a model is drawn that runs on a type that is asked for."""
+        wishes = {"weight": 3.0, "deadline_s": 60.0, "gpu_types": ("k80",)}
+        trace = trace_of(*((float(hour), 1.0, 1) for hour in range(50)))
+        asking = replace(trace, jobs=tuple(replace(job, **wishes) for job in trace.jobs))
+        for job in assigned_models(asking, seed=0, gpu_types=MEASURED_TYPES).jobs:
+            assert {name: getattr(job, name) for name in wishes} == wishes
+            assert job.measured is not None
+            assert job.measured.throughput["k80"] > 0
 
     def test_measured_gangs_need_no_scaling(self) -> None:
         """Then nothing is said of it."""

@@ -213,6 +213,13 @@ class TestTraceJobs:
         assert workload.assumptions[0] == "Of the trace."
         assert "Assigned by seed" in workload.assumptions[1]
 
+    def test_what_users_ask_for_is_kept(self) -> None:
+        """Weight, deadline and types of GPUs are theirs, whatever model is drawn."""
+        wishes = {"weight": 3.0, "deadline_s": 60.0, "gpu_types": ("V100",)}
+        asking = replace(self.TRACE, jobs=(replace(self.TRACE.jobs[0], **wishes),))
+        (job,) = assigned_models(asking, seed=0).jobs
+        assert {name: getattr(job, name) for name in wishes} == wishes
+
     def test_models_have_the_shares_of_the_batch(self) -> None:
         """Within three standard deviations; the same for the same seed alone."""
         first, again, other = (

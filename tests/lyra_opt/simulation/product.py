@@ -311,6 +311,8 @@ class Watch(Observer):
             assert sum(gpus_of_base.values()) == part.base * replicas * job.gpus_per_worker
             assert sum(gpus_beyond.values()) == part.flexible * replicas * job.gpus_per_worker
             assert part.held == sum(part.by_host().values())
+            if job.gpu_types:
+                assert pool.gpu_type.name in job.gpu_types, "of a type that it asks for"
             for host, count in (*gpus_of_base.items(), *gpus_beyond.items()):
                 assert count > 0
                 assert count % job.gpus_per_worker == 0, "no worker is on two servers"
@@ -1099,6 +1101,11 @@ def _job(
     if kind.measured != "given" and rng.random() < 0.8:
         measured = _measured(rng, kind, cluster, name, submit_s, least * gpus_per_worker)
         work_worker_s = measured.steps / measured.best_rate * least
+    wishes = random.Random(f"{name} {rng.random()}")
+    names = [gpu_type.name for gpu_type in cluster.gpu_types]
+    gpu_types: list[str] = []
+    if wishes.random() < 0.3:
+        gpu_types = wishes.sample(names, wishes.randint(1, len(names)))
     return Job(
         id=name,
         submit_s=submit_s,
@@ -1112,6 +1119,9 @@ def _job(
         checkpoints=rng.random() < 0.5,
         estimated_work_worker_s=None if estimate is None else estimate * work_worker_s,
         model=rng.choice(SLOWED) if "far" in kind.cluster else rng.choice([None, *SLOWED]),
+        weight=wishes.choice([1.0, 3.0]) if measured is None else measured.weight,
+        deadline_s=wishes.choice([None, 30.0, 1000.0]),
+        gpu_types=tuple(gpu_types),
         measured=measured,
     )
 

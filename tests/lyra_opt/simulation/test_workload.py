@@ -70,6 +70,11 @@ class TestJob:
                 {"work_worker_s": math.inf},
                 "work_worker_s is Infinity: must be a finite number above 0",
             ),
+            ({"weight": 0}, "weight is 0: must be a finite number above 0"),
+            ({"steps": 0}, "steps is 0: must be a finite number above 0"),
+            ({"deadline_s": -1}, "deadline_s is -1: must be a finite number above 0"),
+            ({"gpu_types": ("a", "")}, 'gpu_types[1] is "": must be a string that is not empty'),
+            ({"gpu_types": ("a", "a")}, 'gpu_types[1] is "a": must not occur twice'),
             ({"min_workers": 0}, "min_workers is 0: must be an integer of at least 1"),
             ({"min_workers": 2.0}, "min_workers is 2.0: must be an integer of at least 1"),
             ({"min_workers": True}, "min_workers is true: must be an integer of at least 1"),
@@ -96,6 +101,14 @@ class TestJob:
                 {"measured": MEASURED},
                 "measured.gang is 3: must be that of the job's base demand, 2 GPUs",
             ),
+            (
+                {"measured": replace(MEASURED, gang=2), "weight": 5},
+                "measured.weight is 1.0: must be the job's weight, 5",
+            ),
+            (
+                {"measured": replace(MEASURED, gang=2), "steps": 80},
+                "measured.steps is 90.0: must be the job's steps, 80",
+            ),
         ],
     )
     def test_refused(self, fields: dict[str, Any], message: str) -> None:
@@ -114,6 +127,13 @@ class TestJob:
         assert replace(job, estimated_work_worker_s=75).believed_work_worker_s == 75
         assert isinstance(job.work_worker_s, float), "integers of a file are kept as floats"
 
+    def test_gpu_types(self) -> None:
+        """It takes those that it asks for, and all if it asks for none."""
+        assert PLAIN_JOB.takes("a")
+        asking = replace(PLAIN_JOB, gpu_types=["a", "b"])
+        assert asking.gpu_types == ("a", "b"), "frozen, as jobs are"
+        assert [asking.takes(name) for name in ("a", "b", "c")] == [True, True, False]
+
     def test_rigid(self) -> None:
         """Work is that of all GPUs, which a gang of all of them shares."""
         job = Job.rigid(id="a", submit_s=5, gpus=3, work_gpu_s=60, model="m")
@@ -123,9 +143,10 @@ class TestJob:
 
     def test_measured(self) -> None:
         """Reference GPUs are those that suit it best: 90 steps at 2 a second, on 3 GPUs."""
-        job = Job.of_gang(MEASURED)
+        job = Job.of_gang(replace(MEASURED, weight=4))
         assert (job.id, job.submit_s, job.min_gpus) == ("g", 7, 3)
         assert (job.duration_s, job.work_worker_s) == (45, 135)
+        assert (job.steps, job.weight) == (90, 4), "there is one truth"
         assert not job.is_elastic
         assert job.checkpoints
 

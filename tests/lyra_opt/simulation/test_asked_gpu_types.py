@@ -1,0 +1,173 @@
+"""Jobs that ask for types of GPUs run on no others, whatever the scheme."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.scheme import prepare, scheme_names, simulate
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.replays import job_of, lending
+from tests.lyra_opt.simulation.test_scheme import OWN, FirstFits
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.scheme import Scheme
+
+FAST, SLOW = GpuType(name="fast"), GpuType(name="slow", relative_speed=0.5)
+TWO_TYPES = Cluster(
+    name="two types",
+    gpu_types=(FAST, SLOW),
+    servers=(
+        Server(id="f0", gpus={"fast": 2}),
+        Server(id="s0", gpus={"slow": 2}),
+        Server(id="s1", gpus={"slow": 2}),
+    ),
+)
+SCHEMES: tuple[Scheme | str, ...] = (*scheme_names(), OWN)
+
+
+def measured(job: Job) -> Job:
+    """Return a job that is twice as fast on fast GPUs by its steps too."""
+    gang = GangJob(
+        id=job.id,
+        gang=job.min_gpus,
+        steps=job.work_worker_s / job.min_workers,
+        throughput={"fast": 1.0, "slow": 0.5},
+        release_s=job.submit_s,
+        weight=job.weight,
+    )
+    return replace(job, measured=gang)
+
+
+def replayed(jobs: list[Job], scheme: Scheme | str, cluster: Cluster = TWO_TYPES) -> Kernel:
+    """Return the replay of jobs; with a loan plan where there are servers to lend."""
+    plan = lending(cluster.inference_servers) if cluster.inference_servers else None
+    workload = Workload(name="asked", jobs=tuple(jobs))
+    found = prepare(workload, cluster, scheme, plan=plan)
+    return found.run()
+
+
+def held_of_type(kernel: Kernel) -> dict[str, float]:
+    """Return GPU-seconds held, by type."""
+    pools, held = kernel.cluster.pools, kernel.totals.held_gpu_s
+    return {pool.gpu_type.name: gpu_s for pool, gpu_s in zip(pools, held, strict=True)}
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_a_job_stays_on_the_type_that_it_asks_for(scheme: Scheme | str, is_measured: bool) -> None:
+    """Though the other one is faster, and idle."""
+    jobs = [replace(job_of(f"j{place}", 0, 60), gpu_types=("slow",)) for place in range(3)]
+    if is_measured:
+        if scheme in ("pollux", "lyra-tuned"):
+            pytest.skip("runs no measured jobs")
+        jobs = [measured(job) for job in jobs]
+    kernel = replayed(jobs, scheme)
+    held = held_of_type(kernel)
+    assert held["fast"] == 0
+    assert held["slow"] > 0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_to_ask_for_all_types_is_to_ask_for_none(scheme: Scheme | str) -> None:
+    """Bit for bit, with loans, elastic, fungible and heterogeneous jobs."""
+    cluster = Cluster.of_servers(
+        2, gpus_per_server=2, inference_servers=3, inference_gpus_per_server=3
+    )
+    if scheme == "gavel-cost":
+        cluster = TWO_TYPES
+    fields = [
+        {},
+        {"fungible": True},
+        {"heterogeneous": True, "max_workers": 4},
+        {"fungible": True, "max_workers": 3},
+        {"max_workers": 2},
+    ]
+    jobs = [
+        job_of(f"j{place}", 7 * place, 40 + 31 * place, **fields[place % len(fields)])
+        for place in range(10)
+    ]
+    every = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
+    asking = [replace(job, gpu_types=every) for job in jobs]
+    one, other = (replayed(submitted, scheme, cluster) for submitted in (jobs, asking))
+    for mine, theirs in zip(one.runs, other.runs, strict=True):
+        assert mine.completion_s == theirs.completion_s
+        assert mine.queued_s == theirs.queued_s
+        assert mine.held_gpu_s == theirs.held_gpu_s
+    assert one.totals.held_gpu_s == other.totals.held_gpu_s
+
+
+@given(
+    asked=st.lists(st.sampled_from([(), ("V100",), ("V100", "T4")]), min_size=1, max_size=6),
+    heterogeneous=st.booleans(),
+    scheme=st.sampled_from(["lyra", "lyra-loaning", "opportunistic", "best-fit", "gavel-las"]),
+)
+def test_borrowed_gpus_are_for_those_who_ask_for_them(
+    asked: list[tuple[str, ...]], heterogeneous: bool, scheme: str
+) -> None:
+    """Or for no type; elastic jobs do not grow there either."""
+    cluster = Cluster.of_servers(
+        1, gpus_per_server=2, inference_servers=2, inference_gpus_per_server=6
+    )
+    jobs = [
+        job_of(
+            f"j{place}",
+            5 * place,
+            50,
+            fungible=True,
+            heterogeneous=heterogeneous,
+            max_workers=3,
+            gpu_types=types,
+        )
+        for place, types in enumerate(asked)
+    ]
+    kernel = replayed(jobs, scheme, cluster)
+    for run in kernel.runs:
+        assert not (run.ran_on_loan and run.job.gpu_types == ("V100",))
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (
+            job_of("x", 0, 60, gpu_types=("A100", "H100")),
+            "job x needs 1 workers of 1 GPUs of type A100 or H100, which no type of the 6 GPUs",
+        ),
+        (
+            job_of("x", 0, 60, 3, gpu_types=("fast",)),
+            "job x needs 3 workers of 1 GPUs of type fast, which no type",
+        ),
+        (
+            replace(
+                Job.of_gang(GangJob(id="x", gang=1, steps=1, throughput={"fast": 1.0, "slow": 0})),
+                gpu_types=("slow",),
+            ),
+            "job x has a gang of 1, which no type of GPUs that it asks for of cluster two types",
+        ),
+    ],
+)
+def test_a_job_that_can_never_run_is_refused(job: Job, message: str) -> None:
+    """In one line, before anything runs."""
+    with pytest.raises(UserError, match=message):
+        simulate(Workload(name="asked", jobs=(job,)), TWO_TYPES, "gavel-las")
+
+
+def test_own_policies_may_not_place_it_elsewhere() -> None:
+    """`View.is_able` says so, and `View.fit` keeps to it."""
+    jobs = [job_of("x", 0, 60, gpu_types=("slow",))]
+    kernel = prepare(Workload(name="asked", jobs=tuple(jobs)), TWO_TYPES, OWN)
+    assert isinstance(kernel.policy, FirstFits)
+    able = [
+        pool.gpu_type.name
+        for pool in TWO_TYPES.pools
+        if kernel.is_able(kernel.runs[0], pool.number)
+    ]
+    assert able == ["slow"]
