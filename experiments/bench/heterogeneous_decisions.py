@@ -36,7 +36,7 @@ def crowded_round(gpus_of_type: int, seed: int, jobs: int = JOBS) -> RoundState:
         Of the generator.
     """
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
-    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=TYPES).jobs
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=cluster.gpu_types).jobs
     gangs = [job.measured for job in drawn if job.measured is not None]
     return RoundState(
         gpu_types=cluster.problem_types,

@@ -50,7 +50,7 @@ def share_instance(
     workload = gavel_like(
         jobs=jobs,
         seed=seed,
-        gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types],
+        gpu_types=cluster.gpu_types,
         high_priority_percent=20,
     )
     drawn = tuple(job.measured for job in workload.jobs if job.measured is not None)

@@ -38,7 +38,7 @@ def heterogeneous_simulation_figures() -> Iterator[Figure]:
     except UserError:
         trace = lyra_like(days=15)
         what = "generated jobs (the Philly trace is not there)"
-    workload = hadar_480(trace, seed=0, gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types])
+    workload = hadar_480(trace, seed=0, gpu_types=cluster.gpu_types)
     with progress("simulation in rounds", len(ROUND_POLICIES)) as advance:
         for name in ROUND_POLICIES:
             scheme, options = find_scheme(name), Options()

@@ -230,12 +230,8 @@ def make_round_setup(
 
 
 def _cluster(arguments: argparse.Namespace) -> Cluster:
-    from instances.heterogeneous.clusters import (
-        GPUS_PER_SERVER,
-        cluster_of,
-        find_cluster,
-        known_types,
-    )
+    from instances.heterogeneous.clusters import GPUS_PER_SERVER, cluster_of, find_cluster
+    from instances.heterogeneous.gpu_types import gpu_types
 
     if arguments.gpus is None:
         if arguments.gpus_per_server is not None:
@@ -244,8 +240,8 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
         assert name is not None, "the workload is for a cluster"
         return find_cluster(name)
     for name in arguments.gpus:
-        if name not in known_types():
-            raise UserError(f"--gpus has {name!r}: must be one of: {', '.join(known_types())}")
+        if name not in gpu_types():
+            raise UserError(f"--gpus has {name!r}: must be one of: {', '.join(gpu_types())}")
     return cluster_of(arguments.gpus, gpus_per_server=arguments.gpus_per_server or GPUS_PER_SERVER)
 
 
@@ -257,7 +253,7 @@ def trace_with_models(
     vc: str | None = None,
     days: int | None = None,
 ) -> Workload:
-    """Read a job trace, and draw what its jobs train.
+    """Read a job trace, with what its jobs train: as it says, or else drawn.
 
     Raises
     ------
@@ -265,12 +261,11 @@ def trace_with_models(
         If the file is no job trace.
     """
     from experiments.simulation.setup import trace_workload
-    from instances.heterogeneous.trace_jobs import assigned_models
+    from instances.heterogeneous.throughput_files import gavel_throughputs
+    from instances.heterogeneous.workload_throughputs import with_throughputs
 
     trace = trace_workload(path, vc=vc, days=days)
-    return assigned_models(
-        trace, seed=seed, gpu_types=[gpu_type.name for gpu_type in cluster.gpu_types]
-    )
+    return with_throughputs(trace, gavel_throughputs(), cluster.gpu_types, seed=seed)
 
 
 def without_obstacles(

@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.job_types import MEASURED_TYPES
-from instances.heterogeneous.speeds import DERIVED_SPEEDS, derivation_in_words
+from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.errors import FieldError
 from lyra_opt.plugins import Plugins
-from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.cluster import Cluster, Server
 from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PRICES_PER_HOUR = {"v100": 0.74, "p100": 0.43, "k80": 0.135}
-"""USD, spot, of one cloud; the proxies of Gavel's code. Other types are not priced: 1."""
+    from lyra_opt.simulation.cluster import GpuType
 
 GPUS_PER_SERVER = 4
 """Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
@@ -55,17 +53,13 @@ def find_cluster(name: str) -> Cluster:
     return found.make()
 
 
-def known_types() -> tuple[str, ...]:
-    """Return the types of GPUs for which jobs have rates, measured or derived."""
-    return (*MEASURED_TYPES, *DERIVED_SPEEDS)
-
-
 def cluster_of(
     gpus: Mapping[str, int],
     *,
     gpus_per_server: int = GPUS_PER_SERVER,
     name: str | None = None,
     assumptions: Sequence[str] = (),
+    gpu_types: Mapping[str, GpuType] | None = None,
 ) -> Cluster:
     """Return a cluster whose servers have GPUs of one type each.
 
@@ -79,33 +73,34 @@ def cluster_of(
     name
         None names it by its GPUs, such as ``v100=20,k80=20``.
     assumptions
-        What is assumed of it, beside the rates of types that were not measured.
+        What is assumed of it.
+    gpu_types
+        As `instances.heterogeneous.gpu_types.gpu_types` returns them; None for those of the
+        toolkit.
 
     Raises
     ------
     FieldError
-        If a value breaks its rule, or jobs have no rates for a type.
+        If a value breaks its rule, or a type is not among them.
     """
     require_integer("gpus_per_server", gpus_per_server, minimum=1)
     if not gpus:
         raise FieldError("gpus", {}, "must name at least one type")
+    try:
+        types = types_of(gpus, gpu_types)
+    except FieldError as error:
+        raise FieldError("gpus", error.value, error.rule) from None
     servers = []
     for gpu_type, count in gpus.items():
-        if gpu_type not in known_types():
-            raise FieldError("gpus", gpu_type, f"must be one of: {', '.join(known_types())}")
         require_integer(f"gpus.{gpu_type}", count, minimum=1)
         for number, start in enumerate(range(0, count, gpus_per_server)):
             held = min(gpus_per_server, count - start)
             servers.append(Server(id=f"{gpu_type}-{number}", gpus={gpu_type: held}))
-    derived = [gpu_type for gpu_type in gpus if gpu_type in DERIVED_SPEEDS]
     return Cluster(
         name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
-        gpu_types=tuple(
-            GpuType(name=gpu_type, price_per_hour=PRICES_PER_HOUR.get(gpu_type, 1.0))
-            for gpu_type in gpus
-        ),
+        gpu_types=tuple(types),
         servers=tuple(servers),
-        assumptions=(*assumptions, *((derivation_in_words(derived),) if derived else ())),
+        assumptions=tuple(assumptions),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
-from instances.heterogeneous.job_types import gang_of, types_for
+from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
@@ -13,6 +13,7 @@ from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
+    from instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.heterogeneous.utility import Utility
     from lyra_opt.simulation.cluster import Cluster
 
@@ -21,7 +22,7 @@ VERSION = 1
 
 DEADLINE_PERCENT = 50
 SLACK_FACTORS = (1, 2, 4)
-"""Deadlines as multiples of the time on V100, each as likely."""
+"""Deadlines as multiples of the time on reference GPUs, each as likely."""
 
 LATE_WORTH_DIVISOR = 5
 
@@ -39,17 +40,18 @@ def offline_instance(
     forking: bool = False,
     latest_release_percent: int = 50,
     name: str | None = None,
+    table: ThroughputTable | None = None,
 ) -> HeterogeneousInstance:
     """Return jobs with a horizon, on a cluster.
 
     Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
-    most GPUs of a type. A job takes half a round to half the horizon on V100, each as likely, and
-    is released in a round up to `latest_release_percent` of the horizon.
+    most GPUs of a type. A job takes half a round to half the horizon on reference GPUs (V100), each
+    as likely, and is released in a round up to `latest_release_percent` of the horizon.
 
     Parameters
     ----------
     cluster
-        With V100 among its types, or types whose rates rest on them.
+        For whose types the jobs get rates.
     jobs, rounds
         At least 1 job, at least 2 rounds.
     seed
@@ -60,6 +62,8 @@ def offline_instance(
         0 releases all jobs at once.
     name
         None names it by what it is.
+    table
+        Of throughputs; None for Gavel's.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def offline_instance(
     require_number("round_s", round_s, minimum=0, above=True)
     if require_integer("latest_release_percent", latest_release_percent, minimum=0) > 100:
         raise FieldError("latest_release_percent", latest_release_percent, "must be at most 100")
-    gpu_types = list(cluster.gpus_of_type)
+    table = gavel_throughputs() if table is None else table
     largest = max(cluster.gpus_of_type.values())
     usable = sum(gang <= largest for gang in GANGS)
 
@@ -84,25 +88,25 @@ def offline_instance(
     drawn = []
     for number in range(jobs):
         gang = GANGS[gangs.weighted(GANG_PERCENT[:usable])]
-        choices = types_for(gang, gpu_types)
+        choices = table.types_for(gang, cluster.gpu_types)
         parts = times.between(_PARTS // 2, _PARTS * rounds // 2)
-        v100_s = round_s * parts / _PARTS
-        utility: Utility = InverseJct(scale=gang * v100_s)
+        reference_s = round_s * parts / _PARTS
+        utility: Utility = InverseJct(scale=gang * reference_s)
         factor = SLACK_FACTORS[deadlines.below(len(SLACK_FACTORS))]
         if deadlines.percent(DEADLINE_PERCENT):
-            deadline_s = max(round_s, factor * v100_s)
-            value = gang * v100_s / deadline_s
+            deadline_s = max(round_s, factor * reference_s)
+            value = gang * reference_s / deadline_s
             utility = Deadline(
                 deadline_s=deadline_s, value=value, late_value=value / LATE_WORTH_DIVISOR
             )
         drawn.append(
-            gang_of(
+            table.gang_of(
                 f"j{number}",
                 choices[models.below(len(choices))],
                 gang=gang,
-                v100_s=v100_s,
+                reference_s=reference_s,
                 release_s=round_s * releases.between(0, rounds * latest_release_percent // 100),
-                gpu_types=gpu_types,
+                gpu_types=cluster.gpu_types,
                 utility=utility,
             )
         )

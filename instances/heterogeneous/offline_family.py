@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from instances.heterogeneous.clusters import cluster_of
-from instances.heterogeneous.job_types import MEASURED_TYPES
 from instances.heterogeneous.offline import VERSION, offline_instance
 from instances.heterogeneous.parameters import PARAMETERS, HeterogeneousParameters
+from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.parameters import given_parameters
 from lyra_opt.heterogeneous.instance import Objective
 
@@ -59,7 +59,7 @@ class OfflineFamily:
         name += "-forking" if checked.forking == "yes" else ""
         return offline_instance(
             cluster_of(
-                dict.fromkeys(MEASURED_TYPES, checked.gpus_of_type),
+                dict.fromkeys(gavel_throughputs().gpu_types, checked.gpus_of_type),
                 gpus_per_server=checked.gpus_of_server,
             ),
             jobs=checked.jobs,

@@ -1,14 +1,11 @@
-"""Gangs from a job trace, which says when, how long and on how many GPUs, but not what ran.
-
-Models are therefore given to jobs: by seed, or by the class of their GPU time as Hadar does.
-"""
+"""Gangs drawn from a job trace, with models by the class of their GPU time, as Hadar does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.job_types import find_type, gang_of, measured_gangs, types_for
+from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
 from lyra_opt.errors import FieldError
 from lyra_opt.simulation.workload import Job, Workload
@@ -16,6 +13,9 @@ from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.simulation.cluster import GpuType
 
 
 HOUR_S = 3600
@@ -80,12 +80,18 @@ PHILLY_TRACE = "philly_jobs.csv.gz"
 """From which Hadar's jobs are drawn, as in Hadar."""
 
 HADAR_JOBS = 480
+HADAR_GANGS = (1, 2, 4, 8)
 BUSY_HOURS = (3, 11)
 """Hours 3 to 10 of the day, the last one included."""
 
 
 def hadar_480(
-    trace: Workload, *, seed: int, gpu_types: Sequence[str], jobs: int = HADAR_JOBS
+    trace: Workload,
+    *,
+    seed: int,
+    gpu_types: Sequence[GpuType],
+    jobs: int = HADAR_JOBS,
+    table: ThroughputTable | None = None,
 ) -> Workload:
     """Return jobs drawn from a trace by class, as Hadar's simulation has them.
 
@@ -100,11 +106,13 @@ def hadar_480(
         For which the jobs get rates.
     jobs
         How many.
+    table
+        With the models of the classes; None for Gavel's.
 
     Raises
     ------
     FieldError
-        If a class has no candidate.
+        If a class has no candidate, or the table lacks its model.
 
     Notes
     -----
@@ -112,6 +120,7 @@ def hadar_480(
     until all of the class are drawn. Time O(trace + jobs).
     """
     require_integer("jobs", jobs, minimum=1)
+    table = gavel_throughputs() if table is None else table
     candidates = [
         [job for job in trace.jobs if _is_candidate(job, job_class)] for job_class in HADAR_CLASSES
     ]
@@ -141,11 +150,11 @@ def hadar_480(
     for number, (submit_s, _, job, job_class) in enumerate(drawn):
         model = job_class.single if job.min_gpus == 1 else job_class.distributed
         gangs.append(
-            gang_of(
+            table.gang_of(
                 f"{job_class.name}{number}-{job.id}",
-                find_type(*model, job.min_gpus),
+                table.find_type(*model, job.min_gpus),
                 gang=job.min_gpus,
-                v100_s=job.duration_s,
+                reference_s=job.duration_s,
                 release_s=submit_s - drawn[0][0],
                 gpu_types=gpu_types,
             )
@@ -162,7 +171,9 @@ def hadar_480(
             *(("A class had fewer jobs than drawn: some stand twice.",) if repeated else ()),
             "Assigned: the model by class (S ResNet-18, M CycleGAN, on several GPUs Transformer, L "
             "LM, XL ResNet-50; classes from memory, batch sizes 128, -, 64, 20, 64 assumed), with "
-            "the steps that Gavel's V100 do in the running time of the trace.",
+            f"the steps that {table.reference} does in the running time of the trace. "
+            f"{table.in_words}",
+            *table.remarks(gpu_types),
         ),
     )
 
@@ -170,64 +181,7 @@ def hadar_480(
 def _is_candidate(job: Job, job_class: JobClass) -> bool:
     first_h, end_h = BUSY_HOURS
     return (
-        job.min_gpus in measured_gangs()
+        job.min_gpus in HADAR_GANGS
         and first_h * HOUR_S <= job.submit_s % DAY_S < end_h * HOUR_S
         and job_class.holds(job.min_gpus * job.duration_s / HOUR_S)
-    )
-
-
-def assigned_models(trace: Workload, *, seed: int, gpu_types: Sequence[str]) -> Workload:
-    """Return the jobs of a trace, each with a model drawn by seed.
-
-    Parameters
-    ----------
-    trace
-        Any; elastic jobs run with their base demand. Weights, deadlines and the GPU types asked
-        for are kept.
-    seed
-        Of the draws.
-    gpu_types
-        For which the jobs get rates.
-
-    Notes
-    -----
-    Each model and batch size that Gavel measured on as many GPUs is as likely; on other numbers of
-    GPUs, those measured on the next smaller number. Time O(jobs).
-    """
-    stream = IntegerStream(workload="assigned-models", version=VERSION, seed=seed)
-    gangs = []
-    is_scaled = False
-    for job in trace.jobs:
-        models = types_for(job.min_gpus, [name for name in gpu_types if job.takes(name)])
-        is_scaled = is_scaled or job.min_gpus not in measured_gangs()
-        gangs.append(
-            gang_of(
-                job.id,
-                models[stream.below(len(models))],
-                gang=job.min_gpus,
-                v100_s=job.duration_s,
-                release_s=job.submit_s,
-                gpu_types=gpu_types,
-                weight=job.weight,
-            )
-        )
-    return Workload(
-        name=f"{trace.name}-models-seed{seed}",
-        jobs=tuple(
-            replace(Job.of_gang(gang), deadline_s=job.deadline_s, gpu_types=job.gpu_types)
-            for gang, job in zip(gangs, trace.jobs, strict=True)
-        ),
-        assumptions=(
-            *trace.assumptions,
-            "Assigned by seed: the trace does not say what its jobs run; each gets a model that "
-            "Gavel measured on as many GPUs, with the steps that V100 do in its running time.",
-            *(
-                (
-                    "Assumed: gangs of other than 1, 2, 4 or 8 GPUs have the rate of the next "
-                    "smaller one of these, times the ratio of the GPUs.",
-                )
-                if is_scaled
-                else ()
-            ),
-        ),
     )

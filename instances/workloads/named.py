@@ -89,7 +89,7 @@ def gavel_like_for(
     return gavel_like(
         jobs=jobs or GAVEL_LIKE_JOBS,
         seed=seed,
-        gpu_types=_types(cluster),
+        gpu_types=cluster.gpu_types,
         arrivals_per_hour=arrivals_per_hour or None,
     )
 
@@ -101,16 +101,12 @@ def _hadar_480(cluster: Cluster, seed: int) -> Workload:
             f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is neither here nor in "
             f"the folder that {TRACES_VARIABLE} names"
         )
-    return hadar_480(read_workload(path), seed=seed, gpu_types=_types(cluster))
-
-
-def _types(cluster: Cluster) -> list[str]:
-    return [gpu_type.name for gpu_type in cluster.gpu_types]
+    return hadar_480(read_workload(path), seed=seed, gpu_types=cluster.gpu_types)
 
 
 def _named_mix(jobs: int) -> NamedWorkload:
     def make(cluster: Cluster, seed: int) -> Workload:  # noqa: ARG001
-        return mix(jobs, gpu_types=_types(cluster))
+        return mix(jobs, gpu_types=cluster.gpu_types)
 
     count = "a job" if jobs == 1 else f"{jobs} jobs at once"
     return NamedWorkload(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from lyra_opt.network.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
 
+LEAST_RELATIVE_SPEED = 1e-6
+"""As many times faster is most; beyond, it is a slip, and work is lost in rounding."""
+
 REPLICA_TOLERANCE = 1e-9
 """Part of a GPU that is taken for a rounding error of a relative speed."""
 
@@ -31,24 +34,30 @@ class GpuType:
     name
         What it is called in results.
     relative_speed
-        Work that one does in the time in which a reference GPU does 1, above 0 and at most 1; for
-        jobs whose throughput on it was not measured.
+        Work that one does in the time in which a reference GPU does 1, above 0; for jobs whose
+        throughput on it was not measured.
     price_per_hour
         What one costs, above 0.
+    source
+        Where these figures are from, in words; empty where nobody says.
     """
 
     name: str
     relative_speed: float = 1.0
     price_per_hour: float = 1.0
+    source: str = ""
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
         speed = require_number("relative_speed", self.relative_speed, minimum=0, above=True)
-        if speed > 1:
-            raise FieldError("relative_speed", self.relative_speed, "must be at most 1")
+        if not LEAST_RELATIVE_SPEED <= speed <= 1 / LEAST_RELATIVE_SPEED:
+            rule = f"must be from {LEAST_RELATIVE_SPEED:g} to {1 / LEAST_RELATIVE_SPEED:g}"
+            raise FieldError("relative_speed", self.relative_speed, rule)
         object.__setattr__(self, "relative_speed", speed)
         price = require_number("price_per_hour", self.price_per_hour, minimum=0, above=True)
         object.__setattr__(self, "price_per_hour", price)
+        if self.source != "":
+            require_text("source", self.source)
 
     @property
     def replicas(self) -> int:

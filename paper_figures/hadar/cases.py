@@ -161,7 +161,9 @@ class TraceCase:
     def run(self, setting: Setting) -> Run:
         """Simulate it."""
         cluster = setting.cluster
-        jobs = hadar_480(source_trace(), seed=self.seed, gpu_types=TYPES, jobs=setting.jobs)
+        jobs = hadar_480(
+            source_trace(), seed=self.seed, gpu_types=cluster.gpu_types, jobs=setting.jobs
+        )
         return Run.of(simulated(self.scheme, jobs, cluster, Options(seed=self.seed)))
 
 
@@ -199,7 +201,7 @@ class MixCase:
     def run(self, setting: Setting) -> Run:  # noqa: ARG002
         """Simulate it."""
         cluster = find_cluster(self.testbed)
-        jobs = mix(self.jobs, gpu_types=list(cluster.gpus_of_type))
+        jobs = mix(self.jobs, gpu_types=cluster.gpu_types)
         options = Options(rounds=Rounds(round_s=self.round_s))
         return Run.of(simulated(self.scheme, jobs, cluster, options))
 
@@ -239,7 +241,7 @@ class DrawnCase:
         return gavel_like(
             jobs=self.JOBS,
             seed=self.seed,
-            gpu_types=list(find_cluster(self.testbed).gpus_of_type),
+            gpu_types=find_cluster(self.testbed).gpu_types,
             largest_gang=1,
         )
 

@@ -61,8 +61,7 @@ class DecisionCase:
     def run(self, setting: Setting) -> float:  # noqa: ARG002
         """Return the median of the wall times, a first run to load and compile left out."""
         cluster = hadar_60()
-        types = list(cluster.gpus_of_type)
-        jobs = gangs_of(gavel_like(jobs=self.jobs, seed=0, gpu_types=types))
+        jobs = gangs_of(gavel_like(jobs=self.jobs, seed=0, gpu_types=cluster.gpu_types))
         times_s = []
         for _ in range(REPEATS + 1):
             policy = ROUND_POLICIES[self.scheme]()

@@ -98,7 +98,7 @@ class BoundCase:
         workload = (
             DrawnCase(scheme=HADAR, testbed=self.testbed, seed=self.seed).workload()
             if self.jobs is None
-            else mix(self.jobs, gpu_types=list(cluster.gpus_of_type))
+            else mix(self.jobs, gpu_types=cluster.gpu_types)
         )
         instance = HeterogeneousInstance(
             name=workload.name,

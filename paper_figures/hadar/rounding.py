@@ -114,7 +114,7 @@ class RoundingCase:
             gavel_like(
                 jobs=self.jobs,
                 seed=self.seed,
-                gpu_types=list(cluster.gpus_of_type),
+                gpu_types=cluster.gpu_types,
                 largest_gang=1 if one_gpu else GANGS[-1],
             )
         )

@@ -88,7 +88,7 @@ def compare(results: Results) -> Comparison:
             "throughputs of these nodes were published: rates are those of a V100 times one "
             "number for each type.",
             *(sentence for testbed in TESTBEDS for sentence in find_cluster(testbed).assumptions),
-            *mix(MIX_SIZES[-1], gpu_types=("v100",)).assumptions,
+            *_mix_in_words(),
             _most_that_forking_gives(),
             "Merging copies takes 10 s of each round (assumed); a step of several copies is worth "
             "as much as one of one copy. The quality of the trained models, which the abstract "
@@ -133,12 +133,18 @@ def _mixes(results: Results, testbed: str) -> Table:
     return Table(title=f"Every mix, {TESTBEDS[testbed]}", header=header, rows=rows)
 
 
+def _mix_in_words() -> list[str]:
+    """Return what is assumed of the mixes on all testbeds, each sentence once."""
+    mixes = (mix(MIX_SIZES[-1], gpu_types=find_cluster(name).gpu_types) for name in TESTBEDS)
+    return list(dict.fromkeys(sentence for jobs in mixes for sentence in jobs.assumptions))
+
+
 def _most_that_forking_gives() -> str:
     """Return how much sooner one job can end on all nodes than on the fastest, in words."""
     parts = []
     for testbed, place in TESTBEDS.items():
         cluster = find_cluster(testbed)
-        (job,) = gangs_of(mix(1, gpu_types=list(cluster.gpus_of_type)))
+        (job,) = gangs_of(mix(1, gpu_types=cluster.gpu_types))
         rates = [job.rate(server.gpus, is_spread=False) for server in cluster.servers]
         parts.append(f"{100 * (1 - max(rates) / sum(rates)):.0f} % ({place})")
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.heterogeneous.job_types import MEASURED_TYPES, job_types
+from instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 
@@ -21,7 +21,8 @@ def drawn(
 ) -> HeterogeneousInstance:
     """Return jobs of random types on so many servers of 4 GPUs of each of three types."""
     rng = np.random.default_rng(seed)
-    kinds = [kind for kind in job_types() if kind.gang <= min(largest_gang, 4 * servers)]
+    table = gavel_throughputs()
+    kinds = [kind for kind in table.job_types if kind.gang <= min(largest_gang, 4 * servers)]
     drawn_jobs = []
     for number in range(jobs):
         kind = kinds[rng.integers(len(kinds))]
@@ -46,11 +47,11 @@ def drawn(
         objective=objective,
         gpu_types=tuple(
             GpuType(name=name, price_per_hour=price)
-            for name, price in zip(MEASURED_TYPES, prices, strict=True)
+            for name, price in zip(table.gpu_types, prices, strict=True)
         ),
         servers=tuple(
             GpuServer(id=f"{name}-{number}", gpus={name: 4})
-            for name in MEASURED_TYPES
+            for name in table.gpu_types
             for number in range(servers)
         ),
         jobs=tuple(drawn_jobs),

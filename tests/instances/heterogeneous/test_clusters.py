@@ -6,12 +6,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from instances.heterogeneous.clusters import (
-    CLUSTERS,
-    cluster_of,
-    find_cluster,
-    known_types,
-)
+from instances.heterogeneous.clusters import CLUSTERS, cluster_of, find_cluster
+from instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.speed import Speed
@@ -39,8 +35,6 @@ def test_clusters_of_papers(name: str, gpus: dict[str, int], servers: int) -> No
     assert cluster.name == name
     assert cluster.assumptions
     assert CLUSTERS.find(name).name == name
-    derived = set(gpus) - {"v100", "p100", "k80"}
-    assert bool(derived) == any("not measured" in text for text in cluster.assumptions)
 
 
 def test_the_last_server_has_what_remains() -> None:
@@ -82,14 +76,21 @@ def test_which_gangs_fit() -> None:
     assert rates(7) == {}
 
 
+def test_types_of_ones_own() -> None:
+    """They have the speed and the price that they are given."""
+    own = gpu_types({"mine": {"relative_speed": 5, "price_per_hour": 9}})
+    cluster = cluster_of({"mine": 2, "h100": 1, "v100": 4}, gpu_types=own)
+    assert [found.relative_speed for found in cluster.gpu_types] == [5, 3350 / 900, 1]
+    assert [found.price_per_hour for found in cluster.gpu_types] == [9, 1, 0.74]
+
+
 def test_bad_clusters() -> None:
     """Types without rates, no GPUs, unknown names."""
-    with pytest.raises(FieldError, match=r'gpus is "h100": must be one of: v100'):
-        cluster_of({"h100": 8})
+    with pytest.raises(FieldError, match=r'gpus is "abacus": must be one of: v100'):
+        cluster_of({"abacus": 8})
     with pytest.raises(FieldError, match=r"gpus.v100 is 0"):
         cluster_of({"v100": 0})
     with pytest.raises(FieldError, match="at least one type"):
         cluster_of({})
     with pytest.raises(UserError, match="cluster 'other': must be one of: .*hadar-60"):
         find_cluster("other")
-    assert len(set(known_types())) == len(known_types())

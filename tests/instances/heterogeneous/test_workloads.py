@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from instances.heterogeneous.job_types import MEASURED_TYPES
-from instances.heterogeneous.trace_jobs import HADAR_CLASSES, assigned_models, hadar_480
+from instances.heterogeneous.gpu_types import types_of
+from instances.heterogeneous.trace_jobs import HADAR_CLASSES, hadar_480
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.simulation.workload import Job, Workload
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob
 
 HOUR_S = 3600
+MEASURED_TYPES = types_of(["v100", "p100", "k80"])
 
 
 def gangs_of(workload: Workload) -> list[GangJob]:
@@ -97,7 +97,7 @@ class TestGavelLike:
 
     def test_largest_gang(self) -> None:
         """Larger ones are not drawn, and that is said."""
-        workload = gavel_like(jobs=100, seed=0, gpu_types=("k80",), largest_gang=2)
+        workload = gavel_like(jobs=100, seed=0, gpu_types=types_of(["k80"]), largest_gang=2)
         assert {job.min_gpus for job in workload.jobs} == {1, 2}
         assert any("more than 2 GPUs" in sentence for sentence in workload.assumptions)
         assert all(set(job.throughput) == {"k80"} for job in gangs_of(workload))
@@ -126,7 +126,7 @@ class TestMixes:
     @pytest.mark.parametrize("jobs", MIX_SIZES)
     def test_sizes(self, jobs: int) -> None:
         """K jobs of one GPU at once, for testbeds without any measured GPU too."""
-        workload = mix(jobs, gpu_types=("t4", "rtx-3090"))
+        workload = mix(jobs, gpu_types=types_of(["t4", "rtx-3090"]))
         assert len(workload.jobs) == jobs
         assert {job.min_gpus for job in workload.jobs} == {1}
         assert workload.submission_span_s == 0
@@ -215,39 +215,8 @@ class TestHadar480:
             hadar_480(trace_of((3.0, 0.5, 1)), seed=0, gpu_types=MEASURED_TYPES)
 
 
-class TestAssignedModels:
-    """Traces as they are, with models by seed."""
-
-    def test_times_and_gangs_stay(self) -> None:
-        """On V100 a job takes as long as in the trace, whatever it trains."""
-        trace = trace_of((0.0, 1.0, 1), (1.0, 2.0, 3), (2.0, 3.0, 16), (2.5, 0.5, 8))
-        workload = assigned_models(trace, seed=0, gpu_types=MEASURED_TYPES)
-        assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
-        assert [job.min_gpus for job in workload.jobs] == [1, 3, 16, 8]
-        assert [job.submit_s for job in workload.jobs] == [0, 3600, 7200, 9000]
-        assert any("Assigned by seed" in sentence for sentence in workload.assumptions)
-        assert any("next smaller" in sentence for sentence in workload.assumptions)
-        assert digest(workload) == GOLDEN["assigned"]
-
-    def test_what_users_ask_for_is_kept(self) -> None:
-        """And a model is drawn that runs on a type that is asked for."""
-        wishes = {"weight": 3.0, "deadline_s": 60.0, "gpu_types": ("k80",)}
-        trace = trace_of(*((float(hour), 1.0, 1) for hour in range(50)))
-        asking = replace(trace, jobs=tuple(replace(job, **wishes) for job in trace.jobs))
-        for job in assigned_models(asking, seed=0, gpu_types=MEASURED_TYPES).jobs:
-            assert {name: getattr(job, name) for name in wishes} == wishes
-            assert job.measured is not None
-            assert job.measured.throughput["k80"] > 0
-
-    def test_measured_gangs_need_no_scaling(self) -> None:
-        """Then nothing is said of it."""
-        workload = assigned_models(trace_of((0.0, 1.0, 2)), seed=0, gpu_types=MEASURED_TYPES)
-        assert not any("next smaller" in sentence for sentence in workload.assumptions)
-
-
 GOLDEN = {
     "gavel-like-0": "ae3be9afca29",
     "gavel-like-1": "27f5e1fed873",
     "hadar-480": "8c72e57cdb5a",
-    "assigned": "8b18adfe3b84",
 }

@@ -21,7 +21,8 @@ import numpy as np
 
 from instances.heterogeneous.clusters import cluster_of, gavel_108, hadar_60, hadare_aws, hadare_lab
 from instances.heterogeneous.generated_jobs import gavel_like, mix
-from instances.heterogeneous.trace_jobs import assigned_models as with_round_models
+from instances.heterogeneous.throughput_files import gavel_throughputs
+from instances.heterogeneous.workload_throughputs import with_throughputs
 from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
 from instances.network.trace_jobs import assigned_models as with_network_models
 from instances.randomness import IntegerStream
@@ -449,9 +450,8 @@ def _gangs(
     **given: float,
 ) -> Workload:
     """Return gangs of Gavel's generator, so many times shorter, with a gap after every tenth."""
-    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
     given.setdefault("largest_gang", 4)
-    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=types, **given)  # type: ignore[arg-type]
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=cluster.gpu_types, **given)  # type: ignore[arg-type]
     return replace(
         drawn,
         jobs=tuple(
@@ -473,9 +473,10 @@ def _in_rounds(
 
 
 def _mixes(cluster: Cluster, jobs: int, **options: object) -> Situation:
-    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
     rounds = Rounds(**options)  # type: ignore[arg-type]
-    return Situation(mix(jobs, gpu_types=types), cluster, options=Options(rounds=rounds))
+    return Situation(
+        mix(jobs, gpu_types=cluster.gpu_types), cluster, options=Options(rounds=rounds)
+    )
 
 
 def _tied_gangs() -> Situation:
@@ -515,10 +516,11 @@ def _tied_gangs() -> Situation:
 
 def _traced_gangs(file: str, shorter: float) -> Situation:
     cluster = _three_types()
-    types = tuple(gpu_type.name for gpu_type in cluster.gpu_types)
     trace = _excerpt(file, 60)
     fitting = tuple(job for job in trace.jobs if job.min_gpus <= 4)[:45]
-    workload = with_round_models(replace(trace, jobs=fitting), seed=1, gpu_types=types)
+    workload = with_throughputs(
+        replace(trace, jobs=fitting), gavel_throughputs(), cluster.gpu_types, seed=1
+    )
     jobs = tuple(_gang(job, job.submit_s / shorter, shorter) for job in workload.jobs)
     return Situation(replace(workload, jobs=jobs), cluster)
 

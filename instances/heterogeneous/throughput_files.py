@@ -1,0 +1,283 @@
+"""Tables of throughput as files: those that come with the toolkit, by name, and a user's own.
+
+A table is a CSV file with the columns ``model, batch_size, gpus`` and one for each type of GPUs,
+with the steps a second of the whole gang on one server, empty or 0 where it does not run. A column
+``TYPE_unconsolidated`` has those on several servers, empty or 0 where it does not run so; a table
+without any such column says that it makes no difference.
+
+A table with a name is an entry point of the group ``lyra_opt.throughputs``, in the tree or outside
+of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
+from instances.heterogeneous.throughputs import JobType, ThroughputTable
+from instances.traces import bad_value
+from lyra_opt.documents import read_text
+from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.plugins import Plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lyra_opt.simulation.cluster import GpuType
+
+KEYS = ("model", "batch_size", "gpus")
+SPREAD = "_unconsolidated"
+LARGEST_RATE = 1e12
+LARGEST_COUNT = 10**9
+
+GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedThroughputs:
+    """A table that is known by name.
+
+    Parameters
+    ----------
+    name
+        The name it is known by.
+    summary
+        What was measured, on one line.
+    make
+        Returns it.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[], ThroughputTable]
+
+
+THROUGHPUTS = Plugins("lyra_opt.throughputs", "table of throughputs", NamedThroughputs)
+"""All of them by name."""
+
+
+def load_throughputs(
+    name_or_path: str | Path,
+    *,
+    reference: str | None = None,
+    gpu_types: Mapping[str, GpuType] | None = None,
+) -> ThroughputTable:
+    """Return a table by its name, or from a CSV file; see the module for its columns.
+
+    Parameters
+    ----------
+    name_or_path
+        A name of `THROUGHPUTS`, or else a file.
+    reference
+        Of a file: the type on whose rates those of types rest that were not measured; None for
+        the first type of the header.
+    gpu_types
+        As `instances.heterogeneous.gpu_types.gpu_types` returns them, for the speed of the
+        reference of a file; None for those of the toolkit.
+
+    Raises
+    ------
+    UserError
+        If it is neither a name nor a file.
+    InputError
+        If the file is no table; names row, column, value and rule.
+    """
+    if isinstance(name_or_path, str) and name_or_path in THROUGHPUTS.names():
+        named: NamedThroughputs = THROUGHPUTS.find(name_or_path)
+        return named.make()
+    if not Path(name_or_path).exists():
+        known = ", ".join(THROUGHPUTS.names())
+        raise UserError(f"throughputs {str(name_or_path)!r}: must be a CSV file or one of: {known}")
+    source = str(name_or_path)
+    return parse_throughputs(
+        read_text(source),
+        source,
+        name=Path(source).name.removesuffix(".gz").removesuffix(".csv"),
+        reference=reference,
+        gpu_types=gpu_types,
+    )
+
+
+def parse_throughputs(
+    text: str,
+    source: str,
+    *,
+    name: str,
+    reference: str | None = None,
+    gpu_types: Mapping[str, GpuType] | None = None,
+    source_in_words: str = "of the user",
+) -> ThroughputTable:
+    """Return the table that a CSV text has.
+
+    Parameters
+    ----------
+    text
+        See the module.
+    source
+        The file, for errors.
+    name
+        What the table is called in results.
+    reference, gpu_types
+        As for `load_throughputs`.
+    source_in_words
+        Whose its figures are: a clause for results.
+
+    Raises
+    ------
+    InputError
+        If it is no table; names row, column, value and rule.
+    """
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        header = [column.strip() for column in next(rows, [])]
+        types = _types_in(source, header)
+        if reference is None:
+            reference = types[0]
+        elif reference not in types:
+            rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
+            raise InputError(source, f"row 1 {rule}")
+        kinds: dict[tuple[str, int], JobType] = {}
+        for number, values in enumerate(rows, start=2):
+            if not values:
+                continue
+            row = _Row(source, number, header, values)
+            kind = _kind(row, types)
+            if not kind.throughput.get(reference):
+                raise row.error(reference, "must be above 0, for it is the reference")
+            if (kind.name, kind.gang) in kinds:
+                raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
+            kinds[kind.name, kind.gang] = kind
+    except csv.Error as error:
+        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    if not kinds:
+        raise InputError(source, "has a header, but no rows")
+    known = all_gpu_types() if gpu_types is None else gpu_types
+    try:
+        return ThroughputTable(
+            name=name,
+            reference=reference,
+            reference_speed=known[reference].relative_speed if reference in known else None,
+            gpu_types=types,
+            job_types=tuple(kinds.values()),
+            source=source_in_words,
+        )
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
+
+
+def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of GPUs that a header has, in its order."""
+    for column in header:
+        if not column:
+            raise InputError(source, "row 1 has a column without a name")
+        if header.count(column) > 1:
+            raise InputError(source, f"row 1: column {column} occurs more than once")
+    for column in KEYS:
+        if column not in header:
+            expected = f"{', '.join(KEYS)} and a column for each type of GPUs"
+            raise InputError(source, f"row 1: column {column} is missing; a table has {expected}")
+    types = tuple(column for column in header if column not in KEYS and not column.endswith(SPREAD))
+    if not types:
+        raise InputError(source, "row 1 has no column for a type of GPUs")
+    for column in header:
+        if column.endswith(SPREAD) and column.removesuffix(SPREAD) not in types:
+            missing = column.removesuffix(SPREAD)
+            raise InputError(source, f"row 1: column {column} has no column {missing} beside it")
+    return types
+
+
+class _Row:
+    """A row of a table; knows where it stands."""
+
+    def __init__(
+        self, source: str, number: int, header: Sequence[str], values: Sequence[str]
+    ) -> None:
+        if len(values) != len(header):
+            fields = f"{len(values)} field" + "s" * (len(values) != 1)
+            raise InputError(source, f"row {number} has {fields}, but the header has {len(header)}")
+        self._source, self._number = source, number
+        self._values = dict(zip(header, (value.strip() for value in values), strict=True))
+
+    def __contains__(self, column: str) -> bool:
+        """Whether there is such a column."""
+        return column in self._values
+
+    def error(self, column: str, rule: str) -> InputError:
+        return bad_value(self._source, self._number, column, self._values[column], rule)
+
+    def text(self, column: str) -> str:
+        if not self._values[column]:
+            raise self.error(column, "must not be empty")
+        return self._values[column]
+
+    def count(self, column: str) -> int | None:
+        """Return an integer, or None where nothing stands."""
+        value = self._values[column]
+        if not value:
+            return None
+        if not (value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_COUNT))):
+            raise self.error(column, f"must be an integer from 1 to {LARGEST_COUNT}")
+        if not 1 <= int(value) <= LARGEST_COUNT:
+            raise self.error(column, f"must be an integer from 1 to {LARGEST_COUNT}")
+        return int(value)
+
+    def rate(self, column: str) -> float | None:
+        """Return steps a second, or None where nothing stands."""
+        value = self._values[column]
+        if not value:
+            return None
+        try:
+            found = -1.0 if "_" in value else float(value)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found <= LARGEST_RATE:  # no number at all is not, either
+            raise self.error(column, f"must be steps a second from 0 to {LARGEST_RATE:g}, or empty")
+        return found
+
+
+def _kind(row: _Row, types: Sequence[str]) -> JobType:
+    gang = row.count("gpus")
+    if gang is None:
+        raise row.error("gpus", "must not be empty")
+    rates = {name: row.rate(name) for name in types}
+    spread = {name: row.rate(name + SPREAD) for name in types if name + SPREAD in row}
+    return JobType(
+        model=row.text("model"),
+        batch_size=row.count("batch_size"),
+        gang=gang,
+        throughput={name: rate for name, rate in rates.items() if rate is not None},
+        spread_throughput={name: rate for name, rate in spread.items() if rate is not None}
+        if spread
+        else None,
+    )
+
+
+@cache
+def gavel_throughputs() -> ThroughputTable:
+    """Return the 83 kinds of jobs whose throughput Gavel's authors measured.
+
+    The figures are those of the public repository stanford-futuredata/gavel
+    (scheduler/simulation_throughputs.json, MIT licence, copyright its authors), alone on the GPUs,
+    rounded to three digits.
+    """
+    text = (files("instances.heterogeneous") / GAVEL_DATA).read_text(encoding="utf-8")
+    return parse_throughputs(
+        text,
+        GAVEL_DATA,
+        name="gavel",
+        reference="v100",
+        source_in_words="of Gavel's public repository, rounded to three digits",
+    )
+
+
+GAVEL = NamedThroughputs(
+    name="gavel",
+    summary="83 kinds of jobs on 1 to 8 V100, P100 and K80 (Gavel's public repository)",
+    make=gavel_throughputs,
+)
