@@ -59,7 +59,7 @@ def add_round_arguments(parser: argparse.ArgumentParser) -> None:
         help="GPUs by type, the fastest first (Gavel's rounds go by this order), such as "
         "v100=20,p100=20,k80=20, on servers of one type with "
         "--gpus-per-server of them (default: 4); required with --jobs unless --cluster is given. "
-        "Rates on other types than these three are assumed, and said to be",
+        "Rates on other types than these three, such as a100 or h100, are assumed, and said to be",
     )
     where.add_argument(
         "--cluster",

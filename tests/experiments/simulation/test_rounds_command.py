@@ -269,7 +269,7 @@ class TestBadInput:
             ("--workload mix-5 --gpus v100=0", ["--gpus", "from 1 to"]),
             ("--workload mix-5 --gpus v100=-1", ["--gpus", "v100=20,k80=20"]),
             ("--workload mix-5 --gpus v100=1,v100=2", ["--gpus", "twice"]),
-            ("--workload mix-5 --gpus h100=8", ["--gpus", "'h100'", "rtx-3090"]),
+            ("--workload mix-5 --gpus abacus=8", ["--gpus", "'abacus'", "rtx-3090"]),
             ("--workload mix-5 --round-s 0", ["--round-s", "'0'"]),
             ("--workload mix-5 --round-s nan", ["--round-s", "'nan'"]),
             ("--workload mix-5 --restart-s -1", ["--restart-s", "'-1'"]),
