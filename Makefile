@@ -31,7 +31,7 @@ $(FILES_OF_captured-gap): | $(READY)
 
 study: $(READY) $(FILES_OF_$(STUDY))
 	# The report is drawn of a study with failed runs too; the target fails then all the same.
-	$(RUN)/lyra-opt study experiments/studies/$(STUDY).toml --out $(RESULTS)/$(STUDY) --resume; \
+	$(RUN)/lyra-opt study $(STUDY) --out $(RESULTS)/$(STUDY) --resume; \
 	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/$(STUDY) && exit $$status
 
 test: $(READY)

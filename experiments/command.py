@@ -1,4 +1,4 @@
-"""``lyra-opt study`` and ``lyra-opt report``: run a study, and show what came of it."""
+"""``lyra-opt study``, ``report`` and ``diff``: run a study, show and compare what came of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
 DEFAULT_RESULTS_FOLDER = Path("results")
+STUDIES = Path(__file__).parent / "studies"
 
 STUDY_DESCRIPTION = """\
 Run every solver of a study on every instance and store each run, failures too, as it
@@ -24,9 +26,10 @@ Exit code: 0; 1 if a run failed or results contradict one another; 2 for bad inp
 
 STUDY_EXAMPLES = """\
 examples:
-  lyra-opt study experiments/studies/reclaim-gap.toml
-  lyra-opt study experiments/studies/reclaim-gap.toml --resume
-  lyra-opt study experiments/studies/reclaim-gap-snapshot.toml --trace TRACE.csv.gz --out philly
+  lyra-opt study reclaim-gap
+  lyra-opt study reclaim-gap --resume
+  lyra-opt study my-study.toml --processes 1
+  lyra-opt study reclaim-gap-snapshot --trace TRACE.csv.gz --out philly
 
 The head of experiments/study.py explains study files.
 """
@@ -46,8 +49,25 @@ example:
 """
 
 
+DIFF_DESCRIPTION = """\
+Compare two folders of results of the same kind, of studies or of simulations: B less A of every
+measure, over pairs of runs in which the same was run, with 95 % confidence intervals, overall and
+for each value of each axis; what else differs (settings, versions, machine), and runs without a
+pair. What all runs of A have in common, and all of B with another value, such as the scheme, is
+taken for a setting: the pairs are those that are equal in all else.
+
+Exit code: 0; 2 for bad input or usage.
+"""
+
+DIFF_EXAMPLES = """\
+examples:
+  lyra-opt diff results/before results/after
+  lyra-opt diff results/before results/after --json
+"""
+
+
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add both sub-commands."""
+    """Add the sub-commands."""
     study = subparsers.add_parser(
         "study",
         help="run a study: many solvers on many instances",
@@ -55,7 +75,12 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         epilog=STUDY_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    study.add_argument("study", type=plain_text, metavar="STUDY.toml", help="the study file")
+    study.add_argument(
+        "study",
+        type=plain_text,
+        metavar="STUDY",
+        help=f"a study file, or one of {', '.join(bundled_studies())}",
+    )
     study.add_argument(
         "--out", type=plain_text, metavar="DIR", help="folder of the results (default results/NAME)"
     )
@@ -87,6 +112,20 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     report.add_argument("folder", type=plain_text, metavar="DIR", help="folder of the results")
     report.set_defaults(run=run_report_command)
 
+    diff = subparsers.add_parser(
+        "diff",
+        help="compare two folders of results, run by run",
+        description=DIFF_DESCRIPTION,
+        epilog=DIFF_EXAMPLES,
+        formatter_class=HelpFormatter,
+    )
+    diff.add_argument("a", type=plain_text, metavar="A", help="folder of results")
+    diff.add_argument("b", type=plain_text, metavar="B", help="folder of other results")
+    form = diff.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    form.add_argument("--csv", action="store_true", help="write the measures as CSV to stdout")
+    diff.set_defaults(run=run_diff_command)
+
 
 def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
@@ -95,7 +134,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from experiments.trace import find_trace
 
     trace = None if arguments.trace is None else find_trace(arguments.trace)
-    study = load_study(arguments.study, trace)
+    study = load_study(find_study(arguments.study), trace)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
     processes = arguments.processes or available_processors()
     return run_study(study, folder, processes=processes, resume=arguments.resume)
@@ -106,6 +145,37 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     from experiments.report import write_report
 
     return write_report(Path(arguments.folder))
+
+
+def run_diff_command(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt diff``; return the exit code."""
+    from experiments.diff import compare_folders, print_diff
+
+    a, b = Path(arguments.a), Path(arguments.b)
+    form = "json" if arguments.json else "csv" if arguments.csv else "table"
+    print_diff(compare_folders(a, b), a, b, form)
+    return 0
+
+
+def bundled_studies() -> list[str]:
+    """Return the names of the studies that come with the program."""
+    return sorted(path.stem for path in STUDIES.glob("*.toml"))
+
+
+def find_study(name: str) -> Path:
+    """Return the study file of that path or, where there is none, the bundled study of that name.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    if not Path(name).is_file() and name in bundled_studies():
+        return STUDIES / f"{name}.toml"
+    if not Path(name).exists():
+        known = ", ".join(bundled_studies())
+        raise InputError(name, f"is no file, and no bundled study: {known}")
+    return Path(name)
 
 
 def available_processors() -> int:

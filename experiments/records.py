@@ -100,6 +100,12 @@ class RunRecord:
 
     kind: ClassVar[str]
     statuses: ClassVar[type[StrEnum]]
+    compared_by: ClassVar[tuple[str, ...]]
+    """Columns that say, with the axes and the seed, which run of another store is its pair."""
+    drawn_by: ClassVar[tuple[str, ...]]
+    """Columns that runs have in common which share their draws."""
+    measures: ClassVar[tuple[str, ...]] = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
+    """Columns that are measured, beside figures and counters."""
 
     study: str
     position: int
@@ -173,6 +179,9 @@ class SolverRecord(RunRecord):
 
     kind = "solver"
     statuses = Status
+    compared_by = ("family_group", "family", "cell", "configuration")
+    drawn_by = ("cell",)
+    measures = ("objective", "dual_bound", *RunRecord.measures, "certify_time_s")
 
     problem: str
     cell: str
@@ -231,6 +240,8 @@ class ReplayRecord(RunRecord):
 
     kind = "replay"
     statuses = ReplayStatus
+    compared_by = ("scenario", "workload", "cluster", "scheme")
+    drawn_by = ("workload", "seed")
 
     status: ReplayStatus
     scenario: str

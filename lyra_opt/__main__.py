@@ -28,7 +28,7 @@ examples:
   lyra-opt generate reclaim --family messy-dist --servers 100 --reclaim 30 --out instances
   lyra-opt solve instances/*.json --solver lyra-greedy --solver cpsat-strengthened
   lyra-opt solve instances/*.json --solver peeling --certify --json
-  lyra-opt study experiments/studies/reclaim-gap.toml --out results/reclaim-gap
+  lyra-opt study reclaim-gap --out results/reclaim-gap
 
 "lyra-opt COMMAND --help" explains a command.
 Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for bad input or usage.

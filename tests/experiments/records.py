@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.records import SolverRecord, StudyRecord
+from experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
 
 if TYPE_CHECKING:
     from lyra_opt.result import Status
@@ -46,6 +46,29 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> S
     parameters = row["family_parameters"]
     row["axes"] = {name: parameters[name] for name in row["axes"] if name in parameters}
     return SolverRecord(**row)
+
+
+def make_replay(seed: int, **columns: Any) -> ReplayRecord:
+    """Return the row of a simulation; what is not given has some plain value."""
+    row: dict[str, Any] = {
+        "study": "by-hand",
+        "position": seed,
+        "axes": {"load": 0.5},
+        "seed": seed,
+        "status": ReplayStatus.FINISHED,
+        "scenario": "basic",
+        "scheme": "fifo",
+        "workload": "made",
+        "cluster": "two servers",
+        "versions": {"python": "3.11.0"},
+        "cpu": "a processor",
+        "cores": 2,
+        "platform": "a platform",
+        "started_at": "2024-01-01T00:00:00.000+00:00",
+    } | columns
+    axes = ", ".join(f"{name}={value}" for name, value in row["axes"].items())
+    key = f"{row['scheme']}, {axes}, seed={row['seed']}"
+    return ReplayRecord(**({"key": key} | row))
 
 
 MAXIMISING = {"problem": "allocation", "variant": "jct_reduction"}

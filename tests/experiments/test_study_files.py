@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from experiments.command import bundled_studies, find_study
 from experiments.runner import run_study
 from experiments.store import ResultStore
 from experiments.study import load_study
@@ -16,7 +18,6 @@ from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from experiments.study import Study
 
@@ -281,3 +282,17 @@ def test_study_of_captured_decisions(tmp_path: Path) -> None:
     study = load_study(path)
     assert [cell.group for cell in study.cells] == ["contested", "easy"]
     assert_is_sound(study, CAPTURED_GAP.stem)
+
+
+def test_bundled_studies_are_known_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From any folder; a file of that path comes first."""
+    monkeypatch.chdir(tmp_path)
+    assert load_study(find_study("reclaim-gap")).name == "reclaim-gap"
+    assert bundled_studies() == sorted(path.stem for path in STUDIES)
+    (tmp_path / "reclaim-gap").write_text("mine")
+    assert find_study("reclaim-gap") == Path("reclaim-gap")
+    assert main(["study", "no-such-study"]) == 2
+    error = capsys.readouterr().err
+    assert "no-such-study: is no file, and no bundled study: allocation-gap, " in error

@@ -1,0 +1,107 @@
+"""Stored runs of any kind as a pandas data frame, one row a run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.records import TABLES, RunRecord
+from experiments.store import ResultStore
+from lyra_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+SPREAD = {"axes": "axis", "figures": "figure", "counters": "counter"}
+"""Columns that hold an object, whose entries are columns of their own in a frame.
+
+Each with what stands before the name of an entry, as ``axis_seed``, where the name alone is that of
+another column.
+"""
+
+LARGEST_EXACT_FLOAT = 2**53
+NUMBERS = ("integer", "floating", "mixed-integer-float")
+
+
+def load_runs(folder: str | Path) -> pd.DataFrame:
+    """Return the stored runs of a folder, in the order of their study.
+
+    Columns are the fields of the record of their kind (`experiments.records`), and one for each
+    axis, figure and counter; entries of an object within a figure are ``NAME.ENTRY``. What is not
+    there is NaN. Integers are floats in a column where some are missing, and Python's own integers
+    where a float would round one. ``attrs`` of the frame names the ``axes``, and the ``measures``,
+    which are the columns that were measured.
+
+    Raises
+    ------
+    UserError
+        If the folder has no store, or one that is damaged, of another version, or empty.
+
+    Examples
+    --------
+    >>> runs = load_runs("results/reclaim-gap")  # doctest: +SKIP
+    >>> runs.groupby(["configuration", "servers"]).objective.mean()  # doctest: +SKIP
+    """
+    return frame_of(stored_runs(Path(folder)))
+
+
+def stored_runs(folder: Path) -> list[Any]:
+    """Return the records of a folder, at least one; errors as `load_runs`."""
+    with ResultStore.open(folder) as store:
+        runs = store.runs()
+    if not runs:
+        raise InputError(str(folder), "its store holds no run yet")
+    return runs
+
+
+def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
+    """Return records of one kind, at least one, as `load_runs` does."""
+    import pandas as pd
+
+    kept = [column.name for column in fields(runs[0]) if column.metadata != TABLES]
+    columns = {
+        name: _column([getattr(run, name) for run in runs]) for name in kept if name not in SPREAD
+    }
+    axes: list[str] = []
+    measures = list(runs[0].measures)
+    columns["started_at"] = pd.to_datetime(columns["started_at"], format="ISO8601")
+    for name in (name for name in kept if name in SPREAD):
+        flat = [_flat(getattr(run, name) or {}) for run in runs]
+        for entry in dict.fromkeys(entry for row in flat for entry in row):
+            free = f"{SPREAD[name]}_{entry}" if entry in columns else entry
+            columns[free] = _column([row.get(entry) for row in flat])
+            (axes if name == "axes" else measures).append(free)
+    frame = pd.DataFrame(columns)
+    frame.attrs = {
+        "axes": axes,
+        "measures": [name for name in measures if pd.api.types.infer_dtype(frame[name]) in NUMBERS],
+    }
+    return frame
+
+
+def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the entries of an object and of those within it, by name.
+
+    >>> _flat({"usage": {"V100": 0.5, "K80": 1.0}, "jobs": 3})
+    {'usage.V100': 0.5, 'usage.K80': 1.0, 'jobs': 3}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in entries.items():
+        flat |= (
+            _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        )
+    return flat
+
+
+def _column(values: Sequence[Any]) -> pd.Series:
+    import pandas as pd
+
+    is_exact = not any(
+        isinstance(value, int) and abs(value) > LARGEST_EXACT_FLOAT for value in values
+    )
+    if all(value is None for value in values):
+        return pd.Series(values, dtype=float)
+    return pd.Series(values, dtype=None if is_exact else object)

@@ -1,0 +1,210 @@
+"""``lyra-opt diff``: pairs, means and intervals equal those computed by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from experiments.diff import Diff, compare_folders
+from experiments.records import ReplayStatus
+from experiments.store import STORE_FILE, ResultStore
+from lyra_opt.__main__ import main
+from lyra_opt.errors import UserError
+from lyra_opt.result import Status
+from tests.experiments.records import make_replay, make_run, make_study
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from experiments.records import RunRecord
+
+
+def stored(folder: Path, runs: Sequence[RunRecord], **study: Any) -> Path:
+    """Write the runs into a new store in that folder."""
+    (folder / STORE_FILE).unlink(missing_ok=True)
+    record = replace(make_study(len(runs)), kind=runs[0].kind, **study)
+    with ResultStore.create(folder, record) as store:
+        for position, run in enumerate(runs):
+            store.add(replace(run, position=position))
+    return folder
+
+
+def replays(jct_s: Sequence[float], **columns: Any) -> list[RunRecord]:
+    return [
+        make_replay(seed, figures={"jct_mean_s": value, "jobs": 100}, **columns)
+        for seed, value in enumerate(jct_s)
+    ]
+
+
+def row(diff: Diff, measure: str, axis: str = "", value: Any = "") -> Any:
+    found = diff.measures
+    found = found[(found.measure == measure) & (found.axis == axis) & (found.value == value)]
+    (only,) = found.itertuples()
+    return only
+
+
+def test_interval_is_that_of_the_paired_t_test(tmp_path: Path) -> None:
+    """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), and 4.3027 of them at 95 %."""
+    a = stored(tmp_path / "a", replays([10.0, 20.0, 30.0]))
+    b = stored(tmp_path / "b", replays([11.0, 22.0, 33.0]))
+    diff = compare_folders(a, b)
+    found = row(diff, "jct_mean_s")
+    assert (found.pairs, found.draws) == (3, 3)
+    assert (found.mean_a, found.mean_b, found.difference) == (20.0, 22.0, 2.0)
+    assert found.low == pytest.approx(2 - 4.30265 / math.sqrt(3), abs=1e-4)
+    assert found.high == pytest.approx(2 + 4.30265 / math.sqrt(3), abs=1e-4)
+    assert found.change_percent == pytest.approx(10.0)
+    assert "jobs" in diff.equal
+
+
+def test_runs_that_share_their_draws_count_as_one(tmp_path: Path) -> None:
+    """Two loads of one seed are no two samples: their differences are averaged first."""
+    of_load = {0.5: ([10.0, 20.0], [11.0, 22.0]), 0.9: ([10.0, 20.0], [13.0, 24.0])}
+    folders = [
+        stored(
+            tmp_path / name,
+            [
+                run
+                for load, values in of_load.items()
+                for run in replays(values[side], axes={"load": load})
+            ],
+        )
+        for side, name in enumerate("ab")
+    ]
+    diff = compare_folders(*folders)
+    overall = row(diff, "jct_mean_s")
+    assert (overall.pairs, overall.draws) == (4, 2)
+    assert (overall.difference, overall.mean_a, overall.mean_b) == (2.5, 15.0, 17.5)
+    assert row(diff, "jct_mean_s", "load", 0.5).difference == 1.5
+    assert row(diff, "jct_mean_s", "load", 0.9).difference == 3.5
+
+
+def test_one_draw_has_no_interval(tmp_path: Path) -> None:
+    diff = compare_folders(
+        stored(tmp_path / "a", replays([1.0])), stored(tmp_path / "b", replays([2.0]))
+    )
+    assert math.isnan(row(diff, "jct_mean_s").low)
+
+
+def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path: Path) -> None:
+    """Two schemes are paired seed by seed, although no key is in both folders."""
+    a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo"))
+    b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra"))
+    diff = compare_folders(a, b)
+    assert diff.settings == {"scheme": ("fifo", "lyra")}
+    assert (diff.pairs, diff.only_a, diff.only_b) == (2, [], [])
+
+
+def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path: Path) -> None:
+    failed = make_replay(1, status=ReplayStatus.ERROR, message="no")
+    a = stored(tmp_path / "a", [*replays([1.0, 2.0]), make_replay(7)])
+    b = stored(tmp_path / "b", [*replays([4.0]), failed, make_replay(8)])
+    diff = compare_folders(a, b)
+    assert row(diff, "jct_mean_s").pairs == diff.pairs == 1
+    assert diff.failed == ["fifo, load=0.5, seed=1"]
+    assert (diff.only_a, diff.only_b) == (["fifo, load=0.5, seed=7"], ["fifo, load=0.5, seed=8"])
+
+
+def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path: Path) -> None:
+    folders = [
+        stored(
+            tmp_path / name,
+            [make_replay(0, key=key, figures={"jobs": jobs}) for key, jobs in of_key.items()],
+        )
+        for name, of_key in (("a", {"x": 1, "y": 2}), ("b", {"y": 4, "x": 3}))
+    ]
+    assert row(compare_folders(*folders), "jobs").difference == 2.0
+
+
+def test_studies_of_solvers_say_what_else_differs(tmp_path: Path) -> None:
+    runs = [
+        make_run(f"c{number}", "quick", Status.FEASIBLE, objective=10, wall_time_s=0.5)
+        for number in range(3)
+    ]
+    other = [
+        replace(run, objective=8, status=Status.OPTIMAL, cpu="another", versions={"python": "3.12"})
+        for run in runs
+    ]
+    a = stored(tmp_path / "a", runs, text="seeds = 1\n")
+    b = stored(tmp_path / "b", other, text="seeds = 2\n")
+    diff = compare_folders(a, b)
+    found = row(diff, "objective")
+    assert (found.difference, found.low, found.high) == (-2.0, -2.0, -2.0)
+    assert diff.statuses == {"feasible -> optimal": 3}
+    assert diff.machines == {
+        "python": ("3.11.0", "3.12"),
+        "cpu": ("a processor", "another"),
+    }
+    assert {"-seeds = 1", "+seeds = 2"} <= set(diff.text)
+    assert "wall_time_s" in diff.equal
+
+
+def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path: Path) -> None:
+    """Blocks of a study have axes of their own: NaN is equal to NaN here."""
+    runs = [
+        make_run("c1", "quick", Status.FEASIBLE, objective=1, axes=[]),
+        make_run("c2", "quick", Status.FEASIBLE, objective=1),
+    ]
+    other = [replace(run, objective=3) for run in runs]
+    diff = compare_folders(stored(tmp_path / "a", runs), stored(tmp_path / "b", other))
+    assert (diff.pairs, diff.only_a) == (2, [])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@given(st.lists(st.tuples(*[st.floats(0, 1e6)] * 2), min_size=1, max_size=6))
+def test_the_other_way_round_differences_change_their_sign(
+    tmp_path: Path, values: list[tuple[float, float]]
+) -> None:
+    a = stored(tmp_path / "a", replays([first for first, _ in values]))
+    b = stored(tmp_path / "b", replays([second for _, second in values]))
+    there, back = compare_folders(a, b), compare_folders(b, a)
+    assert there.equal == back.equal
+    for measure in there.measures.measure.unique():
+        first, second = row(there, measure), row(back, measure)
+        assert first.difference == pytest.approx(-second.difference)
+        assert first.low == pytest.approx(-second.high, nan_ok=True)
+    assert compare_folders(a, a).measures.empty
+
+
+def test_forms_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = stored(tmp_path / "a", [*replays([10.0, 20.0]), make_replay(9)])
+    b = stored(tmp_path / "b", replays([11.0, 24.0], cpu="another"))
+    command = ["diff", str(a), str(b)]
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (measured,) = document["measures"]
+    assert measured["difference"] == 2.5
+    assert document["machines"] == {"cpu": {"a": "a processor", "b": "another"}}
+    assert main([*command, "--csv"]) == 0
+    (of_csv,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert float(of_csv["low"]) == pytest.approx(measured["low"])
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    for line in ("2 pairs of runs.", "Only in A: 1 runs", "cpu: a processor -> another"):
+        assert line in printed.splitlines()
+    assert "paired t test" in printed
+
+
+def test_folders_that_do_not_compare_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = stored(tmp_path / "a", replays([1.0]))
+    solvers = stored(tmp_path / "solvers", [make_run("c", "s", Status.UNKNOWN)])
+    later = stored(tmp_path / "later", [make_replay(3), make_replay(4)])
+    with pytest.raises(UserError, match="holds runs of kind solver"):
+        compare_folders(a, solvers)
+    with pytest.raises(UserError, match="no run in common"):
+        compare_folders(stored(tmp_path / "two", replays([1.0, 2.0])), later)
+    assert main(["diff", str(a), str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "holds no store of results" in error
+    assert error.count("\n") == 1

@@ -1,0 +1,67 @@
+"""Frames of runs: a row a run of any kind, axes and figures as columns, no number rounded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.frames import frame_of, load_runs
+from experiments.store import ResultStore
+from lyra_opt.errors import InputError
+from lyra_opt.result import Status
+from tests.experiments.records import make_replay, make_run, make_study
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_stored_runs_are_rows(tmp_path: Path) -> None:
+    with ResultStore.create(tmp_path, make_study(2)) as store:
+        store.add(make_run("c", "t", Status.ERROR, position=1, message="no"))
+        store.add(make_run("c", "s", Status.OPTIMAL, objective=3, counters={"nodes": 7}))
+    runs = load_runs(str(tmp_path))
+    assert list(runs.configuration) == ["s", "t"]
+    assert list(runs.status) == ["optimal", "error"]
+    assert list(runs.servers) == [10, 10]
+    assert runs.objective[0] == 3
+    assert math.isnan(runs.objective[1])
+    assert runs.wall_time_s.dtype == float
+    assert runs.started_at.dt.year.eq(2024).all()
+    assert runs.nodes[0] == 7
+    assert runs.versions[0] == {"python": "3.11.0"}
+    assert not {"axes", "counters", "tables"} & set(runs)
+
+
+def test_names_that_clash_are_prefixed() -> None:
+    """An axis of the same name as a column must not hide it."""
+    run = make_replay(
+        0, axes={"seed": 9, "load": 0.5}, figures={"load": 1.0, "jobs": 2, "usage": {"K80": 0.25}}
+    )
+    runs = frame_of([run])
+    assert (runs.seed[0], runs.axis_seed[0]) == (0, 9)
+    assert (runs.load[0], runs.figure_load[0]) == (0.5, 1.0)
+    assert (runs.jobs[0], runs["usage.K80"][0]) == (2, 0.25)
+    assert runs.attrs["axes"] == ["axis_seed", "load"]
+    assert {"figure_load", "usage.K80", "wall_time_s"} <= set(runs.attrs["measures"])
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 2**80, -(2**63)])
+def test_large_integers_are_not_rounded(value: int) -> None:
+    runs = frame_of(
+        [
+            make_run("c", "s", Status.FEASIBLE, objective=value),
+            make_run("c", "t", Status.UNKNOWN),
+        ]
+    )
+    assert runs.objective[0] == value
+    assert runs.objective[1] is None
+
+
+def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no store"):
+        load_runs(tmp_path)
+    ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
+    with pytest.raises(InputError, match="holds no run yet"):
+        load_runs(tmp_path)
