@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from lyra_opt.simulation.best_fit import BestFit
     from lyra_opt.simulation.cluster import Cluster
-
-
-class FreeIndex(Protocol):
-    """Is told how many GPUs of a host are free, to find room fast."""
-
-    def changed(self, host: int, before: int, after: int) -> None:
-        """Take note that so many GPUs of a host are free now."""
-
-    def came(self, host: int, gpus: int) -> None:
-        """Take note of a host that is there now, all of it free."""
-
-    def went(self, host: int) -> None:
-        """Take note of a host that is there no more."""
 
 
 class Hosts:
@@ -42,12 +30,10 @@ class Hosts:
     ----------
     size, free
         GPUs of each host that are there, and those of them that are free.
-    gpus_of_pool, free_of_pool
-        The same by pool.
-    gpus, free_gpus, held_gpus
-        The same in all, and the GPUs that jobs hold.
-    held_of_pool
-        GPUs that jobs hold, by pool.
+    gpus_of_pool, free_of_pool, held_of_pool
+        The same by pool, and the GPUs that jobs hold.
+    handed_over
+        GPUs that are neither held nor free.
     partly_free, stranded_gpus
         Hosts with both free GPUs and others, and how many free GPUs they have.
     busy_servers
@@ -72,13 +58,21 @@ class Hosts:
         self.gpus_of_pool = [sum(self.size[pool.hosts.start : pool.hosts.stop]) for pool in pools]
         self.free_of_pool = list(self.gpus_of_pool)
         self.held_of_pool = [0] * len(pools)
-        self.gpus = self.free_gpus = sum(self.gpus_of_pool)
-        self.held_gpus = 0
-        self.partly_free = self.stranded_gpus = self.busy_servers = 0
+        self.handed_over = self.partly_free = self.stranded_gpus = self.busy_servers = 0
         self._held_of_server = [0] * len(cluster.servers)
-        self._indexes: list[FreeIndex | None] = [None] * len(pools)
+        self._indexes: list[BestFit | None] = [None] * len(pools)
         self._array: np.ndarray | None = None
         self._lent: list[int] | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are there."""
+        return sum(self.gpus_of_pool)
+
+    @property
+    def held_gpus(self) -> int:
+        """Those of them that jobs hold."""
+        return sum(self.held_of_pool)
 
     @property
     def array(self) -> np.ndarray:
@@ -87,13 +81,13 @@ class Hosts:
             self._array = np.array(self.free, np.int64)
         return self._array
 
-    def attach(self, pool: int, index: FreeIndex) -> None:
+    def attach(self, pool: int, index: BestFit) -> None:
         """Tell an index of a pool's hosts from now on, beginning with those that are there."""
         assert self._indexes[pool] is None, "one index tells where there is room in a pool"
         self._indexes[pool] = index
         for host in self.cluster.pools[pool].hosts:
             if self.size[host]:
-                index.came(host, self.size[host])
+                index.came(host)
                 if self.free[host] < self.size[host]:
                     index.changed(host, self.size[host], self.free[host])
 
@@ -123,43 +117,34 @@ class Hosts:
 
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
         """Let GPUs become free (+1) or taken (-1), and held by jobs (+1) or not (-1)."""
-        free_of, sizes, array = self.free, self.size, self._array
-        pool_of, counted = self.pool_of, self.is_counted
         for host, count in gpus.items():
-            pool = pool_of[host]
-            is_counted = counted[pool]
+            pool = self.pool_of[host]
+            size = self.size[host]
+            before = self.free[host]
+            self.free[host] = after = before + freed * count
+            assert 0 <= after <= size, "GPUs are taken that are free, and given back once"
+            self.free_of_pool[pool] += freed * count
+            self.held_of_pool[pool] += held * count
+            self.handed_over -= (freed + held) * count
+            if self.is_counted[pool]:
+                continue
             if freed:
-                change = freed * count
-                before = free_of[host]
-                size = sizes[host]
-                free_of[host] = after = before + change
-                assert 0 <= after <= size, "GPUs are taken that are free, and given back once"
-                self.free_of_pool[pool] += change
-                self.free_gpus += change
-                if not is_counted:
-                    if array is not None:
-                        array[host] = after
-                    index = self._indexes[pool]
-                    if index is not None:
-                        index.changed(host, before, after)
-                    if 0 < before < size:
-                        self.partly_free -= 1
-                        self.stranded_gpus -= before
-                    if 0 < after < size:
-                        self.partly_free += 1
-                        self.stranded_gpus += after
+                if self._array is not None:
+                    self._array[host] = after
+                index = self._indexes[pool]
+                if index is not None:
+                    index.changed(host, before, after)
+                if 0 < before < size:
+                    self.partly_free -= 1
+                    self.stranded_gpus -= before
+                if 0 < after < size:
+                    self.partly_free += 1
+                    self.stranded_gpus += after
             if held:
-                change = held * count
-                self.held_of_pool[pool] += change
-                self.held_gpus += change
-                if not is_counted:
-                    server = self._server_of[host]
-                    used = self._held_of_server[server]
-                    self._held_of_server[server] = used + change
-                    if not used:
-                        self.busy_servers += 1
-                    elif used == -change:
-                        self.busy_servers -= 1
+                server = self._server_of[host]
+                used = self._held_of_server[server]
+                self._held_of_server[server] = now_used = used + held * count
+                self.busy_servers += (now_used > 0) - (used > 0)
 
     # Loans.
 
@@ -169,7 +154,7 @@ class Hosts:
             self._resize(host, self.cluster.gpus_of_host[host])
             index = self._indexes[self.pool_of[host]]
             if index is not None:
-                index.came(host, self.size[host])
+                index.came(host)
 
     def withdraw(self, hosts: Iterable[int]) -> None:
         """Give up hosts, which must be empty."""
@@ -187,8 +172,6 @@ class Hosts:
         self.size[host] = self.free[host] = size
         self.gpus_of_pool[pool] += change
         self.free_of_pool[pool] += change
-        self.gpus += change
-        self.free_gpus += change
         if self._array is not None:
             self._array[host] = size
 

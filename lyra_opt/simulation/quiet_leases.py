@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lyra_opt.simulation.ledger import Totals
     from lyra_opt.simulation.run import Run
-    from lyra_opt.simulation.totals import Totals
     from lyra_opt.simulation.view import View
 
 _SUMS_OF_RUN = (
@@ -36,24 +36,20 @@ _SUMS_OF_TOTALS = (
     "more_copy_s",
     "decisions",
 )
-_LISTS_OF_RUN = ("allocations_by_tier", "gpu_s_by_tier")
-_LISTS_OF_TOTALS = ("held_gpu_s",)
 
 
 class _Mark:
-    """What had been counted at a moment, of a job and of all, so that a while can be repeated."""
+    """What had been counted when a lease began, of its job and of all."""
 
-    def __init__(self, run: Run, totals: Totals) -> None:
+    def __init__(self, run: Run, totals: Totals, now_s: float) -> None:
+        self.gpus, self.began_s, self.left = run.gpus, now_s, run.left
         self._sums = [
             (target, name, getattr(target, name))
             for target, names in ((run, _SUMS_OF_RUN), (totals, _SUMS_OF_TOTALS))
             for name in names
         ]
-        self._lists = [
-            (getattr(target, name), list(getattr(target, name)))
-            for target, names in ((run, _LISTS_OF_RUN), (totals, _LISTS_OF_TOTALS))
-            for name in names
-        ]
+        lists = (run.allocations_by_tier, run.gpu_s_by_tier, totals.held_gpu_s)
+        self._lists: list[tuple[list[Any], list[Any]]] = [(found, list(found)) for found in lists]
 
     def repeat(self, times: int) -> None:
         """Count so many times again what has been counted since."""
@@ -61,17 +57,9 @@ class _Mark:
             now = getattr(target, name)
             setattr(target, name, now + times * (now - before))
         for values, befores in self._lists:
-            for place, before in enumerate(befores):
-                values[place] += times * (values[place] - before)
-
-
-class _Alone(NamedTuple):
-    """How a lease began of the last job there is."""
-
-    gpus: dict[int, int]
-    began_s: float
-    left: float
-    mark: _Mark
+            values[:] = [
+                now + times * (now - before) for now, before in zip(values, befores, strict=True)
+            ]
 
 
 class QuietLeases:
@@ -93,7 +81,7 @@ class QuietLeases:
     def __init__(self, view: View, passes: Callable[[Run, float, Totals], None]) -> None:
         self._view = view
         self._passes = passes
-        self._alone: _Alone | None = None
+        self._previous: _Mark | None = None
 
     def skip(self) -> None:
         """Pass over what can be passed over now.
@@ -106,10 +94,9 @@ class QuietLeases:
         run = next(iter(view.running.values()))
         if run.began_s < view.now_s:
             return
-        previous = self._alone
-        gpus = run.gpus
-        self._alone = _Alone(gpus, view.now_s, run.left, _Mark(run, view.totals))
-        if previous is None or previous.gpus != gpus:
+        previous = self._previous
+        self._previous = _Mark(run, view.totals, view.now_s)
+        if previous is None or previous.gpus != run.gpus:
             return
         done = previous.left - run.left
         # Nothing is done where the same job was asked about twice at one moment.
@@ -117,7 +104,7 @@ class QuietLeases:
         if times < 1:
             return
         before = view.totals.copy()
-        previous.mark.repeat(times)
+        previous.repeat(times)
         run.left -= times * done
         self._passes(run, times * (view.now_s - previous.began_s), before)
-        self._alone = None
+        self._previous = None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lyra_opt.simulation.workload import Job
 
 NEVER = -1.0
@@ -46,7 +49,6 @@ class Part:
         self,
         pool: int,
         gpus: dict[int, int],
-        *,
         base: int = 0,
         held: int = 0,
         worker_speed: float = 1.0,
@@ -68,14 +70,19 @@ class Part:
     def by_host(self) -> dict[int, int]:
         """Return the GPUs of both groups by host."""
         base, flexible = self.gpus
-        if not flexible:
-            return base
-        found = dict(base)
-        for host, count in flexible.items():
+        return added(self.gpus) if flexible else base
+
+
+def added(several: Iterable[dict[int, int]]) -> dict[int, int]:
+    """Return the sum of GPUs by host."""
+    found: dict[int, int] = {}
+    for gpus in several:
+        for host, count in gpus.items():
             found[host] = found.get(host, 0) + count
-        return found
+    return found
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """A job with its state; times are NEVER while they are not known.
 
@@ -90,32 +97,33 @@ class Run:
 
     Attributes
     ----------
-    work, left
-        All of its work and what is left of it, in the unit of the model of speed.
+    left, rest, lost_work
+        What is left of its work, what was left by rounding when it completed, and what it did and
+        lost, in that unit.
     rate
         Work a second where it runs.
-    efficiency
-        Share of its speed that distance leaves it where it runs.
+    tier, efficiency
+        What it spans, and the share of its speed that this leaves it; of the last place it had.
     parts
         What it holds; empty while it waits.
+    copies
+        How its copies work together; None where there is but one.
     workers, held_gpus
         Counted as on reference GPUs, of one copy; and GPUs of whatever kind, of all copies.
-    updated_s, pauses_until_s
-        When it was accounted for last, and when it begins to work after a start.
-    waiting_since_s
-        NEVER while it runs.
+    updated_s, began_s, pauses_until_s, lease_ends_s
+        When it was accounted for last, when it got its GPUs, from when on it works there, and until
+        when it may.
+    completes, version
+        Whether it completes when its hold ends, and by what an event knows that it still does.
+    waiting_since_s, resumes_by_s
+        NEVER while it runs; and until when a start is no preemption.
     queued_s
         The sum of all waits.
-    running_s, paused_s
-        Seconds in which it ran, and held GPUs without running, after a start or a move.
+    running_s, paused_s, restarting_s
+        Seconds in which it ran, and held GPUs without running, after a start or a move; and the
+        latter as they were to be.
     held_gpu_s, paused_gpu_s, distance_gpu_s
         GPU-seconds in which it held GPUs, those of pauses, and those lost to distance.
-    restarting_s
-        Seconds of pauses after starts and moves, as they were to be.
-    rest
-        What was left of it when it completed, by rounding.
-    lost_work
-        What it did and lost, in the unit of the model of speed.
     allocations
         How often it got GPUs.
     losses
@@ -134,76 +142,56 @@ class Run:
         Racks that it has spanned, and copies that it has had, at once.
     allocations_by_tier, gpu_s_by_tier
         `allocations` and `held_gpu_s` by `Tier`, where racks matter.
+    last_gpus, kept_gpus
+        What it got the last time where racks matter, and `gpus` once it was asked for.
     """
 
-    __slots__ = (
-        "allocations",
-        "allocations_by_tier",
-        "began_s",
-        "completes",
-        "completion_s",
-        "copies",
-        "distance_gpu_s",
-        "efficiency",
-        "gpu_s_by_tier",
-        "held_gpu_s",
-        "held_gpus",
-        "job",
-        "kept_gpus",
-        "last_gpus",
-        "lease_ends_s",
-        "left",
-        "losses",
-        "lost_work",
-        "migrations",
-        "most_copies",
-        "most_racks",
-        "order",
-        "parts",
-        "paused_gpu_s",
-        "paused_s",
-        "pauses_until_s",
-        "preemptions",
-        "queued_s",
-        "ran_on_loan",
-        "rate",
-        "rest",
-        "restarting_s",
-        "restarts",
-        "resumes_by_s",
-        "running_s",
-        "start_s",
-        "tier",
-        "updated_s",
-        "version",
-        "waiting_since_s",
-        "work",
-        "workers",
-    )
+    job: Job
+    order: int
+    work: float
+    left: float = 0.0
+    rest: float = 0.0
+    lost_work: float = 0.0
+    rate: float = 0.0
+    tier: Tier = Tier.MACHINE
+    efficiency: float = 1.0
+    parts: list[Part] = field(default_factory=list)
+    copies: Copies | None = None
+    workers: int = 0
+    held_gpus: int = 0
+    updated_s: float = NEVER
+    began_s: float = NEVER
+    pauses_until_s: float = NEVER
+    lease_ends_s: float = NEVER
+    completes: bool = False
+    version: int = 0
+    waiting_since_s: float = NEVER
+    resumes_by_s: float = math.inf
+    start_s: float = NEVER
+    completion_s: float = NEVER
+    queued_s: float = 0.0
+    running_s: float = 0.0
+    paused_s: float = 0.0
+    restarting_s: float = 0.0
+    held_gpu_s: float = 0.0
+    paused_gpu_s: float = 0.0
+    distance_gpu_s: float = 0.0
+    allocations: int = 0
+    losses: int = 0
+    preemptions: int = 0
+    restarts: int = 0
+    migrations: int = 0
+    ran_on_loan: bool = False
+    most_racks: int = 0
+    most_copies: int = 0
+    allocations_by_tier: list[int] = field(default_factory=lambda: [0] * len(Tier))
+    gpu_s_by_tier: list[float] = field(default_factory=lambda: [0.0] * len(Tier))
+    last_gpus: dict[int, int] | None = None
+    kept_gpus: dict[int, int] | None = None
 
-    def __init__(self, job: Job, order: int, work: float) -> None:
-        self.job = job
-        self.order = order
-        self.work = self.left = work
-        self.waiting_since_s = job.submit_s
-        self.start_s = self.completion_s = self.updated_s = self.began_s = NEVER
-        self.pauses_until_s = self.lease_ends_s = NEVER
-        self.resumes_by_s = math.inf
-        self.completes = self.ran_on_loan = False
-        self.rate = self.queued_s = self.running_s = self.paused_s = 0.0
-        self.held_gpu_s = self.paused_gpu_s = self.distance_gpu_s = 0.0
-        self.lost_work = self.rest = self.restarting_s = 0.0
-        self.efficiency = 1.0
-        self.parts: list[Part] = []
-        self.copies: Copies | None = None
-        self.workers = self.held_gpus = self.version = 0
-        self.allocations = self.losses = self.preemptions = self.restarts = self.migrations = 0
-        self.most_racks = self.most_copies = 0
-        self.tier = Tier.MACHINE
-        self.last_gpus: dict[int, int] | None = None
-        self.kept_gpus: dict[int, int] | None = None
-        self.allocations_by_tier = [0] * len(Tier)
-        self.gpu_s_by_tier = [0.0] * len(Tier)
+    def __post_init__(self) -> None:
+        self.left = self.work
+        self.waiting_since_s = self.job.submit_s
 
     @property
     def is_running(self) -> bool:
@@ -235,30 +223,19 @@ class Run:
         """GPU-seconds in which it ran that were not lost to distance."""
         return self.ran_gpu_s - self.distance_gpu_s
 
-    def part_in(self, pool: int) -> Part | None:
-        """Return what it holds in a pool; None if that is nothing."""
-        for part in self.parts:
-            if part.pool == pool:
-                return part
-        return None
-
     @property
     def gpus(self) -> dict[int, int]:
         """All that it holds, GPUs by host; not to be changed."""
         found = self.kept_gpus
         if found is None:
             parts = self.parts
-            if len(parts) == 1:
-                found = parts[0].by_host()
-            else:
-                found = {}
-                for part in parts:
-                    for host, count in part.by_host().items():
-                        found[host] = found.get(host, 0) + count
-            self.kept_gpus = found
+            found = self.kept_gpus = (
+                parts[0].by_host() if len(parts) == 1 else added(part.by_host() for part in parts)
+            )
         return found
 
 
+@dataclass(slots=True, eq=False)
 class Copies:
     """How copies of a job work together for a while: each after what its start costs it.
 
@@ -276,21 +253,12 @@ class Copies:
         When the while began, and what was left then.
     """
 
-    __slots__ = ("began_s", "left", "lost_s", "merge_s", "rates", "trains_s")
-
-    def __init__(
-        self,
-        rates: list[float],
-        lost_s: list[float],
-        *,
-        trains_s: float,
-        merge_s: float,
-        began_s: float,
-        left: float,
-    ) -> None:
-        self.rates, self.lost_s = rates, lost_s
-        self.trains_s, self.merge_s = trains_s, merge_s
-        self.began_s, self.left = began_s, left
+    rates: list[float]
+    lost_s: list[float]
+    trains_s: float
+    merge_s: float
+    began_s: float
+    left: float
 
     def left_at(self, now_s: float) -> float:
         """Return what is left at a moment."""

@@ -1,25 +1,32 @@
-"""What a policy sees of a simulation, and what it may do."""
+"""A simulation as policies and observers see it, and what policies may do there."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from dataclasses import dataclass
+from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.simulation.best_fit import BestFit, Group
+from lyra_opt.simulation.hosts import Hosts
+from lyra_opt.simulation.ledger import Ledger, Totals
 from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.speed import Room
-from lyra_opt.simulation.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.hosts import Hosts
+    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.run import Copies
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.workload import Workload
+
+WORK_TOLERANCE = 1e-9
+"""Part of a lease by which a job may overrun it to complete, and of all its work by which it may
+fall short in a round and is complete."""
 
 
 class PolicyError(Exception):
@@ -49,14 +56,12 @@ class Loans:
     serving_gpus: float = 0.0
 
 
-class View(ABC):
+class View:
     """A simulation as policies and observers see it.
 
     Attributes
     ----------
-    name
-        Of the policy.
-    workload, cluster, speed, tenure, seed
+    workload, cluster, policy, speed, tenure, seed
         What is simulated.
     now_s
         The time.
@@ -74,24 +79,22 @@ class View(ABC):
         Whether no more jobs will come.
     loans
         How it stands with loans.
-    totals
-        What has been counted.
+    totals, ledger
+        What has been counted, and what counts it.
     """
-
-    hosts: Hosts
 
     def __init__(
         self,
-        name: str,
         workload: Workload,
         cluster: Cluster,
+        policy: Policy,
         *,
         speed: Speed,
         tenure: Tenure,
+        observers: Sequence[Observer],
         seed: int,
     ) -> None:
-        self.name = name
-        self.workload, self.cluster = workload, cluster
+        self.workload, self.cluster, self.policy = workload, cluster, policy
         self.speed, self.tenure, self.seed = speed, tenure, seed
         self.now_s = workload.jobs[0].submit_s
         self.runs = [
@@ -103,9 +106,25 @@ class View(ABC):
         self.loans = Loans()
         pools = len(cluster.pools)
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
+        self.hosts = Hosts(cluster, policy.counted_pools(self))
+        self.ledger = Ledger(self)
+        self._observers = observers
         self._hosted: dict[int, Run] = {}
-        self._notes_places = cluster.topology is not None
+        self._lifted: dict[int, Run] = {}
         self._fits: dict[int, BestFit] = {}
+        # Time, place in the order of events, and the job whose hold ends with its version, or
+        # None with the GPUs that become free.
+        self._events: list[tuple[float, int, Run | None, Any]] = []
+        self._sequence = 0
+        # GPUs that become free by their place in the order of events, where servers may be called
+        # back before.
+        self._handed_over: dict[int, dict[int, int]] = {}
+        self._running_gpus = 0
+        self._is_reclaiming = False
+        self._length_s = tenure.length_s
+        self._notes_places = cluster.topology is not None
+        # Those of copies, and those of gangs near and far.
+        self._tells_speeds_apart = self._notes_places or tenure.has_copies
 
     # What is known.
 
@@ -156,6 +175,31 @@ class View(ABC):
         """Whether a job can run in a pool that is there; for policies of one's own."""
         return self.hosts.gpus_of_pool[pool] > 0 and self.speed.relative_speed(run.job, pool) > 0
 
+    def captures(self, kind: str) -> bool:
+        """Whether any observer wants the decisions of a kind as instances."""
+        return any(observer.captures(kind) for observer in self._observers)
+
+    def observed(self, kind: str, instance: Any) -> None:
+        """Tell observers of a decision that is put to a solver."""
+        for observer in self._observers:
+            observer.decided(kind, instance)
+
+    def stuck(self, reason: str) -> PolicyError:
+        """Return the error that the policy leaves jobs waiting for ever."""
+        waiting = [run for run in self.runs if NEVER < run.waiting_since_s <= self.now_s]
+        if not waiting:
+            return self.error(None, f"lets nothing happen: {reason}")
+        first = waiting[0].job.id
+        return PolicyError(
+            f"policy {self.policy.name}, at {self.now_s:g} s: job {first} and "
+            f"{len(waiting) - 1} others wait for ever: {reason}"
+        )
+
+    def error(self, run: Run | None, rule: str) -> PolicyError:
+        """Return the error that the policy broke a rule, about a job or in general."""
+        of_job = "" if run is None else f" job {run.job.id}"
+        return PolicyError(f"policy {self.policy.name}, at {self.now_s:g} s:{of_job} {rule}")
+
     # Reserving GPUs.
 
     def fit(self, run: Run) -> list[Part] | None:
@@ -170,17 +214,12 @@ class View(ABC):
             fit = self._fits.get(pool)
             if fit is None:
                 fit = self._fits[pool] = BestFit(self.hosts, pool)
+            count, width = job.min_workers, job.gpus_per_worker
             if self.speed.room_for(job, pool) is Room.TOGETHER:
-                has_room = fit.holds_together(job.min_gpus)
-                gpus = fit.place_together(job.min_gpus) if has_room else {}
-            else:
-                has_room = fit.room(job.gpus_per_worker, Group.BASE) >= job.min_workers
-                gpus = (
-                    fit.place(job.min_workers, job.gpus_per_worker, Group.BASE) if has_room else {}
-                )
-            if gpus:
-                part = Part(pool, gpus, base=job.min_workers, held=job.min_gpus, worker_speed=speed)
-                return [part]
+                count, width = 1, job.min_gpus
+            if fit.room(width, Group.BASE) >= count:
+                gpus = fit.place(count, width, Group.BASE)
+                return [Part(pool, gpus, job.min_workers, job.min_gpus, speed)]
         return None
 
     def reserve(self, run: Run, gpus: Mapping[int, int], *, copy: int = 0) -> list[Part]:
@@ -191,94 +230,70 @@ class View(ABC):
         PolicyError
             If they are not its gang, not free, or of a type on which it cannot run.
         """
-        job = run.job
-        hosts = self.hosts
-        if sum(gpus.values()) != job.min_gpus or not hosts.holds(gpus):
-            if sum(gpus.values()) != job.min_gpus or min(gpus.values()) < 1:
-                raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
+        job, hosts, width = run.job, self.hosts, run.job.gpus_per_worker
+        if sum(gpus.values()) != job.min_gpus or min(gpus.values()) < 1:
+            raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
+        if not hosts.holds(gpus):
             raise self.error(run, f"gets GPUs that are not free: {dict(gpus)}")
-        width = job.gpus_per_worker
-        if width > 1 and any(count % width for count in gpus.values()):
-            raise self.error(run, f"has workers of {width} GPUs each, but gets {dict(gpus)}")
-        if len(hosts.held_of_pool) == 1:
-            speed = self.speed.relative_speed(job, 0)
-            hosts.take(gpus)
-            return [
-                Part(
-                    0,
-                    dict(gpus),
-                    base=job.min_workers,
-                    held=job.min_gpus,
-                    worker_speed=speed,
-                    copy=copy,
-                )
-            ]
         hosts.take(gpus)
-        pool_of = hosts.pool_of
         parts: dict[int, Part] = {}
         for host, held in gpus.items():
-            pool = pool_of[host]
+            pool = hosts.pool_of[host]
             part = parts.get(pool)
             if part is None:
                 speed = self.speed.relative_speed(job, pool)
                 if speed <= 0:
                     raise self.error(run, f"cannot run where it is placed: {dict(gpus)}")
-                part = parts[pool] = Part(pool, {}, worker_speed=speed, copy=copy)
+                part = parts[pool] = Part(pool, {}, 0, 0, speed, copy)
+            if held % width:
+                raise self.error(run, f"has workers of {width} GPUs each, but gets {dict(gpus)}")
             part.gpus[0][host] = held
             part.held += held
-            part.base += held // job.gpus_per_worker
+            part.base += held // width
         if len(parts) > 1 and not job.heterogeneous:
             kinds = {self.cluster.pools[pool].is_lent for pool in parts}
             if len(kinds) > 1:
                 raise self.error(run, f"takes own or borrowed GPUs alone, but gets {dict(gpus)}")
         return list(parts.values())
 
-    def stuck(self, reason: str) -> PolicyError:
-        """Return the error that the policy leaves jobs waiting for ever."""
-        waiting = [run for run in self.runs if NEVER < run.waiting_since_s <= self.now_s]
-        if not waiting:
-            return self.error(None, f"lets nothing happen: {reason}")
-        first = waiting[0].job.id
-        return PolicyError(
-            f"policy {self.name}, at {self.now_s:g} s: job {first} and "
-            f"{len(waiting) - 1} others wait for ever: {reason}"
-        )
+    # Starting, stopping, moving.
 
-    def error(self, run: Run | None, rule: str) -> PolicyError:
-        """Return the error that the policy broke a rule, about a job or in general."""
-        of_job = "" if run is None else f" job {run.job.id}"
-        return PolicyError(f"policy {self.name}, at {self.now_s:g} s:{of_job} {rule}")
-
-    @abstractmethod
-    def captures(self, kind: str) -> bool:
-        """Whether any observer wants the decisions of a kind as instances."""
-
-    @abstractmethod
-    def observed(self, kind: str, instance: Any) -> None:
-        """Tell observers of a decision that is put to a solver."""
-
-    @abstractmethod
-    def sums_at(self, time_s: float, names: Sequence[str]) -> list[float]:
-        """Return what some of the `Totals` come to at a moment until which nothing changes.
-
-        Followed by the GPU-seconds held, by pool.
-        """
-
-    # What can be done.
-
-    @abstractmethod
     def start(self, run: Run, parts: list[Part], copies: Copies | None = None) -> None:
         """Start a job that waits on GPUs that are reserved for it; see `Copies`."""
+        now_s = self.now_s
+        if not NEVER < run.waiting_since_s <= now_s:
+            raise self.error(run, "is given GPUs twice, or does not wait")
+        if run.start_s == NEVER:
+            run.start_s = now_s
+        elif run.resumes_by_s == math.inf:
+            run.restarts += 1
+        run.queued_s += now_s - run.waiting_since_s
+        run.waiting_since_s = NEVER
+        if now_s > run.resumes_by_s:
+            run.preemptions += 1
+        run.resumes_by_s = math.inf
+        self._hold(run, parts, self.tenure.start_pause_s(run), copies)
 
-    @abstractmethod
     def stop(self, run: Run) -> None:
         """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits."""
+        if not run.parts:
+            raise self.error(run, "is stopped, but does not run")
+        self._release(run)
+        left = self.tenure.left_when_stopped(run)
+        run.lost_work += left - run.left
+        run.left = left
+        run.losses += 1
+        run.preemptions += 1
+        run.waiting_since_s = self.now_s
+        self.policy.waits(self, run)
 
-    @abstractmethod
     def lift(self, run: Run) -> None:
         """Take a job off its GPUs, to `put` it elsewhere at this same moment."""
+        if not run.parts:
+            raise self.error(run, "is to move, but does not run")
+        self._release(run, as_event=not self.tenure.swaps)
+        self._lifted[run.order] = run
 
-    @abstractmethod
     def put(
         self, run: Run, parts: list[Part], copies: Copies | None = None, *, restarts: bool = True
     ) -> None:
@@ -289,19 +304,207 @@ class View(ABC):
         restarts
             Whether that costs it what it costs to start, unless `copies` say what it costs.
         """
+        if self._lifted.pop(run.order, None) is None:
+            raise self.error(run, "is put elsewhere, but was not taken off its GPUs")
+        run.restarts += restarts
+        self._hold(run, parts, self.tenure.move_pause_s(run) if restarts else 0.0, copies)
 
-    @abstractmethod
     def work_as_copies(self, run: Run, copies: Copies) -> None:
         """Let copies of a job share what is left of it from now on, on the GPUs that it has."""
+        run.copies = copies
+        run.restarting_s += math.fsum(copies.lost_s)
+        self._schedule(run)
 
-    @abstractmethod
-    def settle(self, run: Run) -> bool:
-        """Complete a job of which no more is left than rounding leaves; return whether it is."""
+    def settle(self, run: Run) -> None:
+        """Complete a job of which no more is left than rounding leaves."""
+        self.account(run)
+        if run.left <= WORK_TOLERANCE * run.work:
+            self._release(run)
+            self._finish(run)
 
-    @abstractmethod
+    def _hold(self, run: Run, parts: list[Part], pause_s: float, copies: Copies | None) -> None:
+        if not parts:
+            raise self.error(run, "is given no GPUs")
+        if len(parts) == 1:
+            part = parts[0]
+            gpus, workers = part.held, part.base + part.flexible
+        else:
+            gpus = sum(part.held for part in parts)
+            workers = sum(part.base + part.flexible for part in parts if part.copy == 0)
+        if workers != run.job.min_workers:
+            raise self.error(run, f"has {run.job.min_workers} workers, but gets GPUs of {workers}")
+        if copies is None and parts[-1].copy:
+            raise self.error(run, "has copies, and nothing says how they work together")
+        self._running_gpus += gpus
+        now_s = self.now_s
+        run.parts = parts
+        run.kept_gpus = None
+        run.workers = workers
+        run.held_gpus = gpus
+        run.updated_s = run.began_s = now_s
+        run.pauses_until_s = now_s + pause_s
+        run.lease_ends_s = run.pauses_until_s + self._length_s
+        run.allocations += 1
+        run.most_copies = max(run.most_copies, parts[-1].copy + 1)
+        self.running[run.order] = run
+        if copies is None:
+            run.restarting_s += pause_s
+            self.speed.set_rate(run)
+        elif self.speed.placed is not None:
+            self.speed.note_copies(run)
+        if self._notes_places:
+            self._note_place(run)
+        if self.loans.is_active:
+            self._note_hosted(run)
+        if self._tells_speeds_apart:
+            self.ledger.holds(run, +1)
+        if copies is None:
+            self._schedule(run)
+        else:
+            self.work_as_copies(run, copies)
+
+    def _note_hosted(self, run: Run) -> None:
+        if any(self.cluster.pools[part.pool].is_lent for part in run.parts):
+            self._hosted[run.order] = run
+            run.ran_on_loan = True
+        else:
+            self._hosted.pop(run.order, None)
+
+    def _note_place(self, run: Run) -> None:
+        gpus = run.gpus
+        self._note_span(run, gpus)
+        run.allocations_by_tier[run.tier] += 1
+        if run.last_gpus is not None and run.last_gpus != gpus:
+            run.migrations += 1
+        run.last_gpus = gpus
+
+    def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
+        if self.speed.placed is None:
+            run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
+        if len(gpus) == 1 and run.most_racks:
+            return
+        racks = self.cluster.rack_of_host
+        pools, pool_of = self.cluster.pools, self.hosts.pool_of
+        own = {racks[host] for host in gpus if not pools[pool_of[host]].is_lent}
+        run.most_racks = max(run.most_racks, len(own))
+
+    def _schedule(self, run: Run) -> None:
+        """Say when a job completes or its tenure ends, by its rate now."""
+        run.version += 1
+        if run.copies is not None:
+            after_s = run.copies.completes_after_s(WORK_TOLERANCE * run.work)
+            run.completes = after_s is not None
+            if after_s is None:
+                return
+            end_s = run.copies.began_s + after_s
+        else:
+            if run.rate <= 0:
+                raise self.error(run, "cannot run where it is placed")
+            begins_s = run.pauses_until_s
+            if begins_s < self.now_s:
+                begins_s = self.now_s
+            left_s = run.left / run.rate
+            length_s = self._length_s
+            if run.began_s < self.now_s:
+                length_s = run.lease_ends_s - begins_s
+            run.completes = left_s <= length_s * (1 + WORK_TOLERANCE)
+            end_s = begins_s + (left_s if run.completes else length_s)
+        self._sequence += 1
+        heappush(self._events, (end_s, self._sequence, run, run.version))
+
+    def _release(self, run: Run, *, as_event: bool = False) -> float:
+        """Take a job off its GPUs; return when they are free, which is an event if it is later.
+
+        Parameters
+        ----------
+        as_event
+            Whether it is an event though it is now.
+        """
+        self.account(run)
+        self.policy.gives_back(self, run)
+        now_s, gpus = self.now_s, run.gpus
+        free_s = now_s if self._is_reclaiming else self.tenure.free_s(run, now_s)
+        if self._tells_speeds_apart:
+            self.ledger.holds(run, -1)
+        self._running_gpus -= run.held_gpus
+        if free_s <= now_s and not as_event:
+            self.hosts.free_up(gpus)
+        else:
+            self.hosts.release(gpus)
+            self._sequence += 1
+            if self.loans.is_active:
+                # Servers that are called back are taken out of it.
+                self._handed_over[self._sequence] = gpus = dict(gpus)
+            heappush(self._events, (free_s, self._sequence, None, gpus))
+        run.version += 1
+        run.parts = []
+        run.kept_gpus = None
+        run.workers = run.held_gpus = 0
+        run.rate = 0.0
+        run.copies = None
+        del self.running[run.order]
+        self._hosted.pop(run.order, None)
+        return free_s
+
+    def _finish(self, run: Run) -> None:
+        run.rest, run.left = run.left, 0.0
+        run.completion_s = self.now_s
+        self.jobs_there -= 1
+        self.policy.completes(self, run)
+
+    # Resizing.
+
     def grow(self, run: Run, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
         """Give a running job flexible workers on GPUs taken for it; `part` may be new to it."""
+        if not run.parts:
+            raise self.error(run, "is to grow, but does not run")
+        job, count = run.job, sum(gpus.values())
+        if workers < 1 or count < workers * job.gpus_per_worker:
+            raise self.error(run, f"is to grow by {workers} workers on {count} GPUs")
+        if run.workers + workers > job.max_workers:
+            raise self.error(run, f"can use {job.max_workers} workers at most")
+        self.account(run)
+        if part not in run.parts:
+            run.parts.append(part)
+        flexible = part.gpus[Group.FLEXIBLE]
+        for host, held in gpus.items():
+            flexible[host] = flexible.get(host, 0) + held
+        self._resize(run, part, workers, count)
 
-    @abstractmethod
     def shrink(self, run: Run, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
         """Take flexible workers of a running job away, which are free for others at once."""
+        flexible = part.gpus[Group.FLEXIBLE]
+        if (
+            part not in run.parts
+            or not 1 <= workers <= part.flexible
+            or not all(1 <= count <= flexible.get(host, 0) for host, count in gpus.items())
+        ):
+            raise self.error(run, "is to lose flexible workers that it does not have")
+        self.account(run)
+        for host, count in gpus.items():
+            left = flexible[host] - count
+            if left:
+                flexible[host] = left
+            else:
+                del flexible[host]
+        self.hosts.free_up(gpus)
+        self._resize(run, part, -workers, -sum(gpus.values()))
+
+    def _resize(self, run: Run, part: Part, workers: int, gpus: int) -> None:
+        if self._notes_places:
+            self.ledger.holds(run, -1)
+        part.flexible += workers
+        part.held += gpus
+        if not part.base and not part.flexible:
+            run.parts.remove(part)
+        if self.loans.is_active:
+            self._note_hosted(run)
+        run.kept_gpus = None
+        run.workers += workers
+        run.held_gpus += gpus
+        self._running_gpus += gpus
+        self.speed.set_rate(run)
+        if self._notes_places:
+            self.ledger.holds(run, +1)
+            self._note_span(run, run.gpus)
+        self._schedule(run)

@@ -1,6 +1,11 @@
 """Lyra's shape of a scheme: a queue, elastic scaling, and loans, each a part of its own.
 
-Source: Lyra (EuroSys 2023), sections 4 to 6.
+GPUs of a slower kind may make up for it by number: `replicas` workers on borrowed ones do what one
+worker does on a reference GPU, with the same GPUs each (more workers, the same global batch; three
+inference servers count as one training server). Where no whole number makes up for it exactly, so
+many are taken that they are faster.
+
+Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
 """
 
 from __future__ import annotations
@@ -8,7 +13,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-from lyra_opt.simulation.best_fit import BestFit, CountedFit, Group
+from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import make_queue
 from lyra_opt.simulation.run import Part
@@ -17,9 +22,9 @@ from lyra_opt.simulation.speed import Room
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from lyra_opt.simulation.best_fit import Fit
     from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.decisions import ScalingRule
+    from lyra_opt.simulation.hosts import Hosts
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
@@ -35,33 +40,38 @@ class _Room:
     ----------
     pool
         Of the cluster.
-    fit
-        Finds room in it.
+    hosts
+        Which GPUs are free.
+    kind
+        What its instances are called.
+    mixes_groups
+        Whether base and flexible workers share its servers.
+
+    Attributes
+    ----------
     worker_speed
         What the replicas of a worker do there beside one on reference GPUs, for jobs whose
         throughput was not measured.
+    flexible_gpus
+        GPUs of flexible workers.
     """
 
-    __slots__ = (
-        "fit",
-        "flexible_gpus",
-        "is_counted",
-        "is_lent",
-        "kind",
-        "number",
-        "replicas",
-        "worker_speed",
-    )
-
-    def __init__(self, pool: Pool, fit: Fit, *, worker_speed: float, kind: str) -> None:
-        self.number = pool.number
-        self.is_lent = pool.is_lent
-        self.fit = fit
-        self.is_counted = isinstance(fit, CountedFit)
-        self.replicas = fit.replicas
-        self.worker_speed = worker_speed
-        self.kind = kind
+    def __init__(self, pool: Pool, hosts: Hosts, *, kind: str, mixes_groups: bool) -> None:
+        self.number, self.is_lent, self.kind = pool.number, pool.is_lent, kind
+        gpu_type = pool.gpu_type
+        self.replicas = gpu_type.replicas if pool.is_lent else 1
+        self.worker_speed = gpu_type.worker_speed if pool.is_lent else gpu_type.relative_speed
+        self.is_counted = hosts.is_counted[pool.number]
+        self.fit: Fit = (
+            CountedFit(hosts, pool.number)
+            if self.is_counted
+            else BestFit(hosts, pool.number, mixes_groups=mixes_groups)
+        )
         self.flexible_gpus = 0
+
+    def fitting(self, gpus_per_worker: int, group: Group) -> int:
+        """Return how many workers, counted as on reference GPUs, there is room for."""
+        return self.fit.room(gpus_per_worker, group) // self.replicas
 
 
 class ComposedPolicy(Policy):
@@ -131,13 +141,20 @@ class ComposedPolicy(Policy):
         self._view = view
         self._borrows = view.loans.is_active
         self._next_scaling_s = view.now_s
-        own = [pool for pool in view.cluster.pools if not pool.is_lent]
-        self._own = [
-            self._room_of(pool, "training" if len(own) == 1 else pool.gpu_type.name) for pool in own
+        pools = view.cluster.pools
+        has_types = sum(not pool.is_lent for pool in pools) > 1
+        self._rooms = [
+            _Room(
+                pool,
+                view.hosts,
+                kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
+                mixes_groups=not (pool.is_lent and self._keeps_groups_apart),
+            )
+            for pool in pools
+            if self._borrows or not pool.is_lent
         ]
-        lent = [pool for pool in view.cluster.pools if pool.is_lent]
-        self._lent = [self._room_of(pool, "loan") for pool in lent] if self._borrows else []
-        self._rooms = [*self._own, *self._lent]
+        self._own = [room for room in self._rooms if not room.is_lent]
+        self._lent = [room for room in self._rooms if room.is_lent]
         self._room_of_pool = {room.number: room for room in self._rooms}
         # What is left of jobs is in worker-seconds then, so that both kinds add up.
         self._mixes = (
@@ -152,19 +169,6 @@ class ComposedPolicy(Policy):
             stands_apart=self._is_confined if self._confines_fungible else None,
             needs_of=self._needs_of,
         )
-
-    def _room_of(self, pool: Pool, kind: str) -> _Room:
-        hosts = self._view.hosts
-        fit: Fit
-        gpu_type = pool.gpu_type
-        if hosts.is_counted[pool.number]:
-            fit = CountedFit(hosts, pool.number)
-        else:
-            replicas = gpu_type.replicas if pool.is_lent else 1
-            mixes = not pool.is_lent or not self._keeps_groups_apart
-            fit = BestFit(hosts, pool.number, replicas=replicas, mixes_groups=mixes)
-        speed = gpu_type.worker_speed if pool.is_lent else gpu_type.relative_speed
-        return _Room(pool, fit, worker_speed=speed, kind=kind)
 
     # What happens.
 
@@ -208,21 +212,14 @@ class ComposedPolicy(Policy):
     def _start(self, run: Run, homes: Iterable[tuple[_Room, int]]) -> None:
         job = run.job
         parts = []
-        gpus_per_worker = job.gpus_per_worker
         is_bound = False
         for room, workers in homes:
             is_bound = self._must_stay_together(job, room)
-            parts.append(
-                Part(
-                    room.number,
-                    room.fit.place_together(job.min_gpus)
-                    if is_bound
-                    else room.fit.place(workers, gpus_per_worker, Group.BASE),
-                    base=workers,
-                    held=job.min_gpus if is_bound else workers * room.replicas * gpus_per_worker,
-                    worker_speed=room.worker_speed,
-                )
+            count, width = (
+                (1, job.min_gpus) if is_bound else (workers * room.replicas, job.gpus_per_worker)
             )
+            gpus = room.fit.place(count, width, Group.BASE)
+            parts.append(Part(room.number, gpus, workers, count * width, room.worker_speed))
         self._view.start(run, parts)
         if job.max_workers > job.min_workers and not is_bound:
             self._elastic[run.order] = run
@@ -256,7 +253,7 @@ class ComposedPolicy(Policy):
             if self._has_room(room, job, job.min_workers):
                 return [(room, job.min_workers)]
         if job.heterogeneous and len(rooms) > 1 and self._mixes:
-            fits = [(room, room.fit.room(job.gpus_per_worker, Group.BASE)) for room in rooms]
+            fits = [(room, room.fitting(job.gpus_per_worker, Group.BASE)) for room in rooms]
             if sum(workers for _, workers in fits) >= job.min_workers:
                 homes, left = [], job.min_workers
                 for room, fitting in fits:
@@ -345,10 +342,10 @@ class ComposedPolicy(Policy):
         if room.is_counted:
             return free >= workers * gpus_per_worker
         if self._must_stay_together(job, room):
-            return room.fit.holds_together(job.min_gpus)
+            return room.fit.room(job.min_gpus, Group.BASE) > 0
         if free < workers * room.replicas * gpus_per_worker:
             return False
-        return room.fit.room(gpus_per_worker, Group.BASE) >= workers
+        return room.fitting(gpus_per_worker, Group.BASE) >= workers
 
     def _make_room(self, room: _Room, run: Run) -> bool:
         """Scale jobs in until a base demand fits, if it can; return whether it fits now.
@@ -372,7 +369,8 @@ class ComposedPolicy(Policy):
         # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
         # be scaled in for nothing.
         leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
-        if room.fit.room_after(leaving, job.gpus_per_worker) < job.min_workers:
+        after = room.fit.room_after(leaving, job.gpus_per_worker)
+        if after // room.replicas < job.min_workers:
             return False
         for _, other in parts:
             view.account(other)
@@ -407,10 +405,11 @@ class ComposedPolicy(Policy):
         """Add flexible workers in a pool, or take them away if negative, `first` from there."""
         view, gpus_per_worker = self._view, run.job.gpus_per_worker
         view.account(run)
-        part = run.part_in(room.number)
+        part = next((part for part in run.parts if part.pool == room.number), None)
         room.flexible_gpus += workers * room.replicas * gpus_per_worker
         if workers > 0:
-            placed = room.fit.place(workers, gpus_per_worker, Group.FLEXIBLE)
+            replicas = workers * room.replicas
+            placed = room.fit.place(replicas, gpus_per_worker, Group.FLEXIBLE)
             part = part or Part(room.number, {}, worker_speed=room.worker_speed)
             view.grow(run, part, workers, placed)
         else:
@@ -459,7 +458,7 @@ class ComposedPolicy(Policy):
         for run, room, change in changes:
             if change > 0:
                 # Fragments of servers may hold fewer workers than their GPUs add up to.
-                fitting = min(change, room.fit.room(run.job.gpus_per_worker, Group.FLEXIBLE))
+                fitting = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
                 if fitting:
                     self._scale(run, room, fitting)
                     view.totals.scaling_operations += 1
@@ -499,7 +498,7 @@ class ComposedPolicy(Policy):
         held_on_loan = held.get(lent.number, 0)
         on_loan = min(workers, left[1] // gpus_per_worker)
         if on_loan > held_on_loan:
-            fitting = lent.fit.room(gpus_per_worker, Group.FLEXIBLE)
+            fitting = lent.fitting(gpus_per_worker, Group.FLEXIBLE)
             on_loan = min(on_loan, held_on_loan + fitting)
         on_own = min(workers - on_loan, left[0] // gpus_per_worker)
         if speed.mixed_efficiency < 1:

@@ -59,7 +59,8 @@ class Books(Observer):
             assert size >= 0
             assert 0 <= hosts.free[host] <= size - held[host]
             handed_over += size - held[host] - hosts.free[host]
-        assert handed_over == hosts.gpus - hosts.held_gpus - hosts.free_gpus
+        assert handed_over == hosts.handed_over
+        assert hosts.gpus == hosts.held_gpus + sum(hosts.free_of_pool) + handed_over
         if view.tenure.name == "forever":
             assert not handed_over
         for pool in cluster.pools:

@@ -43,19 +43,19 @@ def cluster_of(*sizes: int) -> Cluster:
 
 
 def fit_of(
-    *sizes: int, replicas: int = 1, mixes_groups: bool = True, there: int | None = None
+    *sizes: int, mixes_groups: bool = True, there: int | None = None
 ) -> tuple[Hosts, BestFit]:
     """Return servers that have come, as many as are `there`, and what finds room on them."""
     hosts = Hosts(cluster_of(*sizes))
     hosts.lend(range(1, 1 + (len(sizes) if there is None else there)))
-    return hosts, BestFit(hosts, 1, replicas=replicas, mixes_groups=mixes_groups)
+    return hosts, BestFit(hosts, 1, mixes_groups=mixes_groups)
 
 
 class EveryServer:
     """The rule of the paper, one worker at a time, by looking at every server."""
 
-    def __init__(self, sizes: list[int], replicas: int, *, mixes_groups: bool) -> None:
-        self.sizes, self.replicas = sizes, replicas
+    def __init__(self, sizes: list[int], *, mixes_groups: bool) -> None:
+        self.sizes = sizes
         self.mixes_groups = mixes_groups
         self.holders: dict[int, list[tuple[Group, int]]] = {}
 
@@ -67,14 +67,11 @@ class EveryServer:
         return self.mixes_groups or held <= {group}
 
     def room(self, gpus: int, group: Group) -> int:
-        return (
-            sum(self.free(s) // gpus for s in self.holders if self.is_open_to(s, group))
-            // self.replicas
-        )
+        return sum(self.free(s) // gpus for s in self.holders if self.is_open_to(s, group))
 
     def place(self, workers: int, gpus: int, group: Group) -> dict[int, int]:
         placed: dict[int, int] = {}
-        for _ in range(workers * self.replicas):
+        for _ in range(workers):
             fitting = [
                 host
                 for host in self.holders
@@ -102,15 +99,12 @@ class BestFitMachine(RuleBasedStateMachine):
             st.integers(1, 6).map(lambda size: [size] * MOST_SERVERS),
             st.lists(st.integers(1, 6), min_size=MOST_SERVERS, max_size=MOST_SERVERS),
         ),
-        replicas=st.integers(1, 3),
         there=st.integers(0, 5),
         mixes_groups=st.booleans(),
     )
-    def begin(self, sizes: list[int], replicas: int, there: int, mixes_groups: bool) -> None:
-        self.hosts, self.fit = fit_of(
-            *sizes, replicas=replicas, mixes_groups=mixes_groups, there=there
-        )
-        self.model = EveryServer(sizes, replicas, mixes_groups=mixes_groups)
+    def begin(self, sizes: list[int], there: int, mixes_groups: bool) -> None:
+        self.hosts, self.fit = fit_of(*sizes, mixes_groups=mixes_groups, there=there)
+        self.model = EveryServer(sizes, mixes_groups=mixes_groups)
         self.model.holders = {host: [] for host in range(1, 1 + there)}
         self.flexible: list[dict[int, int]] = []
         self.held_gpus = 0
@@ -130,13 +124,13 @@ class BestFitMachine(RuleBasedStateMachine):
 
     @rule(entry=consumes(held), target=held, data=st.data())
     def remove(self, entry: Any, data: st.DataObject) -> Any:
-        """Take away some workers, whichever replicas; the others stay."""
+        """Take away some workers, whichever; the others stay."""
         if entry is None:
             return None
         placed, workers, gpus, group = entry
         leaving = data.draw(st.integers(1, workers))
-        replicas = [host for host, count in placed.items() for _ in range(count // gpus)]
-        chosen = data.draw(st.permutations(replicas))[: leaving * self.fit.replicas]
+        hosts = [host for host, count in placed.items() for _ in range(count // gpus)]
+        chosen = data.draw(st.permutations(hosts))[:leaving]
         removed = {host: chosen.count(host) * gpus for host in sorted(set(chosen))}
         self.hosts.release(removed)
         self.hosts.give(removed)
@@ -199,7 +193,7 @@ class BestFitMachine(RuleBasedStateMachine):
         assert [hosts.size[host] for host in there] == size
         assert hosts.gpus_of_pool == [1, sum(size)]
         assert hosts.free_of_pool == [1, sum(free)]
-        assert (hosts.gpus, hosts.free_gpus) == (1 + sum(size), 1 + sum(free))
+        assert hosts.gpus == 1 + sum(size)
         assert hosts.held_of_pool == [0, self.held_gpus]
         partly = [gpus for gpus, all_gpus in zip(free, size, strict=True) if 0 < gpus < all_gpus]
         assert (hosts.partly_free, hosts.stranded_gpus) == (len(partly), sum(partly))
@@ -228,18 +222,18 @@ TestBestFit = BestFitMachine.TestCase
 
 @pytest.mark.parametrize("mixes_groups", [True, False])
 def test_one_more_than_room_does_not_fit(mixes_groups: bool) -> None:
-    """`room` is not only safe but tight, with replicas that do not divide the GPUs."""
+    """`room` is not only safe but tight, with workers that do not divide the GPUs."""
     for more in (1, 0):
-        _, fit = fit_of(8, 8, 8, replicas=3, mixes_groups=mixes_groups)
+        _, fit = fit_of(8, 8, 8, mixes_groups=mixes_groups)
         fit.place(1, 2, Group.FLEXIBLE)
-        room = fit.room(2, Group.BASE)
-        assert room == (3 if mixes_groups else 2)
+        room = fit.room(3, Group.BASE)
+        assert room == (6 if mixes_groups else 4)
         if more:
             with pytest.raises(AssertionError, match="room"):
-                fit.place(room + more, 2, Group.BASE)
+                fit.place(room + more, 3, Group.BASE)
         else:
-            fit.place(room, 2, Group.BASE)
-            assert fit.room(2, Group.BASE) == 0
+            fit.place(room, 3, Group.BASE)
+            assert fit.room(3, Group.BASE) == 0
 
 
 def test_the_smallest_empty_server_that_suffices_is_taken() -> None:
@@ -273,7 +267,8 @@ def test_counting_is_enough_for_one_gpu_workers(
             for hosts, gpus in zip((in_number, on_servers), jobs.pop(0), strict=True):
                 hosts.release(gpus)
                 hosts.give(gpus)
-        assert (in_number.gpus, in_number.free_gpus) == (on_servers.gpus, on_servers.free_gpus)
+        assert in_number.gpus == on_servers.gpus
+        assert in_number.free_of_pool == on_servers.free_of_pool
         leaving = [gpus for gpus, _ in jobs]
         for gpus in (1, 2):
             assert counted.room_after(leaving, gpus) == in_number.gpus // gpus
@@ -283,7 +278,7 @@ def test_counting_is_enough_for_one_gpu_workers(
 def test_memory_does_not_grow_with_time(mixes_groups: bool) -> None:
     """Entries of servers that have moved on are cleared away, and placement stays best fit."""
     hosts, fit = fit_of(4, 4, 4, mixes_groups=mixes_groups)
-    model = EveryServer([4, 4, 4], 1, mixes_groups=mixes_groups)
+    model = EveryServer([4, 4, 4], mixes_groups=mixes_groups)
     model.holders = {host: [] for host in (1, 2, 3)}
     draw = random.Random(5)
     jobs: list[tuple[dict[int, int], int, Group]] = []
@@ -298,7 +293,7 @@ def test_memory_does_not_grow_with_time(mixes_groups: bool) -> None:
             hosts.release(placed)
             hosts.give(placed)
             model.remove(placed, gpus, group)
-    longest = max(len(entries) for levels in (*fit._used, fit._empty) for entries in levels)
+    longest = max(len(entries) for levels in fit._heaps for entries in levels)
     assert longest <= MOST_STALE * 4 + 1
 
 
