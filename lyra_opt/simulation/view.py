@@ -235,26 +235,24 @@ class View:
             raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
         if not hosts.holds(gpus):
             raise self.error(run, f"gets GPUs that are not free: {dict(gpus)}")
+        if width > 1 and any(held % width for held in gpus.values()):
+            raise self.error(run, f"has workers of {width} GPUs each, but gets {dict(gpus)}")
         hosts.take(gpus)
-        parts: dict[int, Part] = {}
+        of_pools: dict[int, dict[int, int]] = {}
         for host, held in gpus.items():
-            pool = hosts.pool_of[host]
-            part = parts.get(pool)
-            if part is None:
-                speed = self.speed.relative_speed(job, pool)
-                if speed <= 0:
-                    raise self.error(run, f"cannot run where it is placed: {dict(gpus)}")
-                part = parts[pool] = Part(pool, {}, 0, 0, speed, copy)
-            if held % width:
-                raise self.error(run, f"has workers of {width} GPUs each, but gets {dict(gpus)}")
-            part.gpus[0][host] = held
-            part.held += held
-            part.base += held // width
+            of_pools.setdefault(hosts.pool_of[host], {})[host] = held
+        parts = []
+        for pool, of_pool in of_pools.items():
+            speed = self.speed.relative_speed(job, pool)
+            if speed <= 0:
+                raise self.error(run, f"cannot run where it is placed: {dict(gpus)}")
+            held = sum(of_pool.values())
+            parts.append(Part(pool, of_pool, held // width, held, speed, copy))
         if len(parts) > 1 and not job.heterogeneous:
-            kinds = {self.cluster.pools[pool].is_lent for pool in parts}
+            kinds = {self.cluster.pools[part.pool].is_lent for part in parts}
             if len(kinds) > 1:
                 raise self.error(run, f"takes own or borrowed GPUs alone, but gets {dict(gpus)}")
-        return list(parts.values())
+        return parts
 
     # Starting, stopping, moving.
 
@@ -336,16 +334,15 @@ class View:
         if copies is None and parts[-1].copy:
             raise self.error(run, "has copies, and nothing says how they work together")
         self._running_gpus += gpus
-        now_s = self.now_s
         run.parts = parts
-        run.kept_gpus = None
         run.workers = workers
         run.held_gpus = gpus
-        run.updated_s = run.began_s = now_s
-        run.pauses_until_s = now_s + pause_s
-        run.lease_ends_s = run.pauses_until_s + self._length_s
+        run.updated_s = run.began_s = now_s = self.now_s
+        run.pauses_until_s = begins_s = now_s + pause_s
+        run.lease_ends_s = begins_s + self._length_s
         run.allocations += 1
-        run.most_copies = max(run.most_copies, parts[-1].copy + 1)
+        if parts[-1].copy >= run.most_copies:
+            run.most_copies = parts[-1].copy + 1
         self.running[run.order] = run
         if copies is None:
             run.restarting_s += pause_s
@@ -353,7 +350,11 @@ class View:
         elif self.speed.placed is not None:
             self.speed.note_copies(run)
         if self._notes_places:
-            self._note_place(run)
+            self._note_span(run)
+            run.allocations_by_tier[run.tier] += 1
+            if run.last_gpus is not None and run.last_gpus != run.gpus:
+                run.migrations += 1
+            run.last_gpus = run.gpus
         if self.loans.is_active:
             self._note_hosted(run)
         if self._tells_speeds_apart:
@@ -370,15 +371,8 @@ class View:
         else:
             self._hosted.pop(run.order, None)
 
-    def _note_place(self, run: Run) -> None:
+    def _note_span(self, run: Run) -> None:
         gpus = run.gpus
-        self._note_span(run, gpus)
-        run.allocations_by_tier[run.tier] += 1
-        if run.last_gpus is not None and run.last_gpus != gpus:
-            run.migrations += 1
-        run.last_gpus = gpus
-
-    def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
         if self.speed.placed is None:
             run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
@@ -506,5 +500,5 @@ class View:
         self.speed.set_rate(run)
         if self._notes_places:
             self.ledger.holds(run, +1)
-            self._note_span(run, run.gpus)
+            self._note_span(run)
         self._schedule(run)
