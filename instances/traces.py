@@ -1,31 +1,38 @@
 """Read job traces: what was submitted when, for how long and on how many GPUs.
 
 A trace is a CSV file, plain or gzip (told apart by content), with a header row and the columns
-``job_id, submit_time_s, duration_s, gpus`` in any order, and ``model`` if the file says what jobs
-train; further columns are passed over.
-Times are decimal seconds on any clock that starts at 0 or later.
+``job_id, submit_time_s, duration_s, gpus`` in any order. Times are decimal seconds on any clock
+that starts at 0 or later; in place of ``submit_time_s`` there may be ``submit_time``, a date and
+time. The columns of `OPTIONAL_COLUMNS` are read where there are any, with an empty field where
+nothing is known of a job; further ones are passed over, and named by `Trace.passed_over`.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.documents import read_text
 from lyra_opt.errors import InputError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
-MODEL_COLUMN = "model"
+MOMENT_COLUMN = "submit_time"
+"""In place of ``submit_time_s``: a date and time."""
+
+OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "deadline_s", "gpu_types")
+GPU_TYPE_SEPARATOR = "|"
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """Of the environment: the folder in which traces are looked for that are not where they are named.
 """
@@ -36,6 +43,8 @@ LARGEST_GPUS = 10**9
 MILLISECONDS = 1000
 LISTED_CLUSTERS = 20
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -53,7 +62,15 @@ class TraceJob:
     gpus
         At least 1.
     model
-        What it trains; None where the file does not say.
+        What it trains, as `model_name` names it; None where the file does not say.
+    steps
+        Training steps that it does, above 0; None where the file does not say.
+    weight
+        What it counts for, above 0.
+    deadline_ms
+        After its submission, above 0; None without a deadline.
+    gpu_types
+        The types of GPUs that it asks for; empty for any.
     """
 
     job_id: str
@@ -61,6 +78,10 @@ class TraceJob:
     duration_ms: int
     gpus: int
     model: str | None = None
+    steps: float | None = None
+    weight: float = 1.0
+    deadline_ms: int | None = None
+    gpu_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # equal only to itself, which is quick to tell
@@ -73,10 +94,13 @@ class Trace:
         The file's name without directory and without ``.csv`` and ``.gz``.
     jobs
         At least one.
+    passed_over
+        Columns of the file that were not read.
     """
 
     name: str
     jobs: tuple[TraceJob, ...]
+    passed_over: tuple[str, ...] = ()
 
 
 def locate(file: str) -> Path:
@@ -130,10 +154,11 @@ def _read_trace(
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(rows, [])
-        positions = _column_positions(source, header)
-        clusters = Clusters(source, [name.strip() for name in header], vc)
+        names = [name.strip() for name in header]
+        columns = _Columns(source, names)
+        clusters = Clusters(source, names, vc)
         jobs = [
-            (number, _parse_row(source, number, row, positions, len(header)))
+            (number, columns.job(number, row))
             for number, row in enumerate(rows, start=2)
             if row and clusters.take(row)  # or an empty line
         ]
@@ -143,7 +168,7 @@ def _read_trace(
     if not jobs:
         raise InputError(source, "has a header, but no rows")
     by_submission = sorted(with_unique_ids(jobs), key=lambda job: job.submit_time_ms)
-    return Trace(name_of(source), tuple(by_submission))
+    return Trace(name_of(source), tuple(by_submission), columns.passed_over)
 
 
 class Clusters:
@@ -194,35 +219,150 @@ def name_of(source: str) -> str:
     return Path(source).name.removesuffix(".gz").removesuffix(".csv")
 
 
-def _column_positions(source: str, header: list[str]) -> tuple[int, ...]:
-    names = [name.strip() for name in header]
-    for column in COLUMNS:
-        if names.count(column) != 1:
-            found = "is missing" if column not in names else "occurs more than once"
-            expected = ", ".join(COLUMNS)
-            raise InputError(source, f"row 1: column {column} {found}; a trace has {expected}")
-    if names.count(MODEL_COLUMN) > 1:
-        raise InputError(source, f"row 1: column {MODEL_COLUMN} occurs more than once")
-    columns = (*COLUMNS, MODEL_COLUMN) if MODEL_COLUMN in names else COLUMNS
-    return tuple(names.index(column) for column in columns)
+class _Columns:
+    """Where the columns of a trace are, and how their rows are read.
+
+    Parameters
+    ----------
+    source
+        The file, for errors.
+    names
+        Its header.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or one that is read occurs more than once.
+    """
+
+    def __init__(self, source: str, names: list[str]) -> None:
+        self._source, self._width = source, len(names)
+        self._has_moments = "submit_time_s" not in names and MOMENT_COLUMN in names
+        submission = MOMENT_COLUMN if self._has_moments else "submit_time_s"
+        needed = ("job_id", submission, "duration_s", "gpus")
+        for column in needed:
+            if names.count(column) != 1:
+                found = "is missing" if column not in names else "occurs more than once"
+                expected = ", ".join(COLUMNS)
+                raise InputError(source, f"row 1: column {column} {found}; a trace has {expected}")
+        optional = [column for column in OPTIONAL_COLUMNS if column in names]
+        for column in optional:
+            if names.count(column) > 1:
+                raise InputError(source, f"row 1: column {column} occurs more than once")
+        if "batch_size" in optional and "model" not in optional:
+            rule = "needs the column model, whose batch size it is"
+            raise InputError(source, f"row 1: column batch_size {rule}")
+        self._needed = tuple(names.index(column) for column in needed)
+        self._optional = {column: names.index(column) for column in optional}
+        read = {*needed, *optional, "vc"}
+        self.passed_over = tuple(name for name in names if name not in read)
+
+    def job(self, number: int, row: list[str]) -> TraceJob:
+        """Return the job of a row."""
+        source = self._source
+        if len(row) != self._width:
+            fields = f"{len(row)} field" + "s" * (len(row) != 1)
+            raise InputError(source, f"row {number} has {fields}, but the header has {self._width}")
+        job_id, submission, duration, gpus = (row[place].strip() for place in self._needed)
+        if not job_id:
+            raise bad_value(source, number, "job_id", job_id, "must not be empty")
+        if self._has_moments:
+            submitted_ms = parse_moment(source, number, MOMENT_COLUMN, submission)
+        else:
+            submitted_ms = parse_milliseconds(source, number, "submit_time_s", submission)
+        job = TraceJob(
+            job_id,
+            submitted_ms,
+            parse_milliseconds(source, number, "duration_s", duration),
+            parse_gpus(source, number, gpus),
+        )
+        return replace(job, **self._wishes(number, row)) if self._optional else job
+
+    def _wishes(self, number: int, row: list[str]) -> dict[str, Any]:
+        """Return what the optional columns say of a job, fields of `TraceJob`."""
+        source = self._source
+        texts = {column: row[place].strip() for column, place in self._optional.items()}
+        found: dict[str, Any] = {}
+        model, batch = texts.get("model"), texts.get("batch_size")
+        if batch and not model:
+            rule = "must be empty where the column model is"
+            raise bad_value(source, number, "batch_size", batch, rule)
+        if model:
+            size = parse_gpus(source, number, batch, "batch_size") if batch else None
+            found["model"] = model_name(model, size)
+        if weight := texts.get("weight"):
+            found["weight"] = parse_weight(source, number, "weight", weight)
+        if deadline := texts.get("deadline_s"):
+            deadline_ms = parse_milliseconds(source, number, "deadline_s", deadline)
+            if not deadline_ms:
+                rule = "must be at least a millisecond"
+                raise bad_value(source, number, "deadline_s", deadline, rule)
+            found["deadline_ms"] = deadline_ms
+        if gpu_types := texts.get("gpu_types"):
+            found["gpu_types"] = parse_gpu_types(source, number, "gpu_types", gpu_types)
+        return found
 
 
-def _parse_row(
-    source: str, number: int, row: list[str], positions: tuple[int, ...], width: int
-) -> TraceJob:
-    if len(row) != width:
-        fields = f"{len(row)} field" + "s" * (len(row) != 1)
-        raise InputError(source, f"row {number} has {fields}, but the header has {width}")
-    job_id, submit_time, duration, gpus, *model = (row[position].strip() for position in positions)
-    if not job_id:
-        raise bad_value(source, number, "job_id", job_id, "must not be empty")
-    return TraceJob(
-        job_id,
-        parse_milliseconds(source, number, "submit_time_s", submit_time),
-        parse_milliseconds(source, number, "duration_s", duration),
-        parse_gpus(source, number, gpus),
-        (model[0] or None) if model else None,
-    )
+def model_name(model: str, batch_size: int | None) -> str:
+    """Return what a job trains, in the form in which tables of throughput know it.
+
+    >>> model_name("ResNet-18", 128), model_name("CycleGAN", None)
+    ('ResNet-18-128', 'CycleGAN')
+    """
+    return model if batch_size is None else f"{model}-{batch_size}"
+
+
+def parse_weight(source: str, number: int, column: str, text: str) -> float:
+    """Return a row's weight, above 0; `InputError` where it is none."""
+    weight = parse_number(source, number, column, text)
+    if weight <= 0:
+        raise bad_value(source, number, column, text, "must be above 0")
+    return weight
+
+
+def parse_number(source: str, number: int, column: str, text: str) -> float:
+    """Return a finite decimal number of a row; `InputError` where it is none."""
+    if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
+        raise bad_value(source, number, column, text, "must be a finite number")
+    return float(text)
+
+
+def parse_gpu_types(source: str, number: int, column: str, text: str) -> tuple[str, ...]:
+    """Return the GPU types of a row, separated by ``|``, each once, in order.
+
+    Raises
+    ------
+    InputError
+        If a name is empty.
+    """
+    names = [name.strip() for name in text.split(GPU_TYPE_SEPARATOR)]
+    if not all(names):
+        rule = f"must be names separated by {GPU_TYPE_SEPARATOR}, none of them empty"
+        raise bad_value(source, number, column, text, rule)
+    return tuple(dict.fromkeys(names))
+
+
+def parse_moment(source: str, number: int, column: str, text: str) -> int:
+    """Return a date and time of a row as milliseconds since 1970; `InputError` where it is none."""
+    rule = "must be a date and time such as 2020-06-09 18:41:01"
+    return moment_ms(text, lambda: bad_value(source, number, column, text, rule))
+
+
+def moment_ms(text: str, error: Callable[[], InputError]) -> int:
+    """Return a date and time as milliseconds since 1970; raise what `error` returns if it is none.
+
+    Without a time zone it is UTC: only differences matter, and a file has one clock.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise error() from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    milliseconds = (moment - _EPOCH) // _MILLISECOND
+    if milliseconds < 0:
+        raise error()
+    return milliseconds
 
 
 def parse_milliseconds(source: str, number: int, column: str, text: str) -> int:

@@ -8,14 +8,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from instances.traces import TraceJob, bad_value, parse_milliseconds
+from instances.traces import (
+    TraceJob,
+    bad_value,
+    parse_milliseconds,
+    parse_moment,
+    parse_number,
+    parse_weight,
+)
 from lyra_opt.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
 # Reasons for which rows of a published trace are no jobs of a workload.
 NO_GPUS = "without GPUs"
@@ -23,8 +29,6 @@ NOT_ENDED = "that never ran or had not ended"
 NO_TIME = "that ran for no time"
 
 NO_VALUE = frozenset({"", "none", "nan", "nat", "null"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(slots=True)
@@ -39,11 +43,14 @@ class Found:
         How many rows were left out, by reason.
     remarks
         A sentence on each choice that the layout asks for.
+    noted
+        Of how many jobs something is to be said, by what that is: a sentence without its full stop.
     """
 
     jobs: list[tuple[int, TraceJob]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
+    noted: Counter[str] = field(default_factory=Counter)
 
 
 class TraceLayout(ABC):
@@ -96,11 +103,21 @@ class TraceLayout(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table with a header; every error names file, row and column."""
+    """A row of a table; every error names file, row and column.
+
+    Parameters
+    ----------
+    source, number
+        The file, and which row it is of it.
+    columns
+        Where each column is.
+    values
+        The fields.
+    """
 
     source: str
     number: int
-    columns: dict[str, int]
+    columns: Mapping[str, int]
     values: Sequence[str]
 
     def text(self, column: str) -> str:
@@ -134,24 +151,24 @@ class Row:
             raise self.error(column, "must be an integer of at least 0")
         return int(whole)
 
+    def positive(self, column: str) -> int:
+        """Return an integer of at least 1, which some sources write as a decimal."""
+        value = self.count(column)
+        if not value:
+            raise self.error(column, "must be at least 1")
+        return value
+
+    def decimal(self, column: str) -> float:
+        """Return a finite number."""
+        return parse_number(self.source, self.number, column, self.text(column))
+
+    def weight(self, column: str) -> float:
+        """Return a number above 0."""
+        return parse_weight(self.source, self.number, column, self.text(column))
+
     def moment(self, column: str) -> int:
         """Return a date and time as milliseconds since 1970."""
-        rule = "must be a date and time such as 2020-06-09 18:41:01"
-        return moment_ms(self.text(column), lambda: self.error(column, rule))
-
-
-def moment_ms(text: str, error: Callable[[], InputError]) -> int:
-    """Return a date and time as milliseconds since 1970."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise error() from None
-    if moment.tzinfo is None:  # one clock in a file: only differences matter
-        moment = moment.replace(tzinfo=UTC)
-    milliseconds = (moment - _EPOCH) // _MILLISECOND
-    if milliseconds < 0:
-        raise error()
-    return milliseconds
+        return parse_moment(self.source, self.number, column, self.text(column))
 
 
 def require_width(source: str, number: int, values: Sequence[str], width: int, other: str) -> None:

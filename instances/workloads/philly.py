@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from instances.traces import Clusters, TraceJob
+from instances.traces import Clusters, TraceJob, moment_ms
 from instances.workloads.layout import (
     NO_GPUS,
     NO_VALUE,
     NOT_ENDED,
     Found,
     TraceLayout,
-    moment_ms,
     of_cluster,
 )
 from lyra_opt.documents import parse_json

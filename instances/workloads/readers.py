@@ -16,13 +16,15 @@ from instances.traces import LARGEST_TRACE_BYTES, MILLISECONDS, Trace, name_of, 
 from instances.workloads.layout import NO_TIME, Found, TraceLayout
 from instances.workloads.tables import OwnTable, TableLayout
 from lyra_opt.documents import read_text
-from lyra_opt.errors import InputError
+from lyra_opt.errors import FieldError, InputError, show_value
 from lyra_opt.plugins import Plugins
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from instances.traces import TraceJob
 
 LAYOUTS = Plugins("lyra_opt.trace_layouts", "trace layout", TraceLayout, checks_names=False)
 """All layouts by name."""
@@ -59,8 +61,10 @@ def read_workload(path: str | Path, *, vc: str | None = None) -> Workload:
     Notes
     -----
     Time O(rows log rows). Sources of the layouts: the README files of msr-fiddle/philly-traces,
-    S-Lab-System-Group/HeliosData, InternLM/AcmeTrace, alibaba/clusterdata (cluster-trace-gpu-v2020)
-    and microsoft/elasticflow-traces, and SymbioticLab/Tiresias, simulator/60_job.csv.
+    S-Lab-System-Group/HeliosData, InternLM/AcmeTrace, alibaba/clusterdata (cluster-trace-gpu-v2020
+    and -v2023) and microsoft/elasticflow-traces; SymbioticLab/Tiresias, simulator/60_job.csv;
+    stanford-futuredata/gavel, scheduler/utils.py; petuum/adaptdl, branch osdi21-artifact; the
+    Standard Workload Format of the Parallel Workloads Archive.
     """
     source = str(path)
     text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
@@ -104,24 +108,36 @@ def _workload_of(source: str, found: Found) -> Workload:
     first_ms = trace.jobs[0].submit_time_ms
     return Workload(
         name=trace.name or "trace",
-        jobs=tuple(
-            Job(
-                id=job.job_id,
-                submit_s=(job.submit_time_ms - first_ms) / MILLISECONDS,
-                work_worker_s=job.duration_ms * job.gpus / MILLISECONDS,
-                min_workers=job.gpus,
-                max_workers=job.gpus,
-                model=job.model,
-            )
-            for job in trace.jobs
-        ),
+        jobs=tuple(_job_of(source, job, first_ms) for job in trace.jobs),
         assumptions=(
             "Each worker of the trace's jobs holds one GPU, and no job is elastic "
             "unless the opposite is said below.",
             *found.remarks,
+            *(
+                f"{said} ({count:,} job{'s' * (count != 1)})."
+                for said, count in sorted(found.noted.items())
+            ),
             *((f"Jobs of the trace left out: {left_out}.",) if left_out else ()),
         ),
     )
+
+
+def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
+    try:
+        return Job(
+            id=job.job_id,
+            submit_s=(job.submit_time_ms - first_ms) / MILLISECONDS,
+            work_worker_s=job.duration_ms * job.gpus / MILLISECONDS,
+            min_workers=job.gpus,
+            max_workers=job.gpus,
+            model=job.model,
+            steps=job.steps,
+            weight=job.weight,
+            deadline_s=None if job.deadline_ms is None else job.deadline_ms / MILLISECONDS,
+            gpu_types=job.gpu_types,
+        )
+    except FieldError as error:  # such as more work than a simulation can tell apart
+        raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None
 
 
 def _unknown_layout(header: Sequence[str]) -> str:

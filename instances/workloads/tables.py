@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.traces import COLUMNS, Clusters, TraceJob, parse_gpus, read_trace
+from instances.traces import COLUMNS, MOMENT_COLUMN, Clusters, TraceJob, parse_gpus, read_trace
 from instances.workloads.layout import (
     NO_GPUS,
     NOT_ENDED,
@@ -35,11 +35,17 @@ class TableLayout(TraceLayout):
         The columns by which it is known, all of which are read.
     parse
         Returns a row's job, or the reason for which it is none.
+    remarks
+        See `Found`.
+    note
+        Returns what is to be said of a job's row, see `Found.noted`; None where that is nothing.
     """
 
     name: str
     columns: tuple[str, ...]
     parse: Callable[[Row], TraceJob | str]
+    remarks: tuple[str, ...] = ()
+    note: Callable[[Row], str | None] | None = None
 
     @property
     def form(self) -> str:  # type: ignore[override]
@@ -59,16 +65,19 @@ class TableLayout(TraceLayout):
                 raise InputError(source, f"row 1: column {column} occurs more than once")
         columns = {name: place for place, name in enumerate(header)}
         clusters = Clusters(source, header, vc)
-        found = Found(remarks=[] if vc is None else [of_cluster(vc)])
+        found = Found(remarks=[*self.remarks, *([] if vc is None else [of_cluster(vc)])])
         for number, values in enumerate(rows, start=2):
             if not values or not clusters.take(values):
                 continue
             require_width(source, number, values, len(header), "the header")
-            job = self.parse(Row(source, number, columns, values))
+            row = Row(source, number, columns, values)
+            job = self.parse(row)
             if isinstance(job, str):
                 found.left_out[job] += 1
-            else:
-                found.jobs.append((number, job))
+                continue
+            found.jobs.append((number, job))
+            if self.note is not None and (said := self.note(row)) is not None:
+                found.noted[said] += 1
         clusters.require_some()
         return found
 
@@ -81,13 +90,16 @@ class OwnTable(TraceLayout):
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
         """See `TraceLayout`; surer than tables of others that have as many columns."""
-        return 10 * len(COLUMNS) if set(COLUMNS) <= set(header) else 0
+        columns = {*header, "submit_time_s"} if MOMENT_COLUMN in header else set(header)
+        return 10 * len(COLUMNS) if set(COLUMNS) <= columns else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:  # noqa: ARG002
         """See `TraceLayout`."""
         ours = read_trace(source, vc=vc)
         # Ids are unique already, so that the rows, which only mend them, do not matter.
         remarks = [] if vc is None else [of_cluster(vc)]
+        if ours.passed_over:
+            remarks.append(f"Columns passed over: {', '.join(ours.passed_over)}.")
         return Found(list(enumerate(ours.jobs)), remarks=remarks)
 
 

@@ -108,7 +108,8 @@ class Job:
             object.__setattr__(self, "steps", steps)
         if self.deadline_s is not None:
             self._keep_float("deadline_s", above=True)
-        self._keep_gpu_types()
+        if self.gpu_types != ():
+            self._keep_gpu_types()
         if self.measured is not None:
             self._require_same_as_measured(self.measured)
 

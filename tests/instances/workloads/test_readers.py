@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances.heterogeneous.job_types import find_type, job_types
+from instances.traces import model_name
+from instances.workloads.adaptdl import measured_runs
+from instances.workloads.readers import LAYOUTS as READERS
 from instances.workloads.readers import read_workload
 from lyra_opt.errors import InputError, UserError
 from tests.instances.workloads.published import published
@@ -125,6 +131,57 @@ j4,i4,u,Failed,,450.0
 """
 
 
+GAVEL_7 = """\
+ResNet-18 (batch size 128)\tpython3 main.py --b "128\t--num_steps\t1\t10000\t30.5\t2
+CycleGAN\tpython3 gan.py\t--n\t0\t800\t12.0\t1
+Recommendation (batch size 512)\tpython3 rec.py\t-n\t1\t900\t20\t4
+ResNet-18 (batch size 7)\tpython3 main.py\t--num_steps\t1\t10000\t40\t1
+A3C\tpython3 main.py\t--max-steps\t0\t77\t41\t0
+"""
+GAVEL_9 = """\
+LM (batch size 20)\tpython main.py\t--steps\t1\t5000\t1\t2.5\t-1.000000\t7
+LM (batch size 20)\tpython main.py\t--steps\t1\t5000\t1\t1\t1.2\t9
+"""
+GAVEL_10 = """\
+LM (batch size 20)\tpython main.py\tlanguage_modeling\t--steps\t1\t5000\t1\t2.5\t-1.000000\t7
+LM (batch size 20)\tpython main.py\tlanguage_modeling\t--steps\t1\t5000\t1\t1\t1.2\t9
+"""
+
+SWF = """\
+; Version: 2.2
+; Computer: a machine made up
+  1 100  5  60  8 -1 -1  8 3600 -1 1 3 1 -1 1 -1 -1 -1
+  2 110  0  30 -1 -1 -1 16 3600 -1 0 3 1 -1 1 -1 -1 -1
+  3  90  9  20  4 -1 -1  4   60 -1 5 4 1 -1 1 -1 -1 -1
+
+  4 120  9  -1 -1 -1 -1  4   60 -1 5 4 1 -1 1 -1 -1 -1
+  5 130  9  11  2 -1 -1  4   60 -1 2 4 1 -1 1 -1 -1 -1
+  6 140  9  11 -1 -1 -1 -1   60 -1 1 4 1 -1 1 -1 -1 -1
+"""
+
+ADAPTDL = """\
+name,time,application,num_replicas,batch_size
+cifar10-0,107,cifar10,6,2048
+ncf-1,100,ncf,1,32768
+mine-2,110,mine,1,32
+"""
+
+ADAPTDL_PHILLY = """\
+timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,11cb48
+2017-10-09 06:13:03,20.5,8,164.0,6214e9
+"""
+
+OPENB = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,\
+scheduled_time
+p0,12000,16384,8,1000,,LS,Running,100,1000,110
+p1,6000,12288,1,460,V100M16|V100M32|V100M32,LS,Failed,90,130,95
+p2,6000,12288,1,1000,T4,BE,Pending,120,130,
+p3,6000,12288,0,0,,BE,Running,125,140,126
+"""
+
+
 def test_own_columns(write):
     workload = read_workload(write(OURS))
     assert workload.name == "trace"
@@ -213,7 +270,149 @@ def test_pai_with_its_header_put_in_front(write):
     )
 
 
+def test_own_optional_columns(write):
+    """What users ask for, where they say so; the batch size stands with the model."""
+    text = (
+        "job_id,submit_time,duration_s,gpus,model,batch_size,weight,deadline_s,gpu_types,node,user\n"
+        "a,2020-06-09 18:41:01,10,1,ResNet-18,128,2.5,60.5,V100|P100,n1,u\n"
+        "b,2020-06-09T20:41:02+02:00,10,1,CycleGAN,,,,,n1,u\n"
+        "c,2020-06-09 18:41:03,10,1,,,,,,n1,u\n"
+    )
+    workload = read_workload(write(text))
+    a, b, c = workload.jobs
+    assert [job.submit_s for job in workload.jobs] == [0, 1, 2]
+    assert (a.model, a.weight, a.deadline_s, a.gpu_types) == (
+        "ResNet-18-128",
+        2.5,
+        60.5,
+        ("V100", "P100"),
+    )
+    assert (b.model, b.weight, b.deadline_s, b.gpu_types) == ("CycleGAN", 1, None, ())
+    assert c.model is None
+    assert workload.assumptions[-1] == "Columns passed over: node, user."
+
+
+def test_models_are_named_as_tables_of_throughput_know_them(write):
+    """So that a trace's jobs are found there."""
+    known = {job_type.name for job_type in job_types()}
+    for text in (GAVEL_10, GAVEL_7):
+        assert {job.model for job in read_workload(write(text)).jobs} <= known
+    for job_type in job_types():
+        assert model_name(job_type.model, job_type.batch_size) == job_type.name
+
+
+def test_gavel_of_seven_columns(write):
+    """Running times by hand, from the published steps a second of a V100."""
+    workload = read_workload(write(GAVEL_7, "made.trace"))
+    rate = {job_type.name: job_type for job_type in job_types() if job_type.gang == 1}
+    pair = find_type("ResNet-18", 128, 2).throughput["v100"]
+    expected = [
+        ("row-2", 0, 800 / rate["CycleGAN"].throughput["v100"], 1),
+        ("row-3", 8, 900 / (4 * rate["Recommendation-512"].throughput["v100"]), 4),
+        ("row-1", 18.5, 10_000 / pair, 2),
+    ]
+    for found, (name, submit_s, run_s, gpus) in zip(rows_of(workload), expected, strict=True):
+        assert found == (name, submit_s, pytest.approx(run_s, abs=1e-3), gpus)
+    assert [job.steps for job in workload.jobs] == [800, 900, 10_000]
+    assert all(job.deadline_s is None for job in workload.jobs)
+    said = "\n".join(workload.assumptions)
+    assert "are taken to grow with the GPUs (1 job)." in said
+    assert "left out: 1 of a type that was never measured on a V100; 1 without GPUs." in said
+
+
+@pytest.mark.parametrize("text", [GAVEL_9, GAVEL_10])
+def test_gavel_of_nine_and_ten_columns(write, text):
+    """Priority is the weight, and an SLO is relative to the running time."""
+    workload = read_workload(write(text))
+    first, second = workload.jobs
+    assert (first.weight, first.deadline_s) == (2.5, None)
+    assert second.weight == 1
+    assert second.deadline_s == pytest.approx(1.2 * second.duration_s, abs=2e-3)
+    assert (first.submit_s, second.submit_s) == (0, 2)
+    assert any("SLO times that running time (1 job)" in said for said in workload.assumptions)
+
+
+def test_swf(write):
+    """Processors are GPUs; what failed is kept, what never ran and parts of jobs are not."""
+    workload = read_workload(write(SWF, "made.swf"))
+    assert rows_of(workload) == [("3", 0, 20, 4), ("1", 10, 60, 8), ("2", 20, 30, 16)]
+    said = "\n".join(workload.assumptions)
+    assert "Processors of the trace are taken for GPUs" in said
+    assert "Jobs that failed or were cancelled are kept" in said
+    assert "(2 jobs)." in said
+    for reason in (
+        "1 that are parts of one that has a row of its own",
+        "1 that never ran or had not ended",
+        "1 without processors",
+    ):
+        assert reason in workload.assumptions[-1]
+    without_remarks = "\n".join(SWF.splitlines()[2:])
+    assert read_workload(write(without_remarks)).jobs == workload.jobs
+
+
+def test_adaptdl(write):
+    """Steps and seconds a step are those of Pollux's measurements."""
+    workload = read_workload(write(ADAPTDL))
+    ncf, cifar = workload.jobs
+    assert (ncf.id, ncf.submit_s, ncf.min_gpus, ncf.model, ncf.steps) == (
+        "ncf-1",
+        0,
+        1,
+        "ncf-32768",
+        1548,
+    )
+    assert ncf.duration_s == pytest.approx(1548 * 0.02132, abs=1e-3)
+    assert (cifar.submit_s, cifar.min_gpus, cifar.model, cifar.steps) == (
+        7,
+        6,
+        "cifar10-2048",
+        3178,
+    )
+    assert "1 of an application, replicas and batch size" in workload.assumptions[-1]
+
+
+def test_what_pollux_measured_is_plausible():
+    """More of a batch is fewer steps, whatever the replicas; no step takes no time."""
+    runs = measured_runs()
+    assert {application for application, _, _ in runs} == {
+        *("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
+    }
+    assert all(run.step_s > 0 for run in runs.values())
+    steps: dict[tuple[str, int], int] = {}
+    for (application, _, batch_size), run in runs.items():
+        assert steps.setdefault((application, batch_size), run.steps) == run.steps
+    for (application, batch_size), count in steps.items():
+        smaller = [
+            of_smaller
+            for (other, size), of_smaller in steps.items()
+            if other == application and size < batch_size
+        ]
+        assert all(of_smaller > count for of_smaller in smaller)
+
+
+def test_adaptdl_philly(write):
+    expected = [("row-3", 0, 20.5, 8), ("row-2", 2932, 66, 1)]
+    assert rows_of(read_workload(write(ADAPTDL_PHILLY))) == expected
+
+
+def test_openb(write):
+    """A share of a GPU is a whole one, and that is said; types asked for are kept, each once."""
+    workload = read_workload(write(OPENB))
+    assert rows_of(workload) == [("p1", 0, 35, 1), ("p0", 10, 890, 8)]
+    assert [job.gpu_types for job in workload.jobs] == [("V100M16", "V100M32"), ()]
+    said = "\n".join(workload.assumptions)
+    assert "Pods that ask for a share of a GPU are given a whole one (1 job)." in said
+    assert "left out: 1 that never ran or had not ended; 1 without GPUs." in said
+
+
 LAYOUTS = {
+    "adaptdl": ADAPTDL,
+    "adaptdl philly": ADAPTDL_PHILLY,
+    "gavel 7": GAVEL_7,
+    "gavel 9": GAVEL_9,
+    "gavel 10": GAVEL_10,
+    "openb": OPENB,
+    "swf": SWF,
     "ours": OURS,
     "helios": HELIOS,
     "acme": ACME,
@@ -222,6 +421,27 @@ LAYOUTS = {
     "philly": json.dumps(PHILLY),
     "pai": PAI_TASKS,
 }
+
+
+NAMES = {
+    "adaptdl": "adaptdl", "adaptdl philly": "adaptdl-philly", "openb": "alibaba-openb-2023",
+    "gavel 7": "gavel", "gavel 9": "gavel", "gavel 10": "gavel",
+    "swf": "standard-workload-format", "ours": "own", "helios": "helios", "acme": "acme",
+    "tiresias": "tiresias", "itp": "microsoft-itp", "philly": "microsoft-philly",
+    "pai": "alibaba-pai-2020",
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_layout_is_surest(layout):
+    """That of the file, and no other one is as sure."""
+    text = LAYOUTS[layout]
+    header = [name.strip() for name in next(csv.reader(io.StringIO(text)))]
+    found = sorted(
+        ((of.likeness(text, header), name) for name, of in READERS.all().items()), reverse=True
+    )
+    assert found[0][1] == NAMES[layout]
+    assert found[0][0] > found[1][0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -264,6 +484,67 @@ MALFORMED = {
     "ours negative": (changed(OURS, ",130,", ",-130,"), 'column submit_time_s is "-130"'),
     "ours zero GPUs": (changed(OURS, ",8,x", ",0,x"), 'row 2, column gpus is "0": must be'),
     "ours missing column": (changed(OURS, ",gpus", ",gpu"), "lacks the column gpus"),
+    "ours batch without model": (
+        changed(OURS, ",vc", ",batch_size"),
+        "row 1: column batch_size needs the column model",
+    ),
+    "ours weight": (
+        "job_id,submit_time_s,duration_s,gpus,weight\na,0,1,1,0\n",
+        'row 2, column weight is "0": must be above 0',
+    ),
+    "ours deadline": (
+        "job_id,submit_time_s,duration_s,gpus,deadline_s\na,0,1,1,soon\n",
+        'row 2, column deadline_s is "soon": must be a number of seconds',
+    ),
+    "ours no time to the deadline": (
+        "job_id,submit_time_s,duration_s,gpus,deadline_s\na,0,1,1,0.0001\n",
+        'row 2, column deadline_s is "0.0001": must be at least a millisecond',
+    ),
+    "ours types": (
+        "job_id,submit_time_s,duration_s,gpus,gpu_types\na,0,1,1,V100||T4\n",
+        'row 2, column gpu_types is "V100||T4": must be names separated by |',
+    ),
+    "ours batch size": (
+        "job_id,submit_time_s,duration_s,gpus,model,batch_size\na,0,1,1,m,0\n",
+        'row 2, column batch_size is "0": must be an integer from 1',
+    ),
+    "ours moment": (
+        "job_id,submit_time,duration_s,gpus\na,noon,1,1\n",
+        'row 2, column submit_time is "noon": must be a date and time',
+    ),
+    "ours more than can be told apart": (
+        changed(OURS, ",20.5,8,", ",1e11,100000,"),
+        'job "b": work_worker_s is 1e+16: must be at most 1e+12',
+    ),
+    # Gavel
+    "gavel width": (GAVEL_7 + "A3C\tpython\n", "row 6 has 2 fields, but the first one has 7"),
+    "gavel type": (changed(GAVEL_7, "CycleGAN", "Cycle GAN"), 'column job_type is "Cycle GAN"'),
+    "gavel steps": (changed(GAVEL_7, "\t800\t", "\t-800\t"), 'total_steps is "-800": must be'),
+    "gavel arrival": (changed(GAVEL_7, "\t12.0\t", "\tnoon\t"), "row 2, column arrival_time is"),
+    "gavel weight": (changed(GAVEL_9, "\t2.5\t", "\t0\t"), 'priority_weight is "0": must be above'),
+    "gavel SLO": (changed(GAVEL_10, "\t1.2\t", "\tnan\t"), 'row 2, column SLO is "nan": must be a'),
+    # SWF
+    "swf width": (changed(SWF, "  1 100", "  1 100 7"), "row 3 has 19 fields, but the format has"),
+    "swf run": (changed(SWF, "5  60", "5  -60"), 'row 3, column run_time is "-60": must be a num'),
+    "swf processors": (changed(SWF, "60  8", "60  8.5"), 'allocated_processors is "8.5": must be'),
+    "swf remarks alone": ("; Version: 2.2\n", "holds no jobs"),
+    # Pollux
+    "adaptdl replicas": (
+        changed(ADAPTDL, ",6,", ",0,"),
+        'row 2, column num_replicas is "0": must be at least 1',
+    ),
+    "adaptdl time": (changed(ADAPTDL, ",107,", ",soon,"), 'row 2, column time is "soon": must be'),
+    "adaptdl id": (changed(ADAPTDL, "cifar10-0", ""), 'row 2, column name is ""'),
+    # Alibaba 2023
+    "openb share": (
+        changed(OPENB, ",460,", ",4600,"),
+        'row 3, column gpu_milli is "4600": must be an integer from 0 to 1000',
+    ),
+    "openb ends first": (
+        changed(OPENB, ",100,1000,110", ",100,105,110"),
+        'row 2, column deletion_time is "105": must not be before scheduled_time',
+    ),
+    "openb types": (changed(OPENB, "V100M32|", "|"), "row 3, column gpu_spec is"),
     # Helios and Acme
     "helios text": (
         changed(HELIOS, "7,u,vc1,4", "7,u,vc1,four"),
@@ -351,7 +632,10 @@ def test_malformed(write, tmp_path, defect):
 def test_an_unknown_layout_lists_the_known_ones(write, content):
     with pytest.raises(InputError, match="is no trace in a known layout") as caught:
         read_workload(write(content))
-    for name in ("this project", "Philly", "Helios", "Alibaba", "Acme", "Tiresias", "ITP"):
+    for name in (
+        *("this project", "Philly", "Helios", "Alibaba", "Acme", "Tiresias", "ITP"),
+        *("Gavel", "Standard Workload Format", "adaptdl", "openb"),
+    ):
         assert name in str(caught.value)
 
 
@@ -364,6 +648,9 @@ def test_an_unknown_layout_lists_the_known_ones(write, content):
         ("acme", "has no column vc"),
         ("itp", "has no column vc"),
         ("pai", "has no column vc"),
+        ("gavel 7", "has no column vc"),
+        ("swf", "has no column vc"),
+        ("openb", "has no column vc"),
     ],
 )
 def test_no_such_cluster(write, layout, reason):
