@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from instances.traces import model_name
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import InverseJct
@@ -53,7 +54,7 @@ class JobType:
     @property
     def name(self) -> str:
         """Model and batch size."""
-        return self.model if self.batch_size is None else f"{self.model}-{self.batch_size}"
+        return model_name(self.model, self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.job_types import REFERENCE, job_types
+from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.traces import MILLISECONDS, TraceJob, model_name
 from instances.workloads.layout import NO_GPUS, Found, Row, TraceLayout, require_width
 from lyra_opt.errors import InputError
@@ -18,7 +18,7 @@ from lyra_opt.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from instances.heterogeneous.job_types import JobType
+    from instances.heterogeneous.throughputs import JobType
 
 _COMMAND = ("job_type", "command")
 _STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")
@@ -33,7 +33,10 @@ GAVEL_COLUMNS = {
 }
 """By how many there are."""
 
-NOT_MEASURED = "of a type that was never measured on a V100"
+V100 = "v100"
+"""The reference of Gavel's table: each of its types was measured there."""
+
+NOT_MEASURED = "of a type that was never measured"
 DEADLINE = "A deadline is the trace's SLO times that running time"
 SCALED = (
     "Steps a second of a type that was measured on fewer GPUs alone are taken to grow with the GPUs"
@@ -107,7 +110,7 @@ def _job(row: Row, found: Found) -> TraceJob | str:
         found.noted[SCALED] += 1
     if slo >= 0:
         found.noted[DEADLINE] += 1
-    run_ms = MILLISECONDS * steps / (measured.throughput[REFERENCE] * gpus / measured.gang)
+    run_ms = MILLISECONDS * steps / (measured.throughput[V100] * gpus / measured.gang)
     return TraceJob(
         f"row-{row.number}",
         submitted_ms,
@@ -123,11 +126,5 @@ def _job(row: Row, found: Found) -> TraceJob | str:
 @cache
 def _measured(model: str, gpus: int) -> JobType | None:
     """Return what was measured on as many GPUs, or on the next smaller number of them."""
-    found = [
-        job_type
-        for job_type in job_types()
-        if job_type.name == model
-        and job_type.gang <= gpus
-        and job_type.throughput.get(REFERENCE, 0.0) > 0
-    ]
-    return max(found, key=lambda job_type: job_type.gang, default=None)
+    found = gavel_throughputs().types_named(model, gpus)
+    return next((job_type for job_type in found if job_type.name == model), None)
