@@ -28,7 +28,7 @@ from experiments.simulation.rounds_command import (
 )
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
 from experiments.simulation.scheme_help import SCHEMES, SchemeHelpFormatter
-from lyra_opt.commands.arguments import integer_from, plain_text, share
+from lyra_opt.commands.arguments import integer_from, number, plain_text, share
 from lyra_opt.errors import UserError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--inference-gpu-speed",
         type=_speed,
         metavar="SPEED",
-        help="work of an inference GPU beside a training GPU's, above 0 and at most 1; a worker "
+        help="work of an inference GPU beside a training GPU's, above 0; a worker "
         "gets as many of them as are at least as fast (default: 0.333: three, as for T4 and V100)",
     )
     parser.add_argument(
@@ -239,10 +239,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _speed(text: str) -> float:
-    """Argument type: a number above 0 and at most 1."""
-    value = share(text)
-    if value == 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be above 0")
+    """Argument type: a number above 0 that is no slip of the pen."""
+    value = number(text)
+    if not 1e-6 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be from 1e-6 to 1e6")
     return value
 
 

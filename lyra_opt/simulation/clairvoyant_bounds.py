@@ -1,7 +1,8 @@
 """What no schedule of gangs on a network of tiers can beat, whatever its rule and placements.
 
 *Relaxation.* Let e_j be the best efficiency that job j can have anywhere on the empty cluster: the
-best over the tiers that hold it and the numbers of units that it can span there. Its done share
+best over the tiers that hold it and the numbers of units that it can span there, times its speed on
+the type of own GPUs that suits it best. Its done share
 grows by at most ``e_j / ideal_s`` a second, and only while it holds all the GPUs of its gang. So
 it runs for at least ``p_j = ideal_s / e_j`` seconds in all, after its submission r_j, on g_j of the
 cluster's G GPUs, and may be interrupted at any time. Machines, racks, hand-over, leases, and that
@@ -76,8 +77,14 @@ def least_running_s(workload: Workload, cluster: Cluster) -> list[float]:
     UserError
         If a job does not fit the cluster, or its model is not known.
     """
-    Speed(cluster).require_runs(workload)
-    return [job.duration_s / best_efficiency(job, cluster) for job in workload.jobs]
+    speed = Speed(cluster)
+    speed.require_runs(workload)
+    own = [pool.number for pool in cluster.pools if not pool.is_lent]
+    return [
+        job.duration_s
+        / (max(speed.relative_speed(job, pool) for pool in own) * best_efficiency(job, cluster))
+        for job in workload.jobs
+    ]
 
 
 def mean_jct_bound_s(workload: Workload, cluster: Cluster) -> float:

@@ -527,7 +527,8 @@ class ComposedPolicy(Policy):
         """
         speed = self._view.speed
         workers = run.job.min_workers + extra
-        mean = 1 + on_loan / workers * (self._lent[0].worker_speed - 1)
+        on_own = self._own[0].worker_speed
+        mean = on_own + on_loan / workers * (self._lent[0].worker_speed - on_own)
         return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
 
     def _gather(self, run: Run) -> None:

@@ -937,6 +937,7 @@ TYPES = (
     GpuType(name="V100"),
     GpuType(name="K80", relative_speed=0.25, price_per_hour=0.4),
     GpuType(name="P100", relative_speed=0.5, price_per_hour=1.5),
+    GpuType(name="H100", relative_speed=2.5, price_per_hour=3.0),
 )
 
 
@@ -960,7 +961,7 @@ def _cluster(rng: random.Random, kind: Kind) -> Cluster:
         )
         if rng.random() < 0.3:
             communication = _slowdowns(rng)
-        types = TYPES[: rng.randint(2, 3)] if "types" in name else TYPES[:1]
+        types = TYPES[: rng.randint(2, 4)] if "types" in name else TYPES[:1]
         cluster = Cluster.of_racks(topology, communication, gpu_types=types)
         if "types" in name:
             there = {found for server in cluster.servers for found in server.gpus}
@@ -986,7 +987,7 @@ def _cluster(rng: random.Random, kind: Kind) -> Cluster:
             gpus_per_server=rng.choice([1, 2, 4]),
             gpu_type=rng.choice(
                 [
-                    GpuType(name="T4", relative_speed=rng.choice([1.0, 0.5, 0.4, 1 / 3])),
+                    GpuType(name="T4", relative_speed=rng.choice([1.5, 1.0, 0.5, 0.4, 1 / 3])),
                     TYPES[0],
                     TYPES[1],
                 ]

@@ -101,7 +101,7 @@ def cases(draw: st.DrawFn, most_jobs: int = 9) -> Case:
         inference_gpus_per_server=draw(st.sampled_from([1, 2, 4])),
         # Of 0.4, no whole number is as fast as a training GPU.
         inference_gpu=GpuType(
-            name="T4", relative_speed=draw(st.sampled_from([1.0, 0.5, 0.4, 1 / 3]))
+            name="T4", relative_speed=draw(st.sampled_from([1.0, 0.5, 0.4, 1 / 3, 2.5]))
         ),
     )
     largest_worker = draw(st.sampled_from([1, 2]))

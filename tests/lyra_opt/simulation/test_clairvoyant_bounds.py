@@ -18,7 +18,8 @@ from lyra_opt.simulation.clairvoyant_bounds import (
     makespan_bound_s,
     mean_jct_bound_s,
 )
-from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
 
 IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
@@ -103,6 +104,24 @@ def test_bounds_are_reached_where_the_best_schedule_is_plain(
     found = makespan_bound_s(workload(*jobs), FOUR_GPUS)
     assert found == pytest.approx(makespan_s)
     assert found <= makespan_s
+
+
+@pytest.mark.parametrize("fastest", [0.5, 1.0, 2.5])
+def test_bounds_are_those_of_the_fastest_type(fastest: float) -> None:
+    """A bound that takes GPUs for slower than they are is none."""
+    types = (
+        GpuType(name="slow", relative_speed=0.25),
+        GpuType(name="fast", relative_speed=fastest),
+    )
+    topology = Topology.uniform(racks=2, machines_per_rack=1, gpus_per_machine=4)
+    cluster = Cluster.of_racks(topology, IDEAL, gpu_types=types)
+    jobs = workload((0, 4, 10))
+    shortest_s = 10 / fastest
+    for found in (mean_jct_bound_s(jobs, cluster), makespan_bound_s(jobs, cluster)):
+        assert found <= shortest_s
+        assert found == pytest.approx(shortest_s, rel=5e-3)
+    simulation = simulate(jobs, cluster, "best-fit")
+    assert simulation.runs[0].completion_s >= shortest_s
 
 
 def test_bounds_do_not_depend_on_when_it_all_begins() -> None:

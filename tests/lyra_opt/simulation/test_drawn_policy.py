@@ -77,7 +77,7 @@ def test_on_racks(case: on_racks.Case, tenure: Tenure, draw: Random, whims: int)
 
 @given(
     case=cases(most_jobs=6),
-    types=st.lists(st.sampled_from([1.0, 0.5, 0.25]), min_size=1, max_size=3),
+    types=st.lists(st.sampled_from([1.0, 0.5, 0.25, 3.0]), min_size=1, max_size=3),
     tenure=TENURES,
     draw=RANDOMS,
     whims=WHIMS,
