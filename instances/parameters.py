@@ -103,6 +103,27 @@ class ChoiceParameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamesParameter:
+    """Names, separated by commas."""
+
+    help: str
+    default: str
+    metavar: str = "NAME,..."
+    rule: str = "must be names separated by commas, each once"
+
+    def parse(self, text: str) -> str:
+        """See `Parameter`."""
+        return text
+
+    def accepts(self, value: object) -> bool:
+        """See `Parameter`."""
+        if not isinstance(value, str):
+            return False
+        names = value.split(",")
+        return len(set(names)) == len(names) and all(name and name.isprintable() for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileParameter:
     """The path of a file; whether it can be read shows when it is."""
 

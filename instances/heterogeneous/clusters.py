@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.errors import FieldError
 from lyra_opt.plugins import Plugins
@@ -18,6 +19,7 @@ from lyra_opt.validation import require_integer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
 
 GPUS_PER_SERVER = 4
@@ -60,6 +62,7 @@ def cluster_of(
     name: str | None = None,
     assumptions: Sequence[str] = (),
     gpu_types: Mapping[str, GpuType] | None = None,
+    table: ThroughputTable | None = None,
 ) -> Cluster:
     """Return a cluster whose servers have GPUs of one type each.
 
@@ -75,19 +78,22 @@ def cluster_of(
     assumptions
         What is assumed of it.
     gpu_types
-        As `instances.heterogeneous.gpu_types.gpu_types` returns them; None for those of the
-        toolkit.
+        Those that are known, as `instances.heterogeneous.gpu_types.gpu_types` returns them; None
+        for those of the toolkit.
+    table
+        Of throughputs, whose types are known too; None where there is none.
 
     Raises
     ------
     FieldError
-        If a value breaks its rule, or a type is not among them.
+        If a value breaks its rule, or a type is not known.
     """
     require_integer("gpus_per_server", gpus_per_server, minimum=1)
     if not gpus:
         raise FieldError("gpus", {}, "must name at least one type")
+    known = all_gpu_types() if gpu_types is None else gpu_types
     try:
-        types = types_of(gpus, gpu_types)
+        types = types_of(gpus, known if table is None else table.types_beside(known))
     except FieldError as error:
         raise FieldError("gpus", error.value, error.rule) from None
     servers = []
@@ -100,8 +106,16 @@ def cluster_of(
         name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
         gpu_types=tuple(types),
         servers=tuple(servers),
-        assumptions=tuple(assumptions),
+        assumptions=(*assumptions, *_prices_in_words(types)),
     )
+
+
+def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
+    """Return which types cost what they do for want of a price, where others have one."""
+    without = [gpu_type.name for gpu_type in types if gpu_type.price_per_hour == 1]
+    if not without or len(without) == len(types):
+        return ()
+    return (f"Taken to cost 1 an hour, beside types with a price: {', '.join(without)}.",)
 
 
 def hadar_60() -> Cluster:

@@ -1,4 +1,4 @@
-"""Family ``offline``: gangs of Gavel's kinds that compete for unlike GPUs within a few rounds.
+"""Family ``offline``: gangs of Gavel's kinds, or one's own, that compete for unlike GPUs.
 
 See `instances.heterogeneous.offline.offline_instance` for what is drawn. Instances that differ in
 objective, GPUs of a server or forking alone are otherwise the same jobs.
@@ -6,12 +6,20 @@ objective, GPUs of a server or forking alone are otherwise the same jobs.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances.heterogeneous.clusters import cluster_of
+from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
 from instances.heterogeneous.offline import VERSION, offline_instance
-from instances.heterogeneous.parameters import PARAMETERS, HeterogeneousParameters
-from instances.heterogeneous.throughput_files import gavel_throughputs
+from instances.heterogeneous.parameters import (
+    DEFAULT_GPU_TYPES,
+    DEFAULT_THROUGHPUTS,
+    PARAMETERS,
+    HeterogeneousParameters,
+)
+from instances.heterogeneous.throughput_files import load_throughputs
 from instances.parameters import given_parameters
 from lyra_opt.heterogeneous.instance import Objective
 
@@ -27,7 +35,7 @@ class OfflineFamily:
     name = "offline"
     problem = "heterogeneous"
     version = VERSION
-    summary = "gangs of Gavel's kinds that compete for V100, P100 and K80 within a few rounds"
+    summary = "gangs that compete for GPUs of a few types within a few rounds"
 
     def check(self, parameters: Mapping[str, Any]) -> HeterogeneousParameters:
         """Return the parameters, checked; raise `UserError` naming option, value and rule."""
@@ -55,12 +63,21 @@ class OfflineFamily:
             f"-gpus{checked.gpus_of_type}of{checked.gpus_of_server}"
             f"-release{checked.release_percent}"
         )
+        own_types = checked.type_definitions
+        known = gpu_types() if own_types is None else read_gpu_types(own_types)
+        table = load_throughputs(checked.throughputs, gpu_types=known)
+        if checked.gpu_types != DEFAULT_GPU_TYPES:
+            name += f"-{_in_a_file_name(checked.gpu_types)}"
+        name += f"-{_in_a_file_name(table.name)}" if table.name != DEFAULT_THROUGHPUTS else ""
+        name += f"-{_in_a_file_name(Path(own_types).stem)}" if own_types is not None else ""
         name += f"-{checked.objective}" if checked.objective != Objective.UTILITY else ""
         name += "-forking" if checked.forking == "yes" else ""
         return offline_instance(
             cluster_of(
-                dict.fromkeys(gavel_throughputs().gpu_types, checked.gpus_of_type),
+                dict.fromkeys(checked.gpu_types.split(","), checked.gpus_of_type),
                 gpus_per_server=checked.gpus_of_server,
+                gpu_types=known,
+                table=table,
             ),
             jobs=checked.jobs,
             rounds=checked.rounds,
@@ -69,6 +86,7 @@ class OfflineFamily:
             forking=checked.forking == "yes",
             latest_release_percent=checked.release_percent,
             name=f"{name}-seed{seed}",
+            table=table,
         )
 
     def known_optimum(
@@ -83,6 +101,10 @@ class OfflineFamily:
         if self.check(parameters).objective == Objective.UTILITY:
             return ()
         return ("all jobs must complete: where the horizon is too short, there is no solution",)
+
+
+def _in_a_file_name(text: str) -> str:
+    return re.sub(r"[^\w.]+", "-", text)
 
 
 OFFLINE = OfflineFamily()

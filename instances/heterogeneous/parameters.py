@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import ChoiceParameter, IntegerParameter
+from instances.parameters import ChoiceParameter, FileParameter, IntegerParameter, NamesParameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from instances.parameters import Parameter
 
@@ -20,6 +21,8 @@ LARGEST_GPUS_OF_SERVER = 64
 DEFAULT_ROUNDS = 10
 DEFAULT_GPUS = 4
 DEFAULT_RELEASE_PERCENT = 50
+DEFAULT_GPU_TYPES = "v100,p100,k80"
+DEFAULT_THROUGHPUTS = "gavel"
 
 PARAMETERS: Mapping[str, Parameter] = {
     "jobs": IntegerParameter(help="gangs", least=1, largest=LARGEST_JOBS),
@@ -35,7 +38,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         default=DEFAULT_ROUNDS,
     ),
     "gpus_of_type": IntegerParameter(
-        help=f"GPUs of each of V100, P100 and K80 (default {DEFAULT_GPUS})",
+        help=f"GPUs of each type (default {DEFAULT_GPUS})",
         least=1,
         largest=LARGEST_GPUS_OF_TYPE,
         default=DEFAULT_GPUS,
@@ -53,6 +56,21 @@ PARAMETERS: Mapping[str, Parameter] = {
         largest=100,
         default=DEFAULT_RELEASE_PERCENT,
         metavar="P",
+    ),
+    "gpu_types": NamesParameter(
+        help=f"types of GPUs, the fastest first (default {DEFAULT_GPU_TYPES})",
+        default=DEFAULT_GPU_TYPES,
+        metavar="TYPE,...",
+    ),
+    "throughputs": FileParameter(
+        help="table of throughputs, by name or as a CSV file (default "
+        f"{DEFAULT_THROUGHPUTS}); see docs/formats.md",
+        default=DEFAULT_THROUGHPUTS,
+        metavar="TABLE",
+        rule="must be the name of a table, or the path of a file",
+    ),
+    "type_definitions": FileParameter(
+        help="speeds of further types of GPUs, or other speeds of known ones (TOML)"
     ),
     "forking": ChoiceParameter(
         help="whether copies of a job may run at once (default no)",
@@ -72,4 +90,7 @@ class HeterogeneousParameters:
     gpus_of_type: int = DEFAULT_GPUS
     gpus_of_server: int = DEFAULT_GPUS
     release_percent: int = DEFAULT_RELEASE_PERCENT
+    gpu_types: str = DEFAULT_GPU_TYPES
+    throughputs: str | Path = DEFAULT_THROUGHPUTS
+    type_definitions: str | Path | None = None
     forking: str = "no"

@@ -6,6 +6,7 @@ own.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +16,18 @@ from instances.traces import model_name
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import InverseJct
+from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lyra_opt.heterogeneous.utility import Utility
-    from lyra_opt.simulation.cluster import GpuType
+
+SCALED = (
+    "Assumed: gangs of numbers of GPUs on which their model was not measured have the rate of the "
+    "next smaller number, times the ratio of the GPUs."
+)
 
 _BATCH_SIZE = re.compile(r" *\(batch size (\d+)\)$")
 
@@ -192,6 +198,27 @@ class ThroughputTable:
             if found.gang <= gang and (known is None or known.gang < found.gang):
                 largest[found.name] = found
         return tuple(largest.values())
+
+    def types_beside(self, known: Mapping[str, GpuType]) -> dict[str, GpuType]:
+        """Return known types by name, and those of the table that are not among them.
+
+        What jobs without rates do on the latter is the geometric mean over its kinds.
+        """
+        found = dict(known)
+        for name in self.gpu_types:
+            if name not in found:
+                ratios = [
+                    job_type.throughput[name] / job_type.throughput[self.reference]
+                    for job_type in self.job_types
+                    if job_type.throughput.get(name)
+                ]
+                mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
+                found[name] = GpuType(
+                    name=name,
+                    relative_speed=mean * (self.reference_speed or 1.0),
+                    source=f"geometric mean over the kinds of table {self.name}",
+                )
+        return found
 
     def lacking(self, gpu_types: Sequence[GpuType]) -> list[GpuType]:
         """Return those of the types on which nothing was measured."""

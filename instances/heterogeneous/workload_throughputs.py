@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from instances.heterogeneous.throughputs import SCALED
 from instances.randomness import IntegerStream
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.simulation.workload import Job, Workload
@@ -155,10 +156,7 @@ class _Told:
                 f"{model} the table has not what is said ({_jobs(unknown)}: {listed}{more})."
             )
         if self._is_scaled:
-            found.append(
-                "Assumed: gangs of numbers of GPUs on which their model was not measured have the "
-                "rate of the next smaller number, times the ratio of the GPUs."
-            )
+            found.append(SCALED)
         if self._has_deadlines:
             found.append(
                 "Assumed: to schemes that weigh utility, a job with a deadline is worth 1 in time, "

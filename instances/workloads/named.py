@@ -20,6 +20,7 @@ from lyra_opt.plugins import Plugins
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
@@ -70,6 +71,7 @@ def gavel_like_for(
     *,
     jobs: int | None = None,
     arrivals_per_hour: float | None = None,
+    table: ThroughputTable | None = None,
 ) -> Workload:
     """Return jobs by the rules of Gavel's generator.
 
@@ -83,6 +85,8 @@ def gavel_like_for(
         How many; None for `GAVEL_LIKE_JOBS`.
     arrivals_per_hour
         0 submits all at once; None is in proportion to the GPUs.
+    table
+        Of throughputs; None for Gavel's.
     """
     if arrivals_per_hour is None:
         arrivals_per_hour = ARRIVALS_PER_HOUR_PER_GPU * cluster.gpus
@@ -91,6 +95,7 @@ def gavel_like_for(
         seed=seed,
         gpu_types=cluster.gpu_types,
         arrivals_per_hour=arrivals_per_hour or None,
+        table=table,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from instances.heterogeneous.clusters import CLUSTERS, cluster_of, find_cluster
 from instances.heterogeneous.gpu_types import gpu_types
+from instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.speed import Speed
@@ -82,6 +83,26 @@ def test_types_of_ones_own() -> None:
     cluster = cluster_of({"mine": 2, "h100": 1, "v100": 4}, gpu_types=own)
     assert [found.relative_speed for found in cluster.gpu_types] == [5, 3350 / 900, 1]
     assert [found.price_per_hour for found in cluster.gpu_types] == [9, 1, 0.74]
+
+
+def test_types_of_a_table() -> None:
+    """They need no definition: their speed is their mean, and one that is defined keeps its own."""
+    text = "model,batch_size,gpus,t4,chip,p100\nGPT,4,1,1,2,5\nGPT,8,1,1,8,5\nA,,1,1,,5\n"
+    table = parse_throughputs(text, "mine.csv", name="mine")
+    cluster = cluster_of({"chip": 1, "p100": 1}, table=table)
+    chip, p100 = cluster.gpu_types
+    assert chip.relative_speed == pytest.approx(4 / 3)
+    assert "table mine" in chip.source
+    assert p100 == gpu_types()["p100"]
+    assert "chip" not in gpu_types()
+
+
+def test_missing_prices_are_told() -> None:
+    """Where others have one."""
+    (sentence,) = cluster_of({"v100": 1, "t4": 1, "a100": 1}).assumptions
+    assert sentence.endswith(": t4, a100.")
+    assert cluster_of({"v100": 1, "k80": 1}).assumptions == ()
+    assert cluster_of({"t4": 1, "a100": 1}).assumptions == ()
 
 
 def test_bad_clusters() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from instances.heterogeneous.offline_family import OFFLINE
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 
@@ -90,6 +94,10 @@ def test_bad_input(changes: dict[str, float], field: str) -> None:
         ({"jobs": 3, "objective": "cost"}, '--objective is "cost": must be one of: utility'),
         ({"jobs": 3, "forking": "maybe"}, '--forking is "maybe": must be one of: no, yes'),
         ({"jobs": 3, "servers": 4}, "servers is no parameter"),
+        ({"jobs": 3, "gpu_types": "k80,k80"}, '--gpu-types is "k80,k80": must be names'),
+        ({"jobs": 3, "gpu_types": ""}, '--gpu-types is "": must be names separated by'),
+        ({"jobs": 3, "gpu_types": 3}, "--gpu-types is 3: must be names separated by"),
+        ({"jobs": 3, "throughputs": 3}, "--throughputs is 3: must be the name of a table"),
     ],
 )
 def test_bad_parameters_of_the_family(parameters: dict[str, object], part: str) -> None:
@@ -109,6 +117,27 @@ def test_family_makes_what_is_documented() -> None:
     assert forked.name == "offline-v1-n2-rounds10-gpus4of1-release50-makespan-forking-seed0"
     assert forked.forking
     assert len(forked.servers) == 12
+
+
+def test_family_takes_types_and_tables_of_ones_own(tmp_path: Path) -> None:
+    """They are in its name, and jobs have their rates."""
+    table, types = tmp_path / "mine.csv", tmp_path / "own types.toml"
+    table.write_text("model,batch_size,gpus,h100,chip\nGPT,4,1,10,30\n")
+    types.write_text("[slow]\nrelative_speed = 1\n")
+    parameters = {"jobs": 3, "gpu_types": "chip,slow", "throughputs": table}
+    instance = OFFLINE.generate(parameters | {"type_definitions": types}, 0)
+    assert instance.name == (
+        "offline-v1-n3-rounds10-gpus4of4-release50-chip-slow-mine-own-types-seed0"
+    )
+    for job in instance.jobs:
+        assert dict(job.throughput) == {
+            "chip": 30 * job.gang,
+            "slow": pytest.approx(10 * job.gang * 900 / 3350),
+        }
+    with pytest.raises(FieldError, match='gpus is "slow": must be one of: v100.*, chip'):
+        OFFLINE.generate(parameters, 0)
+    with pytest.raises(UserError, match="none.csv"):
+        OFFLINE.generate({"jobs": 3, "throughputs": str(tmp_path / "none.csv")}, 0)
 
 
 def test_horizon_that_is_too_short_is_remarked() -> None:

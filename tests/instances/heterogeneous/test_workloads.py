@@ -11,6 +11,7 @@ import pytest
 
 from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from instances.heterogeneous.gpu_types import types_of
+from instances.heterogeneous.throughput_files import parse_throughputs
 from instances.heterogeneous.trace_jobs import HADAR_CLASSES, hadar_480
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
@@ -101,6 +102,32 @@ class TestGavelLike:
         assert {job.min_gpus for job in workload.jobs} == {1, 2}
         assert any("more than 2 GPUs" in sentence for sentence in workload.assumptions)
         assert all(set(job.throughput) == {"k80"} for job in gangs_of(workload))
+
+    def test_deadlines_are_those_of_the_jobs(self) -> None:
+        """So that who misses one is counted."""
+        workload = gavel_like(jobs=20, seed=0, gpu_types=MEASURED_TYPES, slo_percent=50)
+        told = {job.deadline_s for job in workload.jobs if job.measured is not None}
+        assert None in told
+        for job, gang in zip(workload.jobs, gangs_of(workload), strict=True):
+            assert job.deadline_s == getattr(gang.utility, "deadline_s", None)
+
+    def test_table_of_ones_own(self) -> None:
+        """Its kinds alone are drawn; numbers of GPUs that it lacks are said to be scaled."""
+        text = "model,batch_size,gpus,h100\nGPT,4,1,10\nGPT,8,2,10\n"
+        table = parse_throughputs(text, "mine.csv", name="mine")
+        workload = gavel_like(jobs=50, seed=0, gpu_types=types_of(["h100"]), table=table)
+        assert {(job.gang, job.throughput["h100"]) for job in gangs_of(workload)} == {
+            (1, 10),
+            (2, 10),
+            (4, 20),
+            (8, 40),
+        }
+        assert any("next smaller" in sentence for sentence in workload.assumptions)
+        assert any("table mine" in sentence for sentence in workload.assumptions)
+        default = gavel_like(jobs=50, seed=0, gpu_types=MEASURED_TYPES)
+        assert not any("next smaller" in sentence for sentence in default.assumptions)
+        with pytest.raises(FieldError, match="LM|ResNet|CycleGAN|Transformer|Recommendation"):
+            mix(3, gpu_types=types_of(["h100"]), table=table)
 
     @pytest.mark.parametrize(
         ("field", "value"),
