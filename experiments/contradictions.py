@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from experiments.analysis import minimises
+from experiments.proofs import minimises
 from lyra_opt.result import Status, same_value
 
 if TYPE_CHECKING:

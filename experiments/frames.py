@@ -31,9 +31,9 @@ def load_runs(folder: str | Path) -> pd.DataFrame:
 
     Columns are the fields of the record of their kind (`experiments.records`), and one for each
     axis, figure and counter; entries of an object within a figure are ``NAME.ENTRY``. What is not
-    there is NaN. Integers are floats in a column where some are missing, and Python's own integers
-    where a float would round one. ``attrs`` of the frame names the ``axes``, and the ``measures``,
-    which are the columns that were measured.
+    there is NaN. Integers are floats in a column where some are missing (nullable integers on an
+    axis), and Python's own integers where a float would round one. ``attrs`` of the frame names
+    the ``axes``, and the ``measures``, which are the columns that were measured.
 
     Raises
     ------
@@ -72,7 +72,9 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
         flat = [_flat(getattr(run, name) or {}) for run in runs]
         for entry in dict.fromkeys(entry for row in flat for entry in row):
             free = f"{SPREAD[name]}_{entry}" if entry in columns else entry
-            columns[free] = _column([row.get(entry) for row in flat])
+            values = [row.get(entry) for row in flat]
+            is_whole = name == "axes" and {type(value) for value in values} == {int, type(None)}
+            columns[free] = pd.Series(values, dtype="Int64") if is_whole else _column(values)
             (axes if name == "axes" else measures).append(free)
     frame = pd.DataFrame(columns)
     frame.attrs = {

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.analysis import minimises
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from experiments.records import SolverRecord
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +41,13 @@ SHORTFALL = GapWords("shortfall", "from", "below", "too little")
 GAP = GapWords("gap", "to", "away from", "too much or too little")
 
 
-def gap_words(runs: Iterable[SolverRecord]) -> GapWords:
-    """Return the words that are right for all these runs; an excess where no sense is known.
+def gap_words(frame: pd.DataFrame) -> GapWords:
+    """Return the words that are right for all runs of an `Analysis.frame`, or some of them.
 
-    A run whose worker died does not say what its objective was, and has no gap either.
+    An excess where no sense is known: a run whose worker died does not say what its objective
+    was, and has no gap either.
     """
-    senses = {minimises(run) for run in runs if run.variant is not None}
+    senses = set(frame.minimises[frame.variant.notna()])
     if len(senses) > 1:
         return GAP
     return SHORTFALL if senses == {False} else EXCESS

@@ -5,24 +5,19 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from textwrap import wrap
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from experiments.analysis import Analysis, Group, group_label
+from experiments import tables
+from experiments.analysis import GROUP, Analysis
 from experiments.contradictions import find_contradictions
+from experiments.frames import stored_runs
 from experiments.gap_words import gap_words
 from experiments.plots.figures import draw_plots
+from experiments.records import SolverRecord
 from experiments.store import ResultStore
-from experiments.tables import (
-    csv_table,
-    gap_columns,
-    markdown_table,
-    overall_columns,
-    percent,
-    shown_rows,
-)
-from lyra_opt.commands.output import print_table
+from experiments.tables import csv_text, percent
 from lyra_opt.documents import write_text
 from lyra_opt.errors import InputError, UserError, one_line
 from lyra_opt.problem import find_problem
@@ -31,23 +26,19 @@ from lyra_opt.result import Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.analysis import Summary
+    import pandas as pd
+
     from experiments.gap_words import GapWords
     from experiments.plots.figures import Plot
-    from experiments.records import SolverRecord, StudyRecord
-    from experiments.tables import Column
-
-RowT = TypeVar("RowT")
+    from experiments.records import StudyRecord
+    from experiments.tables import Table
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
-WIDEST_HEADER = 10
-"""Characters after which a header of a printed table is broken."""
-
 PLOTS_FOLDER = "plots"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """What a report says, before it is written in any form.
 
@@ -86,13 +77,13 @@ class Report:
 
         And how many of them are 0, where no excess is finite but that of the optimum.
         """
-        methods = self.analysis.witnesses.values()
+        methods = self.analysis.proofs.witnesses.values()
         twice = sum(len(of_cell) > 1 for of_cell in methods)
         sentence = (
             f"{len(methods)} optima are proved: {twice} by two methods or more, each by itself, "
             f"{len(methods) - twice} by one method alone."
         )
-        zeros = sum(optimum == 0 for optimum in self.analysis.optima.values())
+        zeros = sum(optimum == 0 for optimum in self.analysis.proofs.optima.values())
         return (
             f"{sentence} {zeros} of them {'is' if zeros == 1 else 'are'} 0." if zeros else sentence
         )
@@ -100,20 +91,27 @@ class Report:
     def headlines(self) -> list[str]:
         """Return what these solvers come to, in a sentence for each group of families."""
         words = {
-            (group, configuration): gap_words(runs)
-            for group, configuration, runs in self.analysis.grouped(
-                lambda run: Group(family=group_label(run))
-            )
+            key: gap_words(runs) for key, runs in self.analysis.grouped(self.analysis.frame, GROUP)
         }
         return [
-            _headline(row, words[row.group, row.configuration])
-            for row in self.analysis.sums_table()
+            _headline(row, words[row.family, row.configuration])
+            for row in self.analysis.sums_table().itertuples()
             if row.configuration in self.headline_solvers
         ]
 
+    @cached_property
     def words(self) -> GapWords:
-        """Return what tables over all runs call the distance from the optimum."""
-        return gap_words(self.analysis.runs)
+        """What tables over all runs call the distance from the optimum."""
+        return gap_words(self.analysis.frame)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """A row for each family, size, value of the axes and configuration."""
+        return self.analysis.gap_table()
+
+    def shown(self, table: pd.DataFrame) -> Table:
+        """Return a table of gaps for people."""
+        return tables.gap_table(table, self.words)
 
     def with_status(self, status: Status) -> list[SolverRecord]:
         """Return the runs that ended so."""
@@ -148,18 +146,15 @@ def write_report(folder: Path) -> int:
 
 def write_files(report: Report, folder: Path) -> None:
     """Write tables, plots and page; `UserError` if a file cannot be written."""
-    gaps = report.analysis.gap_table()
     overall = report.analysis.overall_table()
-    words = report.words()
     plots_folder = folder / PLOTS_FOLDER
     try:
         plots_folder.mkdir(exist_ok=True)
     except OSError as error:
         raise UserError(f"{plots_folder}: cannot be made: {error.strerror or error}") from None
-    write_text(folder / "gap_table.csv", csv_table(gaps))
-    write_text(folder / "gap_table.md", markdown_table(gap_columns(gaps, words), gaps))
-    write_text(folder / "overall_table.csv", csv_table(overall))
-    write_text(folder / "overall_table.md", markdown_table(overall_columns(words), overall))
+    for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
+        write_text(folder / f"{name}.csv", csv_text(table))
+        write_text(folder / f"{name}.md", report.shown(table).markdown())
     for plot in report.plots:
         write_text(plots_folder / f"{plot.name}.svg", plot.svg)
     write_text(folder / PAGE, page_text(report))
@@ -169,9 +164,9 @@ def make_report(folder: Path) -> Report:
     """Read the store in `folder` and compute what its report says; errors as `write_report`."""
     with ResultStore.open(folder) as store:
         study = store.study
-        runs = store.runs()
-    if not runs:
-        raise InputError(str(folder), "its store holds no run yet")
+    if study.kind != SolverRecord.kind:
+        raise InputError(str(folder), f"holds runs of kind {study.kind}: a report is of solvers")
+    runs = stored_runs(folder)
     analysis = Analysis(runs)
     headline_solvers = _headline_solvers(study, analysis)
     return Report(
@@ -206,17 +201,12 @@ def page_text(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["one_line"] = lambda text: one_line(text or "")
-    gaps = report.analysis.gap_table()
-    words = report.words()
-    of_all, of_groups = overall_columns(words), gap_columns(gaps, words)
     return environment.get_template("report.html.jinja").render(
         report=report,
-        words=words,
-        overall_columns=of_all,
-        sums_rows=shown_rows(of_all, report.analysis.sums_table()),
-        family_rows=shown_rows(of_all, report.analysis.family_table()),
-        gap_columns=of_groups,
-        gap_rows=shown_rows(of_groups, gaps),
+        words=report.words,
+        sums=report.shown(report.analysis.sums_table()),
+        families=report.shown(report.analysis.family_table()),
+        gaps=report.shown(report.gaps),
         failed=report.with_status(Status.ERROR),
         unsupported=sorted(
             Counter(
@@ -227,10 +217,10 @@ def page_text(report: Report) -> str:
     )
 
 
-def _headline(row: Summary, words: GapWords) -> str:
+def _headline(row: Any, words: GapWords) -> str:
     if not row.compared:
         return (
-            f"{row.configuration}, {row.group.family}: at most "
+            f"{row.configuration}, {row.family}: at most "
             f"{percent(row.mean_excess_at_most_percent)} % {words.where} the optimum on average, "
             f"over {row.unproved} of {row.instances} instances, none of whose optima is proved."
         )
@@ -240,7 +230,7 @@ def _headline(row: Summary, words: GapWords) -> str:
         for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
     )
     sentence = (
-        f"{row.configuration}, {row.group.family}: {mean} % {words.where} the proved optimum on "
+        f"{row.configuration}, {row.family}: {mean} % {words.where} the proved optimum on "
         f"average and {maximum} % at most, over {compared} of {row.instances} instances; "
         f"optimal on {optimal} %"
     )
@@ -259,22 +249,13 @@ def _environment_in_words(run: SolverRecord) -> str:
 
 def _print_report(report: Report) -> None:
     """Print both tables, the detailed one for the headline's solvers only."""
-    gaps = report.analysis.gap_table()
-    words = report.words()
-    detailed = [row for row in gaps if row.configuration in report.headline_solvers]
-    if detailed:
+    detailed = report.gaps[report.gaps.configuration.isin(report.headline_solvers)]
+    if len(detailed):
         print(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
-        print_rows(gap_columns(detailed, words), detailed)
+        report.shown(detailed).print()
     print("All solvers, by family:")
-    print_rows(overall_columns(words), report.analysis.overall_table())
+    report.shown(report.analysis.overall_table()).print()
     print(report.runs_in_words())
     print(report.witnesses_in_words())
     for contradiction in report.contradictions:
         print(f"CONTRADICTION: {contradiction}", file=sys.stderr)
-
-
-def print_rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> None:
-    """Print a table."""
-    first_number = next(place for place, column in enumerate(columns) if column.is_number)
-    headers = ["\n".join(wrap(column.header, WIDEST_HEADER)) for column in columns]
-    print_table(headers, shown_rows(columns, rows), first_number)

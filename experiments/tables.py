@@ -2,67 +2,135 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.output import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from experiments.analysis import Group, Summary
+    import pandas as pd
+
     from experiments.gap_words import GapWords
-    from experiments.speed import Speed
-
-RowT_contra = TypeVar("RowT_contra", contravariant=True)
-RowT = TypeVar("RowT")
 
 NOTHING = "–"
 """Stands for a number that is not there, such as a mean over no instance."""
 
-
-class GroupRow(Protocol):
-    """What the rows about runs have in common: what was run, and by which solver."""
-
-    @property
-    def group(self) -> Group:
-        """The instances."""
-
-    @property
-    def configuration(self) -> str:
-        """The solver, as a study runs it."""
+WIDEST_HEADER = 10
+"""Characters after which a header of a printed table is broken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[RowT_contra]):
-    """One column of a table for people: its header and what it shows of a row."""
+class Table:
+    """A table for people.
 
-    header: str
-    show: Callable[[RowT_contra], str]
-    is_number: bool = True
+    Parameters
+    ----------
+    columns
+        The texts of each column, by header.
+    words
+        The headers of columns that hold words; all others hold numbers.
+    """
+
+    columns: Mapping[str, Sequence[str]]
+    words: Collection[str]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the texts of each row."""
+        return list(zip(*self.columns.values(), strict=True))
+
+    def markdown(self) -> str:
+        """Return it as Markdown, numbers to the right."""
+        rule = ["---" if header in self.words else "---:" for header in self.columns]
+        return "".join(
+            "| " + " | ".join(field.replace("|", r"\|") for field in line) + " |\n"
+            for line in (list(self.columns), rule, *self.rows())
+        )
+
+    def print(self) -> None:
+        """Print it; columns up to the first number are aligned to the left."""
+        first_number = next(
+            place for place, header in enumerate(self.columns) if header not in self.words
+        )
+        headers = ["\n".join(wrap(header, WIDEST_HEADER)) for header in self.columns]
+        print_table(headers, self.rows(), first_number)
 
 
-def percent(value: float | None) -> str:
+def csv_text(table: pd.DataFrame) -> str:
+    """Return a frame as CSV; numbers are not rounded, and a field is empty where there is none."""
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
+    """Return what `Analysis.summaries` gives, for people, with the gap called as `words` do."""
+    left_out = f"Left out of the {words.noun}"
+    compared = (table.compared - table.infinite).astype(str)
+    shown = {
+        "Family": table.family,
+        "Solver": table.configuration,
+        **_axis_columns(table),
+        f"Mean {words.noun} (%)": table.mean_excess_percent.map(percent),
+        f"Maximum {words.noun} (%)": table.max_excess_percent.map(percent),
+        f"Total {words.noun} (%)": table.total_excess_percent.map(percent),
+        "Instances": compared + " of " + table.instances.astype(str),
+        "Mean at most (%)": table.mean_excess_at_most_percent.map(percent),
+        "Optimal (%)": table.optimal_percent.map(percent),
+        "Proved (%)": table.proved_percent.map(percent),
+        "Median time (ms)": table.median_time_ms.map(_milliseconds),
+        "Maximum time (ms)": table.max_time_ms.map(_milliseconds),
+        "Median bound time (ms)": table.median_certify_time_ms.map(_milliseconds),
+        left_out: [_left_out(row) for row in table.itertuples()],
+    }
+    return Table(shown, ("Family", "Solver", left_out))
+
+
+def speed_table(table: pd.DataFrame, yardstick: str) -> Table:
+    """Return what `Analysis.speed_table` gives, for people."""
+    shown = {
+        "Family": table.family,
+        **_axis_columns(table),
+        "Solver": table.configuration,
+        "Proved": table.proved.astype(str) + " of " + table.instances.astype(str),
+        "Median time (ms)": table.median_time_ms.map(_milliseconds),
+        "Maximum time (ms)": table.max_time_ms.map(_milliseconds),
+        f"Time / that of {yardstick}": table.time_ratio.map(_ratio),
+        f"Time to proof / that of {yardstick}": table.proof_time_ratio.map(_ratio),
+    }
+    return Table(shown, ("Family", "Solver"))
+
+
+def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:
+    """Return what stands between family and configuration."""
+    place = table.columns.get_loc("configuration")
+    axes = table.iloc[:, 1:place].astype(object)
+    shown = axes.where(axes.notna(), NOTHING).map(str)
+    return {axis_in_words(name): list(shown[name]) for name in shown}
+
+
+def percent(value: float) -> str:
     """Return a percentage as tables show it."""
-    if value is None:
+    if math.isnan(value):
         return NOTHING
     return "∞" if math.isinf(value) else f"{value:.1f}"
 
 
-def _milliseconds(value: float | None) -> str:
-    if value is None:
+def _milliseconds(value: float) -> str:
+    if math.isnan(value):
         return NOTHING
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _ratio(value: float | None) -> str:
-    if value is None:
+def _ratio(value: float) -> str:
+    if math.isnan(value):
         return NOTHING
     return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def _left_out(row: Summary) -> str:
+def _left_out(row: Any) -> str:
     """Return in words which instances the mean gap is not over, and why."""
     reasons = (
         (row.unproved, "optimum not proved"),
@@ -72,49 +140,6 @@ def _left_out(row: Summary) -> str:
         (row.unsupported, "unsupported"),
     )
     return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
-
-
-FAMILY: Column[GroupRow] = Column("Family", lambda row: row.group.family, is_number=False)
-SOLVER: Column[GroupRow] = Column("Solver", lambda row: row.configuration, is_number=False)
-
-
-def overall_columns(words: GapWords) -> tuple[Column[Summary], ...]:
-    """Return the columns of a table without axes, which calls the gap as `words` do."""
-    return (FAMILY, SOLVER, *_result_columns(words))
-
-
-def gap_columns(rows: Sequence[Summary], words: GapWords) -> tuple[Column[Summary], ...]:
-    """Return the columns of a table with all axes that the rows have; `words` as above."""
-    return (FAMILY, SOLVER, *_axis_columns(rows), *_result_columns(words))
-
-
-def _result_columns(words: GapWords) -> tuple[Column[Summary], ...]:
-    return (
-        Column(f"Mean {words.noun} (%)", lambda row: percent(row.mean_excess_percent)),
-        Column(f"Maximum {words.noun} (%)", lambda row: percent(row.max_excess_percent)),
-        Column(f"Total {words.noun} (%)", lambda row: percent(row.total_excess_percent)),
-        Column("Instances", lambda row: f"{row.compared - row.infinite} of {row.instances}"),
-        Column("Mean at most (%)", lambda row: percent(row.mean_excess_at_most_percent)),
-        Column("Optimal (%)", lambda row: percent(row.optimal_percent)),
-        Column("Proved (%)", lambda row: percent(row.proved_percent)),
-        Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
-        Column("Maximum time (ms)", lambda row: _milliseconds(row.max_time_ms)),
-        Column("Median bound time (ms)", lambda row: _milliseconds(row.median_certify_time_ms)),
-        Column(f"Left out of the {words.noun}", _left_out, is_number=False),
-    )
-
-
-def _axis_columns(rows: Sequence[GroupRow]) -> tuple[Column[GroupRow], ...]:
-    names = dict.fromkeys(axis for row in rows for axis, _ in row.group.axes)
-    return tuple(_axis_column(name) for name in names)
-
-
-def _axis_column(name: str) -> Column[GroupRow]:
-    def show(row: GroupRow) -> str:
-        value = row.group.value(name)
-        return NOTHING if value is None else str(value)
-
-    return Column(axis_in_words(name), show)
 
 
 def axis_in_words(name: str) -> str:
@@ -140,54 +165,3 @@ def parameter_in_words(name: str, value: object) -> str:
 
 def _axis_name(name: str) -> str:
     return name.removesuffix("_percent").replace("_", " ").replace("gpus", "GPUs")
-
-
-def speed_columns(yardstick: str, rows: Sequence[Speed]) -> tuple[Column[Speed], ...]:
-    """Return the columns of a table of speed whose ratios are to the times of `yardstick`."""
-    return (
-        FAMILY,
-        *_axis_columns(rows),
-        SOLVER,
-        Column("Proved", lambda row: f"{row.proved} of {row.instances}"),
-        Column("Median time (ms)", lambda row: _milliseconds(row.median_time_ms)),
-        Column("Maximum time (ms)", lambda row: _milliseconds(row.max_time_ms)),
-        Column(f"Time / that of {yardstick}", lambda row: _ratio(row.time_ratio)),
-        Column(f"Time to proof / that of {yardstick}", lambda row: _ratio(row.proof_time_ratio)),
-    )
-
-
-def shown_rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> list[list[str]]:
-    """Return the text of every field."""
-    return [[column.show(row) for column in columns] for row in rows]
-
-
-def markdown_table(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
-    """Return a Markdown table."""
-    header = [column.header for column in columns]
-    rule = ["---:" if column.is_number else "---" for column in columns]
-    lines = [header, rule, *shown_rows(columns, rows)]
-    return "".join(
-        "| " + " | ".join(field.replace("|", r"\|") for field in line) + " |\n" for line in lines
-    )
-
-
-def csv_table(rows: Sequence[Any]) -> str:
-    """Return every field of the rows, which are dataclasses, as CSV, by name.
-
-    Numbers are not rounded; a field is empty where there is none.
-    """
-    stream = io.StringIO()
-    flat = [_flat(row) for row in rows]
-    groups = [row.group.columns() for row in rows if hasattr(row, "group")]
-    names = dict.fromkeys(name for columns in (*groups, *flat) for name in columns)
-    writer = csv.DictWriter(stream, fieldnames=list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return stream.getvalue()
-
-
-def _flat(row: Any) -> dict[str, Any]:
-    """Return the fields of a row by name, with the columns of its group in place of that."""
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
-    group = values.pop("group", None)
-    return values if group is None else group.columns() | values

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments import speed
+import pandas as pd
+
+from experiments.analysis import ASKED_SIZE, FAMILY, GROUP
 from experiments.bench import (
     allocation,
     heterogeneous,
@@ -19,14 +22,14 @@ from experiments.bench import (
     simulation,
 )
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
-from experiments.bench.timing import FIGURE_COLUMNS
+from experiments.bench.timing import figures_table
 from experiments.environment import current_environment
 from experiments.executor import EXIT_INTERRUPTED
-from experiments.report import PLOTS_FOLDER, make_report, print_rows, write_files
+from experiments.report import PLOTS_FOLDER, make_report, write_files
 from experiments.runner import run_study
-from experiments.store import STORE_FILE, ResultStore
+from experiments.store import STORE_FILE
 from experiments.study import load_study
-from experiments.tables import csv_table, markdown_table, shown_rows, speed_columns
+from experiments.tables import csv_text, speed_table
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, seconds
 from lyra_opt.documents import write_text
 from lyra_opt.errors import UserError, one_line
@@ -34,9 +37,8 @@ from lyra_opt.errors import UserError, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from experiments.analysis import Analysis
     from experiments.bench.timing import Figure
-    from experiments.records import SolverRecord
-    from experiments.speed import Speed
 
 COMPARISON = Path(__file__).parent / "reclaim-speed.toml"
 EXACT = Path(__file__).parent / "reclaim-exact.toml"
@@ -149,8 +151,11 @@ class Bench:
     def add(self, figure: Figure) -> None:
         """Print a figure, and write the page and the table with it."""
         self._figures.append(figure)
-        print(" | ".join(shown_rows(FIGURE_COLUMNS, [figure])[0]), flush=True)
-        write_text(self.folder / "figures.csv", csv_table(self._figures))
+        print(" | ".join(figures_table([figure]).rows()[0]), flush=True)
+        write_text(
+            self.folder / "figures.csv",
+            csv_text(pd.DataFrame(map(asdict, self._figures), dtype=object)),
+        )
         self.write_page()
 
     def exit_code(self) -> int:
@@ -160,29 +165,30 @@ class Bench:
 
     def exact(self) -> Iterator[Figure]:
         """Run the study of `exact`, then measure what it certifies within a second."""
-        yield from exact_figures(self._run(EXACT, "exact", {"seeds": self.seeds}))
+        yield from exact_figures(self._run(EXACT, "exact", {"seeds": self.seeds}).frame)
         yield from reclaim.limited_figures(self.seeds)
 
     def comparison(self) -> Iterator[Figure]:
         """Run the comparison, and write its tables of ratios."""
-        runs = self._run(COMPARISON, "comparison", self._comparison_changes)
-        folder = self.folder / "comparison"
-        analysis = make_report(folder).analysis
-        tables: dict[str, list[Speed]] = {}
-        for group_of in (speed.by_group, speed.by_size, speed.by_family_and_size):
-            rows = tables[group_of.__name__] = speed.speed_table(analysis, YARDSTICK, group_of)
-            write_text(folder / f"speed_{group_of.__name__}.csv", csv_table(rows))
-        by_size = tables["by_size"]
-        print_rows(speed_columns(YARDSTICK, by_size), by_size)
-        self._sections.append(_comparison_in_words(runs))
-        for name, rows in tables.items():
-            title = name.replace("_", " ").capitalize()
-            table = markdown_table(speed_columns(YARDSTICK, rows), rows)
-            self._sections.append(f"### {title}\n\n{table}")
-        yield from comparison_figures(runs)
+        analysis = self._run(COMPARISON, "comparison", self._comparison_changes)
+        self._sections.append(_comparison_in_words(analysis.frame))
+        by = {
+            "group": (GROUP,),
+            "size": (GROUP, ASKED_SIZE),
+            "family_and_size": (FAMILY, analysis.size_name),
+        }
+        for name, columns in by.items():
+            rows = analysis.speed_table(YARDSTICK, *columns)
+            write_text(self.folder / "comparison" / f"speed_by_{name}.csv", csv_text(rows))
+            table = speed_table(rows, YARDSTICK)
+            if name == "size":
+                table.print()
+            title = f"By {name}".replace("_", " ")
+            self._sections.append(f"### {title}\n\n{table.markdown()}")
+        yield from comparison_figures(analysis.frame)
 
-    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> list[SolverRecord]:
-        """Run a study in one process, write its report, and return its runs."""
+    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> Analysis:
+        """Run a study in one process, write its report, and return its analysis."""
         folder = self.folder / name
         study = load_study(path, changes=changes)
         if not self._resume:
@@ -198,8 +204,7 @@ class Bench:
                 f"**{name}: {len(report.contradictions)} contradictions between results, and "
                 "failed runs if any: see its report. Do not rely on its numbers.**\n"
             )
-        with ResultStore.open(folder) as store:
-            return store.runs()
+        return report.analysis
 
     def write_page(self) -> None:
         """Write all that has been measured so far."""
@@ -209,14 +214,14 @@ class Bench:
             f"Measured on {machine.cpu}, {machine.cores} cores, "
             f"Python {machine.versions['python']}. Times compare only within this page.\n"
         )
-        table = markdown_table(FIGURE_COLUMNS, self._figures)
+        table = figures_table(self._figures).markdown()
         write_text(self.folder / PAGE, "\n".join([head, table, *self._sections]))
 
 
-def _comparison_in_words(runs: Sequence[SolverRecord]) -> str:
-    limits = sorted({run.time_limit_s for run in runs if run.time_limit_s is not None})
+def _comparison_in_words(runs: pd.DataFrame) -> str:
+    limits = sorted(runs.time_limit_s.dropna().unique())
     shown = ", ".join(f"{limit:g}" for limit in limits)
-    instances = len({run.cell for run in runs})
+    instances = runs.cell.nunique()
     return (
         "## Comparison\n\n"
         f"{instances} instances, each solved by all solvers in turn, in one process on one thread, "

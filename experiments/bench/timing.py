@@ -8,7 +8,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.tables import NOTHING, Column
+import numpy as np
+
+from experiments.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,16 +72,19 @@ class Figure:
         return f"at {'least' if self.at_least else 'most'} {self.target:g} {self.unit}".rstrip()
 
 
-FIGURE_COLUMNS: tuple[Column[Figure], ...] = (
-    Column("What", lambda figure: figure.what, is_number=False),
-    Column("Runs", lambda figure: str(figure.runs)),
-    Column("Median (ms)", lambda figure: _milliseconds(figure.median_s)),
-    Column("Maximum (ms)", lambda figure: _milliseconds(figure.maximum_s)),
-    Column("Measured", lambda figure: figure.measured_in_words(), is_number=False),
-    Column("Target", lambda figure: figure.target_in_words(), is_number=False),
-    Column("Verdict", lambda figure: figure.verdict, is_number=False),
-    Column("Remark", lambda figure: figure.remark, is_number=False),
-)
+def figures_table(figures: Sequence[Figure]) -> Table:
+    """Return figures for people."""
+    columns = {
+        "What": [figure.what for figure in figures],
+        "Runs": [str(figure.runs) for figure in figures],
+        "Median (ms)": [_milliseconds(figure.median_s) for figure in figures],
+        "Maximum (ms)": [_milliseconds(figure.maximum_s) for figure in figures],
+        "Measured": [figure.measured_in_words() for figure in figures],
+        "Target": [figure.target_in_words() for figure in figures],
+        "Verdict": [figure.verdict for figure in figures],
+        "Remark": [figure.remark for figure in figures],
+    }
+    return Table(columns, ("What", "Measured", "Target", "Verdict", "Remark"))
 
 
 def timed_figure(
@@ -156,7 +161,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
     >>> percentile([4.0, 1.0, 3.0, 2.0], 50), percentile([4.0, 1.0, 3.0, 2.0], 51)
     (2.0, 3.0)
     """
-    return sorted(values)[max(0, -(-percent * len(values) // 100) - 1)]
+    return float(np.percentile(values, percent, method="inverted_cdf"))
 
 
 def _rounded(value: float) -> str:

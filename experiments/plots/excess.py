@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from experiments.plots.style import line_style, mark_points, round_numbers
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    import pandas as pd
     from matplotlib.axes import Axes
 
 LINEAR_UP_TO_PERCENT = 10.0
@@ -23,45 +25,38 @@ LEAST_TOP_PERCENT = 0.1
 GROUP_WIDTH = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class ExcessData:
-    """What `plot_excess` draws.
+def plot_excess(
+    frame: pd.DataFrame, families: Sequence[str], configurations: Sequence[str], axes: Axes
+) -> None:
+    """Draw a faint dot for each run and a mark with a white rim for the mean.
 
     Parameters
     ----------
+    frame
+        Runs with a finite ``excess_percent``, with ``family_label`` and ``configuration``.
     families
         The groups, from left to right.
     configurations
         The heuristics, from left to right in each group.
-    excess_percent
-        Finite excess of each run, by family and configuration.
     """
-
-    families: Sequence[str]
-    configurations: Sequence[str]
-    excess_percent: Mapping[tuple[str, str], Sequence[float]]
-
-
-def plot_excess(data: ExcessData, axes: Axes) -> None:
-    """Draw a faint dot for each run and a mark with a white rim for the mean."""
-    slot = GROUP_WIDTH / max(1, len(data.configurations))
-    for place, configuration in enumerate(data.configurations):
-        style = line_style(configuration, data.configurations)
+    slot = GROUP_WIDTH / max(1, len(configurations))
+    found = frame.sort_values("excess_percent").groupby(["configuration", "family_label"])
+    of_pair = {key: of.excess_percent.to_numpy() for key, of in found}
+    for place, configuration in enumerate(configurations):
+        style = line_style(configuration, configurations)
         colour, marker = style["color"], style["marker"]
-        offset = (place - (len(data.configurations) - 1) / 2) * slot
+        offset = (place - (len(configurations) - 1) / 2) * slot
         means_x, means_y = [], []
-        for group, family in enumerate(data.families):
-            values = sorted(data.excess_percent.get((family, configuration), ()))
-            if not values:
+        for group, family in enumerate(families):
+            values = of_pair.get((configuration, family))
+            if values is None:
                 continue
             # Spread the dots over the slot in order of value: no chance, and no overlap of all.
-            spread = [
-                0.7 * slot * ((7 * i) % len(values) / len(values) - 0.5) for i in range(len(values))
-            ]
-            xs = [group + offset + shift for shift in spread]
+            shift = 7 * np.arange(len(values)) % len(values) / len(values) - 0.5
+            xs = group + offset + 0.7 * slot * shift
             axes.plot(xs, values, ".", color=colour, alpha=0.35, markersize=3, zorder=2)
             means_x.append(group + offset)
-            means_y.append(math.fsum(values) / len(values))
+            means_y.append(values.mean())
         if not means_x:  # matplotlib would reserve room for the line that is not there
             continue
         axes.plot(
@@ -79,16 +74,16 @@ def plot_excess(data: ExcessData, axes: Axes) -> None:
         )
     axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
     axes.set_xticks(
-        range(len(data.families)),
-        [as_written(family) for family in data.families],
+        range(len(families)),
+        [as_written(family) for family in families],
         rotation=30,
         ha="right",
     )
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
-    for group in range(1, len(data.families)):
+    for group in range(1, len(families)):
         axes.axvline(group - 0.5, color="#d0d0d0", linewidth=0.6, zorder=1)
-    axes.set_xlim(-0.5, len(data.families) - 0.5)
+    axes.set_xlim(-0.5, len(families) - 0.5)
 
 
 def set_excess_limits(all_axes: Sequence[Axes]) -> None:

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.analysis import (
-    axes_of,
-    family_label,
-    fixed_parameters,
-    size_name,
-    time_to_proof_ms,
-)
+import numpy as np
+
+from experiments.analysis import family_label, fixed_parameters, in_order
 from experiments.gap_words import EXCESS, gap_words
-from experiments.plots.cactus import CactusData, plot_cactus
-from experiments.plots.excess import ExcessData, plot_excess, set_excess_limits
-from experiments.plots.excess_over_axis import ExcessOverAxisData, plot_excess_over_axis
-from experiments.plots.performance_profile import PerformanceProfileData, plot_performance_profile
+from experiments.plots.cactus import plot_cactus
+from experiments.plots.excess import plot_excess, set_excess_limits
+from experiments.plots.excess_over_axis import plot_excess_over_axis
 from experiments.plots.solutions import draw_solutions
-from experiments.plots.solve_time import SolveTimeData, plot_solve_time
+from experiments.plots.solve_time import plot_solve_time
 from experiments.plots.style import add_legend, svg_text
 from experiments.study import FILE
 from experiments.tables import axis_in_words, parameter_in_words
 from lyra_opt.pictures import as_written, house_style
-from lyra_opt.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from experiments.analysis import Analysis
-    from experiments.gap_words import GapWords
-    from experiments.records import AxisValue, SolverRecord
+    from experiments.records import SolverRecord
 
 FAMILIES_A_ROW = 7
 """Groups of the plot of excess that can be told apart side by side."""
@@ -83,7 +75,6 @@ def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list
             *excess_over_axes(analysis),
             _excess(analysis),
             _solve_time(analysis),
-            _performance_profile(analysis),
             _cactus(analysis),
             _solutions(analysis, headline_solvers),
         ]
@@ -92,51 +83,33 @@ def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list
 
 def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
     """Yield a plot for each axis that takes several values in a group of families."""
-    for axis in dict.fromkeys(axis for run in analysis.runs for axis in axes_of(run)):
+    for column, axis in analysis.axes.items():
         panels = {
-            group: data
-            for group in analysis.families
-            if len((data := over_axis(analysis, group, axis)).values) > 1
+            group: means
+            for group in analysis.frame.family_group.unique()
+            if (means := over_axis(analysis, group, column)).value.nunique() > 1
         }
         if panels:
-            yield _excess_over_axis(axis, panels, gap_words(analysis.runs))
+            yield _excess_over_axis(analysis, axis, panels)
 
 
-def over_axis(analysis: Analysis, group: str, axis: str) -> ExcessOverAxisData:
-    """Return the excess of every heuristic on a group of families by value of the axis.
+def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
+    """Return the mean excess of heuristics on a group of families by value of an axis.
 
-    Numbers in order, then words as the study lists them.
+    Columns ``value``, in the order of tables, ``configuration``, ``excess_percent``, over the best
+    dual bound where no optimum is proved, and ``is_proved``: whether all optima there are.
     """
-    excess: dict[tuple[AxisValue, str], list[float]] = defaultdict(list)
-    unproved: set[AxisValue] = set()
-    places: dict[AxisValue, int] = {}
-    for run in analysis.runs:
-        value = axes_of(run).get(axis)
-        if value is None or run.family_group != group:
-            continue
-        places.setdefault(value, len(places))
-        percent = analysis.largest_excess_percent(run)
-        if percent is None or run.reference:
-            continue
-        if run.cell in analysis.optima:
-            percent = analysis.excess_percent(run)
-        else:
-            unproved.add(value)
-        if percent is not None and math.isfinite(percent):
-            excess[value, run.configuration].append(percent)
-    values = dict.fromkeys(value for value, _ in excess)
-    return ExcessOverAxisData(
-        axis_in_words(axis),
-        sorted(
-            values, key=lambda value: (1, places[value]) if isinstance(value, str) else (0, value)
-        ),
-        analysis.heuristics,
-        excess,
-        frozenset(unproved),
-    )
+    frame = analysis.frame[analysis.frame.family_group == group].dropna(subset=axis)
+    frame = frame.assign(value=frame[axis].astype(object), place=in_order(frame[axis]))
+    excess = frame.excess_percent.where(frame.has_optimum, frame.largest_excess_percent)
+    solved = frame.largest_excess_percent.notna() & ~frame.reference
+    of_value = frame[solved].groupby("value").has_optimum.all()
+    found = frame.assign(excess_percent=excess)[solved & np.isfinite(excess)]
+    means = found.groupby(["place", "value", "configuration"]).excess_percent.mean().reset_index()
+    return means.assign(is_proved=means.value.map(of_value))
 
 
-def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData], words: GapWords) -> Plot:
+def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.DataFrame]) -> Plot:
     from matplotlib.figure import Figure
 
     columns = min(PANELS_A_ROW, len(panels))
@@ -147,12 +120,14 @@ def _excess_over_axis(axis: str, panels: Mapping[str, ExcessOverAxisData], words
     for place, axes in enumerate(grid.flat):
         if place >= len(panels):
             axes.remove()
-    for (group, data), axes in zip(panels.items(), grid.flat, strict=False):
-        plot_excess_over_axis(data, axes)
+    words = gap_words(analysis.frame)
+    for (group, means), axes in zip(panels.items(), grid.flat, strict=False):
+        plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
+        axes.set_xlabel(axis_in_words(axis))
         axes.set_title(as_written(group))
     for axes in grid[:, 0]:
         axes.set_ylabel(f"Mean {words.noun} (%)")
-    _add_legend_of_all(figure, grid.flat, next(iter(panels.values())).configurations)
+    _add_legend_of_all(figure, grid.flat, analysis.heuristics)
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
@@ -180,24 +155,16 @@ def _add_legend_of_all(
 def _excess(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
-    values: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
-    infinite = 0
-    for run in analysis.runs:
-        excess = analysis.excess_percent(run)
-        if excess is None or run.reference:
-            continue
-        if math.isfinite(excess):
-            values[run.family_group][family_label(run), run.configuration].append(excess)
-        else:
-            infinite += 1
-    drawn = {(group, family) for group, found in values.items() for family, _ in found}
+    frame = analysis.frame[analysis.frame.excess_percent.notna() & ~analysis.frame.reference]
+    infinite = int(np.isinf(frame.excess_percent).sum())
+    frame = frame[np.isfinite(frame.excess_percent)]
     one_run = {family_label(run): run for run in analysis.runs}
-    words = gap_words(analysis.runs)
+    words = gap_words(analysis.frame)
+    families_of = frame.groupby("family_group", sort=False).family_label.unique()
     rows = [
-        (group, shown[start : start + FAMILIES_A_ROW])
-        for group, families in analysis.families.items()
-        if (shown := [family for family in families if (group, family) in drawn])
-        for start in range(0, len(shown), FAMILIES_A_ROW)
+        (group, list(families[start : start + FAMILIES_A_ROW]))
+        for group, families in families_of.items()
+        for start in range(0, len(families), FAMILIES_A_ROW)
     ]
     if not rows:
         return None
@@ -205,7 +172,7 @@ def _excess(analysis: Analysis) -> Plot | None:
     figure = Figure(figsize=(width, height * len(rows)), layout="constrained")
     all_axes = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
     for (group, families), axes in zip(rows, all_axes, strict=True):
-        plot_excess(ExcessData(families, analysis.heuristics, values[group]), axes)
+        plot_excess(frame[frame.family_group == group], families, analysis.heuristics, axes)
         names, common = _without_common_parameters([one_run[family] for family in families])
         axes.set_xticklabels([as_written(name) for name in names])
         axes.set_title(as_written(", ".join(filter(None, (group, *common)))))
@@ -246,21 +213,18 @@ def _solutions(analysis: Analysis, configurations: Sequence[str]) -> Plot | None
 def _solve_time(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
-    panels = {}
-    for group in analysis.families:
-        times = _times_by_size([run for run in analysis.runs if run.family_group == group])
-        shown = [label for label in analysis.configurations if label in times]
-        if shown:
-            panels[group] = SolveTimeData(
-                analysis.configurations, times, size_name(analysis.runs[0])
-            )
+    panels = {
+        group: timed
+        for group, runs in analysis.frame.groupby("family_group", sort=False)
+        if len(timed := _timed_sizes(runs))
+    }
     if not panels:
         return None
     width, height = SIZE_INCHES
     figure = Figure(figsize=(width * (1 + 0.6 * (len(panels) - 1)), height), layout="constrained")
     all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for (group, data), axes in zip(panels.items(), all_axes, strict=True):
-        plot_solve_time(data, axes)
+    for (group, timed), axes in zip(panels.items(), all_axes, strict=True):
+        plot_solve_time(timed, analysis.configurations, analysis.size_name, axes)
         axes.set_title(as_written(group))
     all_axes[0].set_ylabel("Solve time (ms)")
     _add_legend_of_all(figure, all_axes, analysis.configurations)
@@ -300,56 +264,23 @@ def _family_name(run: SolverRecord) -> str:
     return f"{FILE}s" if run.family == FILE else run.family
 
 
-def _times_by_size(runs: Sequence[SolverRecord]) -> dict[str, dict[int, list[float]]]:
-    """Return solve times in ms by configuration and size, of sizes with enough of them."""
-    times: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        answered = run.status not in (Status.ERROR, Status.UNSUPPORTED)
-        if answered and run.size is not None and run.wall_time_s:
-            times[run.configuration][run.size].append(1e3 * run.wall_time_s)
-    for by_size in times.values():
-        enough = {size: found for size, found in by_size.items() if len(found) >= FEWEST_TIMES}
-        if enough:
-            by_size.clear()
-            by_size.update(enough)
-    return times
-
-
-def _performance_profile(analysis: Analysis) -> Plot | None:
-    from matplotlib.figure import Figure
-
-    times = _times_to_proof_ms(analysis)
-    if not times:
-        return None
-    instances = _instances(analysis)
-    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-    axes = figure.subplots()
-    data = PerformanceProfileData(analysis.configurations, times, instances)
-    plot_performance_profile(data, axes)
-    add_legend(axes)
-    return Plot(
-        "performance_profile",
-        "Performance profile of proofs",
-        f"How many of all {instances} instances a solver proves optimal within a multiple of the "
-        "time that the fastest proof of the same instance takes. For a heuristic the proof is "
-        "the problem's own bound, whose time is included.",
-        svg_text(figure, "profile"),
-    )
+def _timed_sizes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs with a time; of sizes with enough of them, if a solver has such."""
+    timed = frame[frame["size"].notna() & (frame.time_s > 0)]
+    by_solver = timed.groupby(["configuration", "size"]).time_s.transform("size")
+    is_enough = by_solver >= FEWEST_TIMES
+    return timed[is_enough | ~is_enough.groupby(timed.configuration).transform("any")]
 
 
 def _cactus(analysis: Analysis) -> Plot | None:
     from matplotlib.figure import Figure
 
-    times_s = {
-        configuration: {cell: time_ms / 1e3 for cell, time_ms in times.items()}
-        for configuration, times in _times_to_proof_ms(analysis).items()
-    }
-    if not times_s:
+    if analysis.frame.proof_time_s.isna().all():
         return None
-    instances = _instances(analysis)
+    instances = analysis.frame.cell.nunique()
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     axes = figure.subplots()
-    plot_cactus(CactusData(analysis.configurations, times_s, instances), axes)
+    plot_cactus(analysis.frame, analysis.configurations, instances, axes)
     add_legend(axes)
     return Plot(
         "cactus",
@@ -359,17 +290,3 @@ def _cactus(analysis: Analysis) -> Plot | None:
         "whose time is included.",
         svg_text(figure, "cactus"),
     )
-
-
-def _instances(analysis: Analysis) -> int:
-    return len({run.cell for run in analysis.runs})
-
-
-def _times_to_proof_ms(analysis: Analysis) -> dict[str, dict[str, float]]:
-    """Return times to proof by configuration and instance; where there is no proof, none."""
-    times: dict[str, dict[str, float]] = defaultdict(dict)
-    for run in analysis.runs:
-        time_ms = time_to_proof_ms(run)
-        if time_ms is not None:
-            times[run.configuration][run.cell] = time_ms
-    return times

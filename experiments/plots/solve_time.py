@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from experiments.plots.style import line_style, mark_points
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    import pandas as pd
     from matplotlib.axes import Axes
 
 STEP = 0.01
@@ -21,44 +20,37 @@ LABEL_STEP = 0.07
 """Least distance of labels of the axis, as a share of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SolveTimeData:
-    """What `plot_solve_time` draws.
+def plot_solve_time(
+    frame: pd.DataFrame, configurations: Sequence[str], size_name: str, axes: Axes
+) -> None:
+    """Draw a line through the medians, with whiskers from the shortest to the longest time.
 
     Parameters
     ----------
+    frame
+        Runs, with ``configuration``, ``size`` and ``time_s``.
     configurations
-        The lines.
-    time_ms
-        Solve time of each run, by configuration and size.
+        Their order sets the colours.
     size_name
         What the size of an instance counts.
     """
-
-    configurations: Sequence[str]
-    time_ms: Mapping[str, Mapping[int, Sequence[float]]]
-    size_name: str
-
-
-def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
-    """Draw a line through the medians, with whiskers from the shortest to the longest time."""
-    sizes = sorted({size for times in data.time_ms.values() for size in times})
+    times = frame.groupby(["configuration", "size"]).time_s.agg(["min", "median", "max"]) * 1e3
+    sizes = sorted(frame["size"].unique())
     axis_factor = max(2.0, sizes[-1] / sizes[0])
-    for place, configuration in enumerate(data.configurations):
-        by_size = sorted(data.time_ms.get(configuration, {}).items())
-        if not by_size:
+    for place, configuration in enumerate(configurations):
+        if configuration not in times.index:
             continue
-        style = line_style(configuration, data.configurations)
+        by_size = times.loc[configuration]
+        style = line_style(configuration, configurations)
         # Shifted a little, so that whiskers stand side by side.
-        shift = axis_factor ** (STEP * (place - (len(data.configurations) - 1) / 2))
-        xs = [size * shift for size, _ in by_size]
-        shortest = [min(times) for _, times in by_size]
-        longest = [max(times) for _, times in by_size]
-        axes.vlines(xs, shortest, longest, color=style["color"], alpha=0.5, linewidth=1.0)
-        medians = [median(times) for _, times in by_size]
+        shift = axis_factor ** (STEP * (place - (len(configurations) - 1) / 2))
+        xs = by_size.index * shift
+        axes.vlines(
+            xs, by_size["min"], by_size["max"], color=style["color"], alpha=0.5, linewidth=1.0
+        )
         axes.plot(
             xs,
-            medians,
+            by_size["median"],
             label=as_written(configuration),
             markersize=mark_points(style["marker"], 4),
             linewidth=1.2,
@@ -70,6 +62,6 @@ def plot_solve_time(data: SolveTimeData, axes: Axes) -> None:
     for size in sizes[1:]:
         if size >= labelled[-1] * axis_factor**LABEL_STEP:
             labelled.append(size)
-    axes.set_xticks(labelled, [str(size) for size in labelled])
+    axes.set_xticks(labelled, [f"{size:g}" for size in labelled])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel(f"{data.size_name.capitalize()} of the instance")
+    axes.set_xlabel(f"{size_name.capitalize()} of the instance")

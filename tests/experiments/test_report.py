@@ -10,17 +10,13 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from experiments.analysis import Analysis
 from experiments.plots.excess import excess_ticks
 from experiments.plots.figures import draw_plots, excess_over_axes, over_axis
-from experiments.plots.performance_profile import (
-    PerformanceProfileData,
-    factor_ticks,
-    profiles,
-)
-from experiments.plots.solve_time import SolveTimeData, plot_solve_time
+from experiments.plots.solve_time import plot_solve_time
 from experiments.store import ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.result import Status
@@ -110,8 +106,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_summaries_equal_those_computed_by_hand() -> None:
     analysis = Analysis(hand_made_runs())
-    assert analysis.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
-    quick, exact = analysis.gap_table()
+    assert analysis.proofs.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
+    quick, exact = analysis.gap_table().itertuples()
     assert (quick.configuration, exact.configuration) == ("quick", "exact")
     assert (quick.instances, quick.compared, quick.unproved, quick.failed) == (6, 4, 1, 1)
     assert (quick.infinite, quick.without_solution, quick.unsupported) == (1, 0, 0)
@@ -128,13 +124,13 @@ def test_summaries_equal_those_computed_by_hand() -> None:
     assert exact.mean_excess_percent == 0.0
     assert exact.optimal_percent == 100.0
     assert exact.proved_percent == pytest.approx(100 * 4 / 6)
-    assert exact.median_certify_time_ms is None
+    assert math.isnan(exact.median_certify_time_ms)
 
 
 @pytest.mark.parametrize(
-    ("objectives", "total"), [([], None), ([0, 0], 0.0), ([0, 1], math.inf), ([2, 1], math.inf)]
+    ("objectives", "total"), [([], math.nan), ([0, 0], 0.0), ([0, 1], math.inf), ([2, 1], math.inf)]
 )
-def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float | None) -> None:
+def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float) -> None:
     runs = [
         make_run(f"c{number}", "quick", FEASIBLE, objective=objective, dual_bound=0)
         for number, objective in enumerate(objectives)
@@ -144,9 +140,9 @@ def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float
         for run in runs
     ]
     without = make_run("unproved", "quick", FEASIBLE, objective=1)
-    rows = Analysis([*runs, *exact, without]).sums_table()
-    assert rows[0].configuration == "quick"
-    assert rows[0].total_excess_percent == total
+    row = next(Analysis([*runs, *exact, without]).sums_table().itertuples())
+    assert row.configuration == "quick"
+    assert row.total_excess_percent == pytest.approx(total, nan_ok=True)
 
 
 def test_instances_of_files_stand_under_the_name_of_their_group() -> None:
@@ -165,10 +161,11 @@ def test_instances_of_files_stand_under_the_name_of_their_group() -> None:
         for number, group in enumerate(["contested", "contested", "easy", ""])
     ]
     rows = Analysis(runs).gap_table()
-    assert [(row.group.columns(), row.instances) for row in rows] == [
-        ({"family": "contested files", "servers": None}, 2),
-        ({"family": "easy files", "servers": None}, 1),
-        ({"family": "files", "servers": None}, 1),
+    assert rows.servers.isna().all()
+    assert list(zip(rows.family, rows.instances, strict=True)) == [
+        ("contested files", 2),
+        ("easy files", 1),
+        ("files", 1),
     ]
 
 
@@ -178,7 +175,7 @@ def test_no_run_is_dropped_from_a_row() -> None:
         make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
         make_run("c8", "quick", Status.UNKNOWN, dual_bound=2),
     ]
-    quick = Analysis(runs).gap_table()[0]
+    quick = next(Analysis(runs).gap_table().itertuples())
     assert (quick.unsupported, quick.without_solution) == (1, 1)
     counts = (quick.compared, quick.unproved, quick.without_solution, quick.failed)
     assert sum(counts) + quick.unsupported == quick.instances == 8
@@ -186,9 +183,10 @@ def test_no_run_is_dropped_from_a_row() -> None:
 
 
 def test_group_without_any_proved_optimum_has_no_excess() -> None:
-    (row,) = Analysis([make_run("c", "quick", FEASIBLE, objective=4)]).gap_table()
-    assert row.mean_excess_percent is None
-    assert row.optimal_percent is None
+    runs = [make_run("c", "quick", FEASIBLE, objective=4)]
+    (row,) = Analysis(runs).gap_table().itertuples()
+    assert math.isnan(row.mean_excess_percent)
+    assert math.isnan(row.optimal_percent)
     assert row.mean_excess_at_most_percent == float("inf")
     assert (row.compared, row.unproved) == (0, 1)
 
@@ -198,7 +196,7 @@ def test_excess_when_maximising_is_what_is_missing() -> None:
         make_run("c", "quick", FEASIBLE, objective=6, **MAXIMISING),
         make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8, **MAXIMISING),
     ]
-    assert Analysis(runs).excess_percent(runs[0]) == 25.0
+    assert Analysis(runs).frame.excess_percent.tolist() == [25.0, 0.0]
 
 
 def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
@@ -213,16 +211,17 @@ def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
         make_run("c5", "quick", FEASIBLE, objective=1),
     ]
     analysis = Analysis(runs)
-    assert [(row.group.columns(), row.instances) for row in analysis.gap_table()] == [
-        ({"family": "made", "servers": 10, "reclaim_percent": 5}, 1),
-        ({"family": "made", "servers": 10, "reclaim_percent": 30}, 2),
-        ({"family": "made", "servers": 20, "reclaim_percent": 30}, 1),
-        ({"family": "made, colour=red", "servers": 10, "reclaim_percent": 30}, 1),
+    named = ["family", "servers", "reclaim_percent", "instances"]
+    assert analysis.gap_table()[named].to_numpy().tolist() == [
+        ["made", 10, 5, 1],
+        ["made", 10, 30, 2],
+        ["made", 20, 30, 1],
+        ["made, colour=red", 10, 30, 1],
     ]
-    assert [(row.group.family, row.instances) for row in analysis.overall_table()] == [
-        ("made", 4),
-        ("made, colour=red", 1),
-        ("all families", 5),
+    assert analysis.overall_table()[["family", "instances"]].to_numpy().tolist() == [
+        ["made", 4],
+        ["made, colour=red", 1],
+        ["all families", 5],
     ]
 
 
@@ -244,10 +243,12 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
         for percent, proved in ((30, True), (10, False))
         for run in pair(percent, proved)
     ]
-    data = over_axis(Analysis(runs), "", "reclaim_percent")
-    assert data.values == [10, 30]
-    assert data.unproved == {10}
-    assert data.excess_percent == {(10, "quick"): [100.0], (30, "quick"): [25.0]}
+    means = over_axis(Analysis(runs), "", "reclaim_percent")
+    columns = ["value", "configuration", "excess_percent", "is_proved"]
+    assert means[columns].to_numpy().tolist() == [
+        [10, "quick", 100.0, False],
+        [30, "quick", 25.0, True],
+    ]
     (plot,) = excess_over_axes(Analysis(runs))
     assert plot.name == "excess_over_reclaim_percent"
     # An axis of one value is none.
@@ -357,8 +358,8 @@ def test_words_on_an_axis_keep_the_order_of_the_study() -> None:
         )
         for value in values
     ]
-    data = over_axis(Analysis(runs), "", "network")
-    assert data.values == [3, 20, "shipped", "congested-1", "another"]
+    means = over_axis(Analysis(runs), "", "network")
+    assert list(means.value) == [3, 20, "shipped", "congested-1", "another"]
 
 
 def test_a_maximised_objective_falls_short_of_its_optimum(
@@ -402,20 +403,6 @@ def test_ticks_are_round_numbers_within_the_axis() -> None:
     assert excess_ticks(300) == [0, 5, 10, 20, 50, 100, 200]
     assert excess_ticks(2e5) == [0, 10, 100, 1000, 10000, 100000]
     assert excess_ticks(1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
-    assert factor_ticks(3.3) == [1, 1.5, 2, 2.5, 3]
-    assert factor_ticks(30) == [1, 2, 3, 5, 10, 20, 30]
-
-
-def test_performance_profile_counts_unproved_instances() -> None:
-    data = PerformanceProfileData(
-        configurations=["a", "b"],
-        time_to_proof_ms={"a": {"c1": 1.0, "c2": 8.0}, "b": {"c1": 3.0, "c2": 2.0, "c3": 5.0}},
-        instances=4,
-    )
-    assert profiles(data) == {
-        "a": ([1.0, 4.0], [25.0, 50.0]),
-        "b": ([1.0, 1.0, 3.0], [25.0, 50.0, 75.0]),
-    }
 
 
 def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -438,7 +425,6 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert plots == [
         "cactus.svg",
         "excess_by_family.svg",
-        "performance_profile.svg",
         "solve_time.svg",
     ]
 
@@ -447,9 +433,10 @@ def test_labels_of_many_sizes_do_not_overlap() -> None:
     from matplotlib.figure import Figure
 
     def labels(*sizes: int) -> list[float]:
-        times = {"quick": {size: [1.0, 2.0, 3.0] for size in sizes}}
+        rows = [("quick", size, time_s) for size in sizes for time_s in (1.0, 2.0, 3.0)]
+        frame = pd.DataFrame(rows, columns=["configuration", "size", "time_s"])
         axes = Figure().subplots()
-        plot_solve_time(SolveTimeData(["quick"], times, "servers"), axes)
+        plot_solve_time(frame, ["quick"], "servers", axes)
         return [float(tick) for tick in axes.get_xticks()]
 
     assert labels(10, 20, 50, 100, 200) == [10, 20, 50, 100, 200]
@@ -510,7 +497,7 @@ def test_same_store_gives_the_same_bytes(folder: Path) -> None:
         path for path in folder.rglob("*") if path.suffix in (".csv", ".md", ".svg", ".html")
     ]
     first = {path: path.read_bytes() for path in written}
-    assert len(first) == 9
+    assert len(first) == 8
     main(["report", str(folder)])
     assert {path: path.read_bytes() for path in written} == first
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
+import pandas as pd
 import pytest
 
-from experiments import speed
-from experiments.analysis import Analysis, Group
-from experiments.plots.cactus import CactusData, cactus_points
-from experiments.speed import counted_proof_time_s, geometric_mean_ratio, speed_table
-from experiments.tables import csv_table, markdown_table, speed_columns
+from experiments.analysis import (
+    ASKED_SIZE,
+    FAMILY,
+    GROUP,
+    Analysis,
+    counted_proof_time_s,
+    log_ratio,
+)
+from experiments.plots.cactus import plot_cactus
+from experiments.tables import csv_text, speed_table
 from lyra_opt.result import Status
 from tests.experiments.records import make_run
 
@@ -36,7 +44,8 @@ def hand_made_analysis() -> Analysis:
 
 
 def test_row_equals_what_is_computed_by_hand() -> None:
-    yardstick, rival = speed_table(hand_made_analysis(), "yardstick", speed.by_group)
+    rows = hand_made_analysis().speed_table("yardstick", GROUP)
+    yardstick, rival = rows.itertuples()
     assert (rival.configuration, rival.instances, rival.proved) == ("rival", 3, 1)
     assert rival.median_time_ms == pytest.approx(5500.0)  # without c3, which failed
     assert rival.max_time_ms == pytest.approx(9000.0)
@@ -46,59 +55,88 @@ def test_row_equals_what_is_computed_by_hand() -> None:
 
 
 def test_rows_are_written() -> None:
-    rows = speed_table(hand_made_analysis(), "yardstick", speed.by_group)
-    table = markdown_table(speed_columns("yardstick", rows), rows).splitlines()
+    rows = hand_made_analysis().speed_table("yardstick", GROUP)
+    table = speed_table(rows, "yardstick").markdown().splitlines()
     assert table[0].endswith("| Time / that of yardstick | Time to proof / that of yardstick |")
     assert table[3] == "| all families | rival | 1 of 3 | 5500 | 9000 | 3 | 4 |"
-    assert csv_table(rows).startswith("family,configuration,instances")
+    assert csv_text(rows).startswith("family,configuration,instances")
 
 
 def test_counted_time_is_the_limit_without_a_proof() -> None:
-    proved = make_run("c", "s", OPTIMAL, wall_time_s=1.0, certify_time_s=0.5, time_limit_s=1.0)
-    assert counted_proof_time_s(proved) == pytest.approx(1.5)  # a late proof is one, and late
-    for status in (FEASIBLE, Status.UNKNOWN, Status.ERROR):
-        run = make_run("c", "s", status, wall_time_s=0.1, time_limit_s=1.0)
-        assert counted_proof_time_s(run) == 1.0
-    assert counted_proof_time_s(make_run("c", "s", FEASIBLE, wall_time_s=0.1)) is None
-    refused = make_run("c", "s", Status.UNSUPPORTED, time_limit_s=1.0)
-    assert counted_proof_time_s(refused) is None
+    runs = [
+        # A late proof is one, and late.
+        make_run("c", "s", OPTIMAL, wall_time_s=1.0, certify_time_s=0.5, time_limit_s=1.0),
+        *(
+            make_run("c", "s", status, wall_time_s=0.1, time_limit_s=1.0)
+            for status in (FEASIBLE, Status.UNKNOWN, Status.ERROR)
+        ),
+        make_run("c", "s", FEASIBLE, wall_time_s=0.1),
+        make_run("c", "s", Status.UNSUPPORTED, time_limit_s=1.0),
+    ]
+    counted = counted_proof_time_s(Analysis(runs).frame)
+    assert counted.tolist() == pytest.approx([1.5, 1.0, 1.0, 1.0, math.nan, math.nan], nan_ok=True)
 
 
-def test_geometric_mean_is_over_what_both_have() -> None:
-    yardstick = {"a": 1.0, "b": 2.0, "c": 4.0}
-    assert geometric_mean_ratio({"a": 4.0, "b": 8.0, "d": 1.0}, yardstick) == pytest.approx(4.0)
-    assert geometric_mean_ratio({"d": 1.0}, yardstick) is None
+def test_ratio_is_over_what_both_have() -> None:
+    runs = [
+        make_run(cell, solver, OPTIMAL, wall_time_s=time_s)
+        for solver, times in {
+            "yardstick": {"a": 1.0, "b": 2.0, "c": 4.0},
+            "rival": {"a": 4.0, "b": 8.0, "d": 1.0},
+            "stranger": {"d": 1.0},
+        }.items()
+        for cell, time_s in times.items()
+    ]
+    analysis = Analysis(runs)
+    ratios = analysis.speed_table("yardstick", GROUP).set_index("configuration").time_ratio
+    assert ratios["rival"] == pytest.approx(4.0)
+    assert math.isnan(ratios["stranger"])
     # Of ratios, so that it does not matter which of two is the yardstick.
-    inverse = geometric_mean_ratio(yardstick, {"a": 3.0, "b": 5.0, "c": 1.0})
-    assert inverse is not None
-    assert geometric_mean_ratio({"a": 3.0, "b": 5.0, "c": 1.0}, yardstick) == pytest.approx(
-        1 / inverse
-    )
+    inverse = analysis.speed_table("rival", GROUP).set_index("configuration").time_ratio
+    assert inverse["yardstick"] == pytest.approx(1 / 4.0)
 
 
 def test_time_of_no_length_has_a_ratio() -> None:
-    assert geometric_mean_ratio({"a": 0.0}, {"a": 0.0}) == 1.0
+    assert log_ratio(pd.Series([0.0]), pd.Series([0.0])).tolist() == [0.0]
 
 
 def test_groups_of_a_table() -> None:
-    run = make_run("c", "s", OPTIMAL, family_group="hard")
-    assert speed.by_group(run) == Group(family="hard (all families)")
-    assert speed.by_size(run) == Group(family="hard (all families)", axes=(("servers", 10),))
-    assert speed.by_family_and_size(run) == Group(family="made", axes=(("servers", 10),))
-    sized_by_family = make_run(
-        "c", "s", OPTIMAL, size=41, family_parameters={"reclaim": 2}, axes=["reclaim"]
-    )
-    assert speed.by_size(sized_by_family) == Group(family="all families", axes=(("servers", None),))
+    runs = [
+        make_run("c", "s", OPTIMAL, family_group="hard"),
+        make_run("d", "s", OPTIMAL, size=41, family_parameters={"reclaim": 2}, axes=["reclaim"]),
+    ]
+    analysis = Analysis(runs)
+
+    def groups(*by: str) -> list[tuple[object, ...]]:
+        rows = analysis.speed_table("s", *by)
+        return [
+            tuple(None if pd.isna(value) else value for value in row)
+            for row in rows.loc[:, :"configuration"].itertuples(index=False)
+        ]
+
+    assert groups(GROUP) == [("hard (all families)", "s"), ("all families", "s")]
+    assert groups(GROUP, ASKED_SIZE) == [
+        ("hard (all families)", 10, "s"),
+        ("all families", None, "s"),
+    ]
+    assert groups(FAMILY, "servers") == [("made", 10, "s"), ("made", 41, "s")]
 
 
 def test_cactus_counts_proofs_in_order_of_their_times() -> None:
-    data = CactusData(
-        configurations=["a", "b", "c"],
-        time_to_proof_s={"a": {"c1": 8.0, "c2": 1.0, "c3": 1.0}, "b": {"c2": 3.0}},
-        instances=4,
+    from matplotlib.figure import Figure
+
+    frame = pd.DataFrame(
+        [("a", 8.0), ("a", 1.0), ("a", 1.0), ("b", 3.0), ("b", math.nan), ("c", math.nan)],
+        columns=["configuration", "proof_time_s"],
     )
-    assert cactus_points(data) == {
-        "a": ([1.0, 1.0, 8.0], [1, 2, 3]),
-        "b": ([3.0], [1]),
-        "c": ([], []),
+    axes = Figure().subplots()
+    plot_cactus(frame, ["a", "b", "c"], 4, axes)
+    drawn = {
+        str(line.get_label()): (list(line.get_xdata()), list(line.get_ydata()))
+        for line in axes.get_lines()[:-1]
+    }
+    end = pytest.approx(8.8)
+    assert drawn == {
+        "a": ([1.0, 1.0, 1.0, 8.0, end], [0, 1, 2, 3, 3]),
+        "b": ([3.0, 3.0, end], [0, 1, 1]),
     }

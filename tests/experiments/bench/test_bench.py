@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from experiments.analysis import Analysis
 from experiments.bench import __main__ as bench
 from experiments.bench.studies import comparison_figures, exact_figures
 from experiments.bench.timing import (
-    FIGURE_COLUMNS,
     Figure,
+    figures_table,
     percentile,
     time_function,
     timed_figure,
 )
 from experiments.store import STORE_FILE, ResultStore
 from experiments.study import load_study
-from experiments.tables import shown_rows
 from lyra_opt.result import Status
 from tests.experiments.records import make_run
 
@@ -163,7 +163,7 @@ def comparison_runs() -> list[SolverRecord]:
 
 
 def test_exact_is_compared_with_the_best_rival_of_each_instance() -> None:
-    ratio, unanswered = comparison_figures(comparison_runs())
+    ratio, unanswered = comparison_figures(Analysis(comparison_runs()).frame)
     assert ratio.measured == pytest.approx(math.sqrt(0.4 / 0.01 * 10 / 0.1))
     assert (ratio.runs, ratio.verdict) == (2, "reached")
     assert (unanswered.measured, unanswered.verdict) == (1, "MISSED")
@@ -182,7 +182,7 @@ def test_exact_is_held_to_a_proof_in_time_on_every_instance() -> None:
             ("died", Status.ERROR, None, 50, {"family_group": "adversarial"}),
         )
     ]
-    figures = list(exact_figures(runs))
+    figures = list(exact_figures(Analysis(runs).frame))
     shown = [(figure.runs, figure.measured, figure.target, figure.verdict) for figure in figures]
     assert shown == [
         (2, pytest.approx(25_001.0), 3.0, "MISSED"),  # the median at 520 servers, ms
@@ -208,11 +208,11 @@ def test_verdict_of_a_figure() -> None:
 
 def test_figure_in_words() -> None:
     timed = timed_figure("what", [0.001, 0.003, 0.002], target_s=0.005, remark="small")
-    assert shown_rows(FIGURE_COLUMNS, [timed]) == [
-        ["what", "3", "2.00", "3.00", "median 2 ms", "at most 5 ms", "reached", "small"]
+    assert figures_table([timed]).rows() == [
+        ("what", "3", "2.00", "3.00", "median 2 ms", "at most 5 ms", "reached", "small")
     ]
-    assert shown_rows(FIGURE_COLUMNS, [Figure(what="gap", runs=2)]) == [
-        ["gap", "2", "–", "–", "", "", "", ""]
+    assert figures_table([Figure(what="gap", runs=2)]).rows() == [
+        ("gap", "2", "–", "–", "", "", "", "")
     ]
 
 
