@@ -37,8 +37,9 @@ from instances.workloads.scenario import Scenario
 from instances.workloads.transform import rescaled
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Limits, Status
-from lyra_opt.simulation.cluster import Cluster, LoanPlan
-from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.loaning.forecast import find_forecaster
+from lyra_opt.simulation.loaning.orchestrator import Orchestrator
 from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
@@ -503,13 +504,5 @@ def _testbed_loans(workload: Workload, seed: int) -> Loaning:
         headroom=DEFAULT_HEADROOM,
         interval_s=LOAN_INTERVAL_S,
     )
-    intervals = math.ceil(days * TESTBED_DAY_TAKES_S / LOAN_INTERVAL_S)
-    return Loaning(
-        demand=demand,
-        orchestrator=orchestrator,
-        plan=LoanPlan(
-            interval_s=LOAN_INTERVAL_S,
-            on_loan=tuple(orchestrator.loans(demand, intervals)),
-            busy_share=tuple(demand.at(tick * LOAN_INTERVAL_S) for tick in range(intervals)),
-        ),
-    )
+    plan = orchestrator.plan(demand, math.ceil(days * TESTBED_DAY_TAKES_S / LOAN_INTERVAL_S))
+    return Loaning(demand=demand, orchestrator=orchestrator, plan=plan)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from experiments.simulation.measures import counted
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
 from lyra_opt.errors import InputError
-from lyra_opt.simulation.cluster import LoanPlan
 from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed
@@ -19,8 +18,8 @@ from lyra_opt.simulation.tenure import RESTART_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lyra_opt.simulation.cluster import Cluster, GpuType
-    from lyra_opt.simulation.loaning import Orchestrator
+    from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
+    from lyra_opt.simulation.loaning.orchestrator import Orchestrator
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
@@ -367,7 +366,7 @@ def make_loaning(
     seed
         Of the generated demand.
     forecaster, headroom
-        Of the `lyra_opt.simulation.loaning.Orchestrator`.
+        Of the `Orchestrator`.
     usage
         File with a series of GPU usage that stands for the demand; None generates demand like
         that of Lyra's inference cluster.
@@ -378,7 +377,7 @@ def make_loaning(
         If there is no such forecaster, or the file is no usage series.
     """
     from instances.workloads.usage import read_usage
-    from lyra_opt.simulation.loaning import find_forecaster
+    from lyra_opt.simulation.loaning.forecast import find_forecaster
 
     find_forecaster(forecaster)
     servers = cluster.inference_servers
@@ -414,7 +413,8 @@ def generated_loaning(
 def _loaning(
     demand: InferenceDemand, days: int, servers: int, forecaster: str, headroom: float
 ) -> Loaning:
-    from lyra_opt.simulation.loaning import Orchestrator, find_forecaster
+    from lyra_opt.simulation.loaning.forecast import find_forecaster
+    from lyra_opt.simulation.loaning.orchestrator import Orchestrator
 
     orchestrator = Orchestrator(
         servers=servers,
@@ -422,12 +422,7 @@ def _loaning(
         headroom=headroom,
         interval_s=LOAN_INTERVAL_S,
     )
-    intervals = math.ceil(days * DAY_S / LOAN_INTERVAL_S)
-    plan = LoanPlan(
-        interval_s=LOAN_INTERVAL_S,
-        on_loan=tuple(orchestrator.loans(demand, intervals)),
-        busy_share=tuple(demand.at(tick * LOAN_INTERVAL_S) for tick in range(intervals)),
-    )
+    plan = orchestrator.plan(demand, math.ceil(days * DAY_S / LOAN_INTERVAL_S))
     return Loaning(demand=demand, orchestrator=orchestrator, plan=plan)
 
 

@@ -11,7 +11,7 @@ from lyra_opt.errors import FieldError
 from lyra_opt.validation import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from lyra_opt.heterogeneous.instance import GangJob
 
@@ -316,12 +316,14 @@ class InferenceDemand:
             if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
                 raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
 
+    def step_of(self, time_s: float) -> int:
+        """Return the step of a moment, at least 0, counted without going round."""
+        return int(time_s // self.step_s)
+
+    def share(self, step: int) -> float:
+        """Return the share of GPUs that serve in a step; after the last one comes the first."""
+        return self.busy_share[step % len(self.busy_share)]
+
     def at(self, time_s: float) -> float:
         """Return the share of GPUs that serve at a moment, at least 0."""
-        return self.busy_share[int(time_s // self.step_s) % len(self.busy_share)]
-
-    def history(self, time_s: float, steps: int) -> Sequence[float]:
-        """Return the shares of at most `steps` steps up to that of a moment, the newest last."""
-        last = int(time_s // self.step_s)
-        first = max(0, last - steps + 1)
-        return [self.busy_share[step % len(self.busy_share)] for step in range(first, last + 1)]
+        return self.share(self.step_of(time_s))

@@ -52,11 +52,6 @@ def clairvoyant_loans(
         Server-seconds that a returned server costs, at least 0: work lost to the preemption that
         it may cause, and overhead (Lyra's simulator counts 63 s a preemption).
 
-    Returns
-    -------
-    list[int]
-        Servers on loan in each interval.
-
     Raises
     ------
     FieldError
@@ -69,7 +64,9 @@ def clairvoyant_loans(
     """
     for position, limit in enumerate(lendable):
         require_integer(f"lendable[{position}]", limit, minimum=0)
-    shortest = shortest_loan(interval_s=interval_s, return_cost_s=return_cost_s)
+    _require_costs(interval_s, return_cost_s)
+    # The fewest intervals that are worth more than a return, whatever the rounding of the quotient.
+    shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
     changes = [0] * (len(lendable) + 1)
     # (first interval, level): the levels above that of the entry below began at this interval.
     runs: list[tuple[int, int]] = []
@@ -91,20 +88,7 @@ def clairvoyant_loans(
 
 
 def value(loans: Sequence[int], *, interval_s: float, return_cost_s: float) -> float:
-    """Return what loans are worth in server-seconds, less the cost of returns.
-
-    Parameters
-    ----------
-    loans
-        Servers on loan in each interval.
-    interval_s, return_cost_s
-        As in `clairvoyant_loans`.
-
-    Raises
-    ------
-    FieldError
-        If `interval_s` or `return_cost_s` breaks its rule.
-    """
+    """Return what loans are worth in server-seconds; see `clairvoyant_loans`."""
     _require_costs(interval_s, return_cost_s)
     return interval_s * sum(loans) - return_cost_s * returned_servers(loans)
 
@@ -112,15 +96,6 @@ def value(loans: Sequence[int], *, interval_s: float, return_cost_s: float) -> f
 def returned_servers(loans: Sequence[int]) -> int:
     """Return how many servers are returned, each as often as it is."""
     return sum(max(0, before - after) for before, after in pairwise(loans))
-
-
-def shortest_loan(*, interval_s: float, return_cost_s: float) -> int:
-    """Return the fewest intervals for which a loan is worth more than its return costs.
-
-    Parameters and errors as in `clairvoyant_loans`. Exact, whatever the rounding of the quotient.
-    """
-    _require_costs(interval_s, return_cost_s)
-    return math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
 
 
 def _require_costs(interval_s: float, return_cost_s: float) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from lyra_opt.errors import UserError
-from lyra_opt.simulation.loaning.capacity import newest_step, share_of_step
 from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
@@ -67,8 +66,8 @@ class Oracle:
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
         """Return the shares of the coming steps; see `Forecaster.predict`."""
-        newest = newest_step(demand, time_s)
-        return [share_of_step(demand, newest + ahead) for ahead in range(1, steps + 1)]
+        newest = demand.step_of(time_s)
+        return [demand.share(newest + ahead) for ahead in range(1, steps + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class LastValue:
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
         """Return the newest share for each step; see `Forecaster.predict`."""
-        return [share_of_step(demand, newest_step(demand, time_s))] * steps
+        return [demand.at(time_s)] * steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class Seasonal:
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
         """Return the shares one season earlier; see `Forecaster.predict`."""
-        newest = newest_step(demand, time_s)
+        newest = demand.step_of(time_s)
         day = _steps_of_a_day(demand)
         forecast = []
         for ahead in range(1, steps + 1):
@@ -113,7 +112,7 @@ class Seasonal:
                 if same_time >= 0:
                     source = same_time
                     break
-            forecast.append(share_of_step(demand, source))
+            forecast.append(demand.share(source))
         return forecast
 
 
@@ -160,14 +159,12 @@ class Autoregressive:
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
         """Return the iterated one-step forecasts; see `Forecaster.predict`."""
-        newest = newest_step(demand, time_s)
+        newest = demand.step_of(time_s)
         coefficients = self._coefficients(demand, newest)
         if coefficients is None:
             return LastValue().predict(demand, time_s, steps)
         constant, *weights = coefficients
-        recent = [
-            share_of_step(demand, step) for step in range(newest - self.window + 1, newest + 1)
-        ]
+        recent = [demand.share(step) for step in range(newest - self.window + 1, newest + 1)]
         for _ in range(steps):
             latest = recent[-self.window :]
             share = constant + sum(map(float.__mul__, weights, latest))
@@ -187,7 +184,7 @@ class Autoregressive:
         training_steps = max(1, round(self.training_days * DAY_S / demand.step_s))
         first = max(0, fit_step - training_steps + 1)
         history = np.array(
-            [share_of_step(demand, step) for step in range(first, fit_step + 1)], dtype=np.float64
+            [demand.share(step) for step in range(first, fit_step + 1)], dtype=np.float64
         )
         if len(history) - self.window < 2 * (self.window + 1):
             return None
@@ -220,35 +217,6 @@ def find_forecaster(name: str) -> Forecaster:
     except KeyError:
         known = ", ".join(forecaster_names())
         raise UserError(f"forecaster {name!r}: no such forecaster; known: {known}") from None
-
-
-def mean_squared_error(
-    forecaster: Forecaster, demand: InferenceDemand, *, first_step: int = 0, steps: int
-) -> float:
-    """Return the mean squared error of forecasts of one step, each made in the step before it.
-
-    The loss that Lyra reports for its LSTM (EuroSys 2023, section 6), 0.00048 over 1,440
-    points of its own data.
-
-    Parameters
-    ----------
-    forecaster
-        Whose forecasts.
-    demand
-        What they forecast.
-    first_step
-        The first step that a forecast is made in, at least 0.
-    steps
-        How many forecasts, at least 1.
-    """
-    require_integer("first_step", first_step, minimum=0)
-    require_integer("steps", steps, minimum=1)
-    errors = []
-    for step in range(first_step, first_step + steps):
-        # The middle of a step cannot be rounded into its neighbour.
-        (forecast,) = forecaster.predict(demand, (step + 0.5) * demand.step_s, 1)
-        errors.append((forecast - share_of_step(demand, step + 1)) ** 2)
-    return math.fsum(errors) / steps
 
 
 def _steps_of_a_day(demand: InferenceDemand) -> int:

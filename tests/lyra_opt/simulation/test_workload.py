@@ -261,10 +261,6 @@ class TestInferenceDemand:
         demand = replace(PLAIN_DEMAND, busy_share=(0.1, 0.2, 0.3))
         found = [demand.at(time_s) for time_s in (0, 299.9, 300, 899, 900, 1500)]
         assert found == [0.1, 0.1, 0.2, 0.3, 0.1, 0.3]
-        assert demand.history(0, 2) == [0.1]
-        assert demand.history(650, 2) == [0.2, 0.3]
-        assert demand.history(1000, 2) == [0.3, 0.1]
-        assert demand.history(1000, 0) == []
 
     @given(DEMANDS, st.integers(0, 10**6), st.integers(0, 5))
     def test_goes_on_from_the_first_step(
@@ -274,11 +270,3 @@ class TestInferenceDemand:
         period_s = len(demand.busy_share) * demand.step_s
         assert demand.at(time_s) == demand.at(time_s + rounds * period_s)
         assert demand.at(time_s) in demand.busy_share
-
-    @given(DEMANDS, st.integers(0, 10**5), st.integers(1, 40))
-    def test_history(self, demand: InferenceDemand, time_s: int, steps: int) -> None:
-        """The demand of the last moments a step apart, none before time 0, the newest last."""
-        moments = [time_s - back * demand.step_s for back in reversed(range(steps))]
-        first = time_s // demand.step_s * demand.step_s  # of the present step
-        known = [moment for moment in moments if moment + first - time_s >= 0]
-        assert demand.history(time_s, steps) == [demand.at(moment) for moment in known]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from lyra_opt.simulation.loaning.capacity import (
     busy_servers,
-    lendable_series,
     lendable_servers,
     peak_shares,
     shortfalls,
@@ -74,9 +73,8 @@ def test_shortfalls_by_hand():
 
 @given(demands(), st.sampled_from([1, 7, 40, 80]), st.sampled_from([100, 300, 450, 900]))
 def test_without_headroom_lendable_is_the_most_without_shortfall(demand, servers, interval_s):
-    lendable = lendable_series(
-        demand, servers=servers, headroom=0.0, interval_s=interval_s, intervals=8
-    )
+    peaks = peak_shares(demand, interval_s=interval_s, intervals=8)
+    lendable = [lendable_servers(peak, servers, 0.0) for peak in peaks]
     one_more = [loan + 1 for loan in lendable]
     assert not any(shortfalls(demand, lendable, servers=servers, interval_s=interval_s))
     assert shortfalls(demand, one_more, servers=servers, interval_s=interval_s) == [1] * 8

@@ -10,7 +10,6 @@ from lyra_opt.errors import FieldError
 from lyra_opt.simulation.loaning.clairvoyant import (
     clairvoyant_loans,
     returned_servers,
-    shortest_loan,
     value,
 )
 
@@ -79,16 +78,6 @@ def test_dearer_returns_lend_no_more(lendable, cost, extra):
     cheap = clairvoyant_loans(lendable, interval_s=1, return_cost_s=cost)
     dear = clairvoyant_loans(lendable, interval_s=1, return_cost_s=cost + extra)
     assert all(less <= more for less, more in zip(dear, cheap, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("interval_s", "return_cost_s", "intervals"),
-    [(300, 0, 1), (300, 299, 1), (300, 300, 2), (300, 301, 2), (300, 1800, 7), (300, 1e300, None)],
-)
-def test_shortest_loan(interval_s, return_cost_s, intervals):
-    shortest = shortest_loan(interval_s=interval_s, return_cost_s=return_cost_s)
-    assert shortest * interval_s > int(return_cost_s) >= (shortest - 1) * interval_s
-    assert intervals in (None, shortest)
 
 
 @pytest.mark.parametrize(

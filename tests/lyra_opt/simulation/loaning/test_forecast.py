@@ -14,7 +14,6 @@ from lyra_opt.simulation.loaning.forecast import (
     Seasonal,
     find_forecaster,
     forecaster_names,
-    mean_squared_error,
 )
 from tests.lyra_opt.simulation.loaning.demands import DAY, SHARES, STEP_S, demand_of, demands, sine
 
@@ -85,8 +84,10 @@ def test_seasonal_takes_the_week_then_the_day_then_the_last_value():
 
 def test_seasonal_is_exact_where_days_repeat():
     demand = sine(3)
-    assert mean_squared_error(Seasonal(), demand, first_step=DAY, steps=2 * DAY - 1) == 0
-    assert mean_squared_error(Seasonal(), demand, steps=DAY // 2) > 0
+    assert Seasonal().predict(demand, DAY * STEP_S, 3) == list(demand.busy_share[1:4])
+    for step in range(DAY, 3 * DAY - 1):
+        assert Seasonal().predict(demand, step * STEP_S, 1) == [demand.busy_share[step + 1]]
+    assert Seasonal().predict(demand, DAY / 4 * STEP_S, 1) != [demand.busy_share[DAY // 4 + 1]]
 
 
 def test_steps_longer_than_a_day_make_seasonal_the_last_value():
@@ -137,7 +138,9 @@ def test_autoregression_is_fitted_once_a_day(monkeypatch):
         return original(self, demand, fit_step)
 
     monkeypatch.setattr(Autoregressive, "_fit", count)
-    mean_squared_error(Autoregressive(), sine(3), steps=3 * DAY - 1)
+    forecaster, demand = Autoregressive(), sine(3)
+    for step in range(3 * DAY):
+        forecaster.predict(demand, step * STEP_S, 1)
     assert fitted == [0, DAY, 2 * DAY]
 
 
@@ -160,11 +163,3 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
     message = "forecaster 'lstm': no such forecaster; known: oracle, last-value, seasonal, auto"
     with pytest.raises(UserError, match=message):
         find_forecaster("lstm")
-
-
-def test_mean_squared_error_by_hand():
-    demand = demand_of([0.5, 0.5, 0.25, 0.75])
-    # Changes 0, -1/4, 1/2.
-    assert mean_squared_error(LastValue(), demand, steps=3) == pytest.approx(0.3125 / 3)
-    assert mean_squared_error(LastValue(), demand, first_step=2, steps=1) == 0.25
-    assert mean_squared_error(Oracle(), demand, steps=9) == 0
