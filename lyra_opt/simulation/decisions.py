@@ -7,7 +7,8 @@ Instances can be captured on the way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from lyra_opt.solver import find_solver
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View
@@ -142,9 +144,13 @@ def _lost_gpu_s(view: View, run: Run) -> int:
     return 1 + int(lost * view.speed.worker_s(run.job) * run.job.gpus_per_worker)
 
 
-class ScalingRule(Protocol):
+class ScalingRule(ABC):
     """How many workers beyond their base demand running jobs get."""
 
+    tuned: TunedSpeed | None = None
+    """How fast jobs run that are tuned for it; None for jobs as their users set them up."""
+
+    @abstractmethod
     def extra_workers(
         self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
     ) -> list[int]:
@@ -161,7 +167,7 @@ class ScalingRule(Protocol):
         """
 
 
-class KnapsackScaling:
+class KnapsackScaling(ScalingRule):
     """Lyra's phase 2: a solver of the multiple-choice knapsack on the reduction of JCTs.
 
     Source: Lyra (EuroSys 2023), section 5.2; values by remaining work, which the paper leaves open.
@@ -200,7 +206,7 @@ class KnapsackScaling:
         ]
 
 
-class PolicyScaling:
+class PolicyScaling(ScalingRule):
     """The decision that a schedule policy makes for running jobs alone.
 
     Parameters

@@ -16,8 +16,12 @@ from lyra_opt.simulation.decisions import ReclaimRule
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.view import View
+
+DEFAULT_RECLAIMER = "lyra-greedy"
+"""Of schemes whose papers know no loans."""
 
 
 class Policy(ABC):
@@ -40,6 +44,8 @@ class Policy(ABC):
         `wake_s`.
     wake_s
         When it wants to be asked next, whatever happens; it says so anew at each decision.
+    tuned
+        How fast jobs run that it tunes while they run; None if it tunes none.
     repeats_itself
         Whether it gives a job that is alone in the cluster the same GPUs whenever it has waited
         for the same time, however much it has done; then leases that are all alike are skipped.
@@ -47,6 +53,7 @@ class Policy(ABC):
 
     asks_at_events = True
     repeats_itself = False
+    tuned: TunedSpeed | None = None
 
     def __init__(
         self, name: str, *, reclaimer: str | None = None, weighs_lost_work: bool = False
@@ -128,7 +135,7 @@ class QueuePolicy(Policy):
         self,
         name: str = "",
         *,
-        reclaimer: str | None = "lyra-greedy",
+        reclaimer: str | None = DEFAULT_RECLAIMER,
         weighs_lost_work: bool = False,
     ) -> None:
         name = name or type(self).__name__

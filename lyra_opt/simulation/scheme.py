@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lyra_opt.network.policy import PlacementPolicy
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.decisions import ScalingRule
-    from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.tenure import Tenure
@@ -36,10 +35,8 @@ ENTRY_POINT_GROUP = "lyra_opt.schemes"
 FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
 """Tenures by name."""
 
-_OF_GOODPUT = (("goodput", "pollux"), ("goodput", "knapsack"))
-
-DEFAULT_RECLAIMER = "lyra-greedy"
-"""Of schemes whose papers know no loans."""
+POLLUX_SCALING = "goodput:pollux"
+_OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +66,8 @@ class Scheme(ABC):
         require_choice("tenure", self.tenure, [FOREVER, LEASES, ROUNDS])
 
     @abstractmethod
-    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:
-        """Return who decides in a run; `tuned` is what `tuned_speed` returned."""
-
-    def tuned_speed(self, cluster: Cluster, seed: int) -> TunedSpeed | None:  # noqa: ARG002
-        """Return how fast jobs run that it tunes; None if it tunes none."""
-        return None
+    def policy(self, cluster: Cluster, options: Options) -> Policy:
+        """Return who decides in a run."""
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
@@ -97,7 +90,8 @@ class ComposedScheme(Scheme):
     scaling
         How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
         problem for jct_reduction), ``policy:POLICY`` (one that decides step by step),
-        ``goodput:pollux`` or ``goodput:knapsack``.
+        ``goodput:pollux`` or ``goodput:knapsack`` (of jobs that are tuned while they run, see
+        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
     grows_only_without_queue
         Whether jobs grow only while none waits.
     confines_fungible
@@ -105,9 +99,6 @@ class ComposedScheme(Scheme):
         they do not wait for others, nor others for them.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
-    tuning
-        How elastic jobs are tuned (see `lyra_opt.simulation.goodput.tuning.TunedSpeed`): None
-        (not at all), ``linear`` or ``goodput``.
     """
 
     queue: str = "first-come"
@@ -117,14 +108,13 @@ class ComposedScheme(Scheme):
     grows_only_without_queue: bool = False
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
-    tuning: str | None = None
 
     def __post_init__(self) -> None:
         Scheme.__post_init__(self)
         require_choice("queue", self.queue, list(ORDERS))
         if self.scaling is not None:
-            kind, _, name = self.scaling.partition(":")
-            if kind not in ("knapsack", "policy") and (kind, name) not in _OF_GOODPUT:
+            is_known = self.scaling.startswith(("knapsack:", "policy:"))
+            if not is_known and self.scaling not in _OF_GOODPUT:
                 rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
                 raise FieldError("scaling", self.scaling, rule)
 
@@ -133,34 +123,17 @@ class ComposedScheme(Scheme):
         """Whether it runs jobs on inference servers."""
         return self.reclaimer is not None
 
-    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:
+    def policy(self, cluster: Cluster, options: Options) -> Policy:
         """See `Scheme`."""
         from lyra_opt.simulation.policies.composed import ComposedPolicy
 
-        return ComposedPolicy(
-            self.name,
-            queue=self.queue,
-            scaling=self._scaling_rule(tuned),
-            scaling_interval_s=options.scaling_interval_s,
-            grows_only_without_queue=self.grows_only_without_queue,
-            confines_fungible=self.confines_fungible,
-            keeps_groups_apart=self.keeps_groups_apart,
-            reclaimer=self.reclaimer,
-            weighs_lost_work=self.weighs_lost_work,
-        )
-
-    def tuned_speed(self, cluster: Cluster, seed: int) -> TunedSpeed | None:
-        """See `Scheme`."""
-        if self.tuning is None:
-            return None
-        from lyra_opt.simulation.goodput.tuning import TunedSpeed
-
-        gpus_per_server = max(cluster.most_on_a_server.values())
-        return TunedSpeed(self.tuning, seed=seed, gpus_per_server=gpus_per_server)
+        scaling = None if self.scaling is None else self._scaling_rule(cluster, options.seed)
+        interval_s = options.scaling_interval_s
+        return ComposedPolicy(self, scaling=scaling, scaling_interval_s=interval_s)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """See `Scheme`."""
-        if self.tuning is not None and (
+        if self.scaling in _OF_GOODPUT and (
             cluster.communication is not None
             or any(job.measured is not None for job in workload.jobs)
         ):
@@ -170,18 +143,20 @@ class ComposedScheme(Scheme):
             )
         return _unplaceable(workload, cluster)
 
-    def _scaling_rule(self, tuned: TunedSpeed | None) -> ScalingRule | None:
+    def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
         """Return the rule by which elastic jobs grow."""
         from lyra_opt.simulation.decisions import KnapsackScaling, PolicyScaling
 
-        if self.scaling is None:
-            return None
-        kind, _, name = self.scaling.partition(":")
-        if kind == "goodput":
+        assert self.scaling is not None, "it scales"
+        if self.scaling in _OF_GOODPUT:
             from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
+            from lyra_opt.simulation.goodput.tuning import TunedSpeed
 
-            assert tuned is not None, "rules on goodput need tuned jobs"
-            return PolluxScaling(tuned) if name == "pollux" else TunedKnapsackScaling(tuned)
+            gpus_per_server = max(cluster.most_on_a_server.values())
+            tuned = TunedSpeed(seed=seed, gpus_per_server=gpus_per_server)
+            is_pollux = self.scaling == POLLUX_SCALING
+            return PolluxScaling(tuned) if is_pollux else TunedKnapsackScaling(tuned)
+        kind, _, name = self.scaling.partition(":")
         return KnapsackScaling(name) if kind == "knapsack" else PolicyScaling(name)
 
 
@@ -215,22 +190,19 @@ class RoundScheme(Scheme):
     ----------
     make
         Makes the rule for a run.
-    reclaimer
-        See `ComposedScheme`.
     needs_types
         Whether it says nothing of its own where all GPUs are alike.
     """
 
     make: Callable[[], RoundPolicy]
     tenure: str = ROUNDS
-    reclaimer: str | None = DEFAULT_RECLAIMER
     needs_types: bool = False
 
-    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+    def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
         """See `Scheme`."""
         from lyra_opt.simulation.policies.round_by_round import RoundByRound
 
-        return RoundByRound(self.make(), reclaimer=self.reclaimer)
+        return RoundByRound(self.make())
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """See `Scheme`."""
@@ -259,19 +231,16 @@ class PlacementScheme(Scheme):
     ----------
     make
         Makes the rule for a run.
-    reclaimer
-        See `ComposedScheme`.
     """
 
     make: Callable[[], PlacementPolicy]
     tenure: str = LEASES
-    reclaimer: str | None = DEFAULT_RECLAIMER
 
-    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+    def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
         """See `Scheme`."""
         from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 
-        return PlacingGangs(self.make, reclaimer=self.reclaimer)
+        return PlacingGangs(self.make)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """See `Scheme`."""
@@ -290,7 +259,7 @@ class OwnScheme(Scheme):
 
     make: Callable[[], Policy]
 
-    def policy(self, options: Options, tuned: TunedSpeed | None = None) -> Policy:  # noqa: ARG002
+    def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
         """See `Scheme`."""
         return self.make()
 
@@ -353,15 +322,15 @@ def prepare(
     reason = found.obstacle(workload, cluster, tenure)
     if reason is not None:
         raise UserError(f"scheme {found.name} does not run on cluster {cluster.name}: {reason}")
-    tuned = found.tuned_speed(cluster, options.seed)
+    policy = found.policy(cluster, options)
     return Kernel(
         workload,
         cluster,
-        found.policy(options, tuned),
+        policy,
         speed=Speed(
             cluster,
             mixed_efficiency=options.mixed_efficiency,
-            tuned=tuned,
+            tuned=policy.tuned,
             ignores_distance=ignores_distance,
         ),
         tenure=tenure,

@@ -18,14 +18,11 @@ does not change while a job trains, and all GPUs are on as few servers as hold t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +49,9 @@ class ModelProfile:
     initial_batch, largest_batch
         M_0, and the most samples of all GPUs and passes together.
     least_local_batch, largest_local_batch
-        Samples of one GPU in one pass; the largest is what its memory holds.
+        Samples of one GPU in one pass; the largest is what its memory holds. The `largest_batch` is
+        at least the least one, and twice `initial_batch`, so that any number of GPUs finds a
+        batch of whole samples between the limits.
     noise_scale
         phi in samples.
     """
@@ -70,28 +69,6 @@ class ModelProfile:
     least_local_batch: int
     largest_local_batch: int
     noise_scale: float
-
-    def __post_init__(self) -> None:
-        require_text("name", self.name)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int":
-                require_integer(field.name, value, minimum=1)
-            elif field.type == "float":
-                require_number(field.name, value, minimum=0)
-        if not 1 <= self.overlap <= 10:
-            raise FieldError("overlap", self.overlap, "must be from 1 to 10")
-        if self.gradient_s + self.gradient_s_per_sample <= 0:
-            rule = "must be above 0 where gradient_s is 0"
-            raise FieldError("gradient_s_per_sample", self.gradient_s_per_sample, rule)
-        if self.largest_local_batch < self.least_local_batch:
-            rule = f"must be at least least_local_batch, {self.least_local_batch}"
-            raise FieldError("largest_local_batch", self.largest_local_batch, rule)
-        # Twice, so that any number of GPUs finds a batch of whole samples between the two limits.
-        least = max(2 * self.initial_batch, self.least_local_batch)
-        if self.largest_batch < least:
-            rule = f"must be at least twice initial_batch, and least_local_batch: {least}"
-            raise FieldError("largest_batch", self.largest_batch, rule)
 
     @property
     def most_gpus(self) -> int:

@@ -30,8 +30,7 @@ jobs keep their base demand, and the GPUs of a job are counted, not placed.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,18 +38,13 @@ import numpy as np
 
 from lyra_opt.allocation.knapsack import Knapsack
 from lyra_opt.allocation.mckp_core import MckpCore
-from lyra_opt.errors import FieldError
 from lyra_opt.result import Limits
 from lyra_opt.stopwatch import Stopwatch
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from lyra_opt.allocation.knapsack import FloatArray, IntArray
-    from lyra_opt.result import StoppedBy
 
 RESTART_S = 30.0
 """What a restart costs a job; Pollux's simulator."""
@@ -75,7 +69,7 @@ def restart_factor(age_s: float, restarts: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PolluxEpoch:
-    """The jobs of an epoch; all by job, in one order.
+    """The jobs of an epoch, at least one; all by job, in one order.
 
     Parameters
     ----------
@@ -97,25 +91,6 @@ class PolluxEpoch:
     current: IntArray
     restart_factor: FloatArray
 
-    def __post_init__(self) -> None:
-        require_integer("gpus", self.gpus, minimum=0)
-        jobs = len(self.speed_ups)
-        for field in ("gpus_per_worker", "current", "restart_factor"):
-            if getattr(self, field).shape != (jobs,):
-                raise FieldError(field, getattr(self, field), f"must have the shape ({jobs},)")
-        table = self.table
-        if not (np.all(np.diff(self.start) > 0) and np.all((table > 0) & (table < np.inf))):
-            rule = "must have a number above 0 and finite for each number of workers, at least one"
-            raise FieldError("speed_ups", self.speed_ups, rule)
-        if np.any(self.gpus_per_worker < 1):
-            raise FieldError("gpus_per_worker", self.gpus_per_worker, "must be at least 1")
-        if np.any((self.current < 0) | (self.current > self.most)):
-            rule = "must be from 0 to the job's most workers beyond its base demand"
-            raise FieldError("current", self.current, rule)
-        factor = self.restart_factor
-        if not np.all((factor == 0) | ((factor >= LEAST_FACTOR) & (factor <= 1))):
-            raise FieldError("restart_factor", factor, f"must be 0 or from {LEAST_FACTOR} to 1")
-
     @property
     def jobs(self) -> int:
         """How many jobs there are."""
@@ -124,9 +99,7 @@ class PolluxEpoch:
     @cached_property
     def start(self) -> IntArray:
         """Shape (jobs + 1,): where the numbers of each job stand in `table` and `cost`."""
-        start = np.zeros(self.jobs + 1, dtype=np.int64)
-        np.cumsum([len(speed_up) for speed_up in self.speed_ups], out=start[1:])
-        return start
+        return np.concatenate(([0], np.cumsum([len(table) for table in self.speed_ups])))
 
     @cached_property
     def most(self) -> IntArray:
@@ -135,14 +108,9 @@ class PolluxEpoch:
         return most
 
     @cached_property
-    def table(self) -> FloatArray:
-        """s_j(k), job after job."""
-        return np.concatenate(self.speed_ups) if self.jobs else np.zeros(0)
-
-    @cached_property
     def cost(self) -> FloatArray:
         """c_j(k), job after job; infinite where r_j = 0 forbids a change."""
-        cost = 1.0 / self.table
+        cost = 1.0 / np.concatenate(self.speed_ups)
         kept = self.start[:-1] + self.current
         kept_cost = cost[kept]
         with np.errstate(divide="ignore"):
@@ -150,49 +118,9 @@ class PolluxEpoch:
         cost[kept] = kept_cost
         return cost
 
-    def fits(self, extra: IntArray) -> bool:
-        """Whether so many workers of each job fit."""
-        return bool(
-            np.all((extra >= 0) & (extra <= self.most))
-            and int((extra * self.gpus_per_worker).sum()) <= self.gpus
-        )
 
-    def fitness(self, extra: IntArray) -> float:
-        """Return the fitness of an allocation; 0 where a forbidden change is made.
-
-        Parameters
-        ----------
-        extra
-            Shape (jobs,): k_j.
-        """
-        cost = math.fsum(self.cost[self.start[:-1] + extra].tolist())
-        return self.jobs / cost if cost else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PolluxAllocation:
-    """What `best_allocation` found.
-
-    Parameters
-    ----------
-    extra
-        Shape (jobs,): k_j.
-    fitness
-        Of them.
-    bound
-        No allocation has a greater fitness; None if a limit came before a proof.
-    stopped_by
-        The limit that ended the search, None if it ran to its end.
-    """
-
-    extra: IntArray
-    fitness: float
-    bound: float | None
-    stopped_by: StoppedBy | None
-
-
-def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> PolluxAllocation:
-    """Return an allocation of the greatest fitness; proof in the docstring of this module.
+def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArray:
+    """Return the k_j of the greatest fitness; proof in the docstring of this module.
 
     The same for the same epoch; ties as `mckp-core` breaks them. Optimal within 1e-9 of what all
     jobs together can save against having no workers beyond their base demand.
@@ -212,36 +140,16 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> PolluxA
     """
     is_fixed = epoch.restart_factor == 0
     held = int((epoch.current * epoch.gpus_per_worker)[is_fixed].sum())
-    is_hopeless = held > epoch.gpus
-    if is_hopeless:
+    if held > epoch.gpus:
         # Whatever is chosen has the fitness 0: choose as if these jobs could restart for nothing.
-        factor = np.where(is_fixed, 1.0, epoch.restart_factor)
-        epoch = PolluxEpoch(
-            gpus=epoch.gpus,
-            speed_ups=epoch.speed_ups,
-            gpus_per_worker=epoch.gpus_per_worker,
-            current=epoch.current,
-            restart_factor=factor,
-        )
-        is_fixed = np.zeros(epoch.jobs, dtype=np.bool_)
-        held = 0
+        free_restarts = np.where(is_fixed, 1.0, epoch.restart_factor)
+        return best_allocation(replace(epoch, restart_factor=free_restarts), limits)
     extra = epoch.current.copy()
     free = np.flatnonzero(~is_fixed)
     cost, start = epoch.cost, epoch.start
     values = [cost[start[job]] - cost[start[job] + 1 : start[job + 1]] for job in free]
-    chosen, value_bound, stopped_by = most_valuable(
-        epoch.gpus - held, values, epoch.gpus_per_worker[free], limits
-    )
-    extra[free] = chosen
-    if is_hopeless or not epoch.jobs:
-        return PolluxAllocation(extra=extra, fitness=0.0, bound=0.0, stopped_by=None)
-    fitness, bound = epoch.fitness(extra), None
-    if value_bound is not None:
-        base = epoch.start[:-1] + np.where(is_fixed, epoch.current, 0)
-        least = math.fsum(cost[base].tolist()) - value_bound
-        # Cancellation may take the last digits of a difference.
-        bound = max(fitness, epoch.jobs / least) if least > 0 else math.inf
-    return PolluxAllocation(extra=extra, fitness=fitness, bound=bound, stopped_by=stopped_by)
+    extra[free] = most_valuable(epoch.gpus - held, values, epoch.gpus_per_worker[free], limits)
+    return extra
 
 
 def most_valuable(
@@ -249,8 +157,8 @@ def most_valuable(
     values: Sequence[FloatArray],
     gpus_per_worker: IntArray,
     limits: Limits | None = None,
-) -> tuple[IntArray, float | None, StoppedBy | None]:
-    """Return the numbers of workers of most value, a bound on it, and the limit that was reached.
+) -> IntArray:
+    """Return the numbers of workers of most value.
 
     Parameters
     ----------
@@ -264,8 +172,7 @@ def most_valuable(
         As in `best_allocation`.
     """
     counts = np.array([len(value) for value in values], dtype=np.int64)
-    start = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(counts, out=start[1:])
+    start = np.concatenate(([0], np.cumsum(counts)))
     workers = np.arange(start[-1]) - np.repeat(start[:-1], counts) + 1
     reduced = Knapsack(
         capacity=gpus,
@@ -273,8 +180,7 @@ def most_valuable(
         weight=workers * np.repeat(gpus_per_worker, counts),
         value=np.concatenate(values) if len(values) else np.zeros(0),
     ).reduced()
-    found = MckpCore().choose(reduced, limits or Limits(), Stopwatch())
-    items = reduced.original(found.chosen)
-    chosen: NDArray[np.int64] = np.zeros(len(values), dtype=np.int64)
+    items = reduced.original(MckpCore().choose(reduced, limits or Limits(), Stopwatch()).chosen)
+    chosen: IntArray = np.zeros(len(values), dtype=np.int64)
     chosen[items >= 0] = workers[items[items >= 0]]
-    return chosen, found.bound, found.stopped_by
+    return chosen

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.errors import FieldError
 from lyra_opt.seeding import generator
 from lyra_opt.simulation.goodput.model import (
     BERT,
@@ -22,7 +21,6 @@ from lyra_opt.simulation.goodput.model import (
     fixed_goodput,
     tuned_goodput,
 )
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,8 +35,6 @@ CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
     (float("inf"), (IMAGENET,)),
 )
 """Jobs below so many GPU-hours train one of these."""
-
-SCALINGS = ("linear", "goodput")
 
 
 def draw_profile(job: Job, seed: int) -> ModelProfile:
@@ -73,20 +69,13 @@ class TunedSpeed:
 
     With G*(w) for the goodput that tuning reaches with w workers (`tuned_goodput`) and G(w) for
     that of the batch size the user has set (`fixed_goodput`), an elastic job has the rate
-
-    * ``linear``: rate(w) * G*(w) / G(w), where rate is that of the untuned job. Tuning multiplies
-      whatever the job would do with these workers, never by less than 1. It keeps Lyra's
-      assumption that throughput is linear in the workers, which its authors measured on their
-      cluster (section 5, figure 3), and is the one to compare schemes with and without tuning by.
-    * ``goodput``: w_min * G*(w) / G(w_min). The rate of the untuned job at its base demand, and
-      from there what Pollux's model says, synchronisation and efficiency losses included; these
-      were measured on a slower network. Schemes without tuning do not have such losses in the
-      simulation, so only schemes with it can be compared.
+    rate(w) * G*(w) / G(w), where rate is that of the untuned job. Tuning multiplies whatever the
+    job would do with these workers, never by less than 1. It keeps Lyra's assumption that
+    throughput is linear in the workers, which its authors measured on their cluster (section 5,
+    figure 3), so that schemes with and without tuning can be compared.
 
     Parameters
     ----------
-    scaling
-        One of the two.
     seed
         For `draw_profile`.
     gpus_per_server
@@ -95,15 +84,12 @@ class TunedSpeed:
     Notes
     -----
     Source: Lyra (EuroSys 2023), section 7.1, names the Lyra scheduler with the Pollux job agent as
-    Lyra+TunedJobs, without saying how the agent's effect is simulated: both models are this
+    Lyra+TunedJobs, without saying how the agent's effect is simulated: the model is this
     project's.
     """
 
-    def __init__(self, scaling: str, *, seed: int = 0, gpus_per_server: int = 8) -> None:
-        if scaling not in SCALINGS:
-            raise FieldError("scaling", scaling, f"must be one of: {', '.join(SCALINGS)}")
-        self.scaling = scaling
-        self.gpus_per_server = require_integer("gpus_per_server", gpus_per_server, minimum=1)
+    def __init__(self, *, seed: int = 0, gpus_per_server: int = 8) -> None:
+        self.gpus_per_server = gpus_per_server
         self._seed = seed
         self._profiles: dict[str, ModelProfile] = {}
         self._rates: dict[str, NDArray[np.float64]] = {}
@@ -138,9 +124,6 @@ class TunedSpeed:
         profile = self.profile(job)
         gpus = workers * job.gpus_per_worker
         tuned = tuned_goodput(profile, gpus, self.gpus_per_server)
-        if self.scaling == "goodput":
-            fixed = fixed_goodput(profile, job.min_gpus, self.gpus_per_server)
-            return job.min_workers * (tuned / fixed)
         # Below the base demand, where only comparisons ask, there is no scaling loss.
         untuned = job.rate(workers) if workers > job.min_workers else float(workers)
         return untuned * (tuned / fixed_goodput(profile, gpus, self.gpus_per_server))

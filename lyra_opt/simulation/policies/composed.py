@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.hosts import Hosts
     from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.scheme import ComposedScheme
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
@@ -79,45 +80,28 @@ class ComposedPolicy(Policy):
 
     Parameters
     ----------
-    name
-        What it is called.
-    queue
-        An order of `lyra_opt.simulation.queues.make_queue`.
+    scheme
+        Says how.
     scaling
         How elastic jobs grow; None: not at all.
     scaling_interval_s
         Least time between two resizings of elastic jobs; 0 resizes at every event.
-    grows_only_without_queue
-        Whether jobs grow only while none waits.
-    confines_fungible
-        Whether fungible jobs run on borrowed servers, and nowhere else, and nobody else does; they
-        do not wait for others, nor others for them.
-    keeps_groups_apart
-        Whether flexible workers on loan have servers of their own.
-    reclaimer, weighs_lost_work
-        See `Policy`.
     """
 
     def __init__(
         self,
-        name: str,
+        scheme: ComposedScheme,
         *,
-        queue: str = "first-come",
         scaling: ScalingRule | None = None,
         scaling_interval_s: float = SCALING_INTERVAL_S,
-        grows_only_without_queue: bool = False,
-        confines_fungible: bool = False,
-        keeps_groups_apart: bool = True,
-        reclaimer: str | None = None,
-        weighs_lost_work: bool = False,
     ) -> None:
-        super().__init__(name, reclaimer=reclaimer, weighs_lost_work=weighs_lost_work)
-        self._queue_name = queue
+        super().__init__(
+            scheme.name, reclaimer=scheme.reclaimer, weighs_lost_work=scheme.weighs_lost_work
+        )
+        self._scheme = scheme
         self._scaling = scaling
+        self.tuned = None if scaling is None else scaling.tuned
         self._scaling_interval_s = scaling_interval_s
-        self._grows_only_without_queue = grows_only_without_queue
-        self._confines_fungible = confines_fungible
-        self._keeps_groups_apart = keeps_groups_apart
         self._elastic: dict[int, Run] = {}
 
     def counted_pools(self, view: View) -> Collection[int]:
@@ -127,10 +111,9 @@ class ComposedPolicy(Policy):
         """
         if view.cluster.topology is not None:
             return ()
-        if any(job.gpus_per_worker > 1 for job in view.workload.jobs):
-            return ()
         if any(
-            job.measured is not None and job.measured.spread_throughput is not None
+            job.gpus_per_worker > 1
+            or (job.measured is not None and job.measured.spread_throughput is not None)
             for job in view.workload.jobs
         ):
             return ()
@@ -148,7 +131,7 @@ class ComposedPolicy(Policy):
                 pool,
                 view.hosts,
                 kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
-                mixes_groups=not (pool.is_lent and self._keeps_groups_apart),
+                mixes_groups=not (pool.is_lent and self._scheme.keeps_groups_apart),
             )
             for pool in pools
             if self._borrows or not pool.is_lent
@@ -164,9 +147,9 @@ class ComposedPolicy(Policy):
         )
         self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}
         self._queue = make_queue(
-            self._queue_name,
+            self._scheme.queue,
             view.speed,
-            stands_apart=self._is_confined if self._confines_fungible else None,
+            stands_apart=self._is_confined if self._scheme.confines_fungible else None,
             needs_of=self._needs_of,
         )
 
@@ -281,7 +264,7 @@ class ComposedPolicy(Policy):
             own, lent = self._rooms_of(job, run.order)
         if not lent or not (job.fungible or job.heterogeneous):
             return own
-        if self._confines_fungible:
+        if self._scheme.confines_fungible:
             return lent if self._is_confined(job) else own
         if job.is_elastic and not job.heterogeneous:
             return [*lent, *own]
@@ -425,7 +408,7 @@ class ComposedPolicy(Policy):
         """
         view = self._view
         self._next_scaling_s = view.now_s + self._scaling_interval_s
-        if self._grows_only_without_queue and len(self._queue):
+        if self._scheme.grows_only_without_queue and len(self._queue):
             return
         within: dict[int, list[Run]] = {room.number: [] for room in self._rooms}
         mixing: list[Run] = []

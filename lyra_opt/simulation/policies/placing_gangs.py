@@ -18,7 +18,7 @@ from lyra_opt.network.policy import MachineState, PlacementPolicy, PlacementStat
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.seeding import generator
 from lyra_opt.simulation.policies.gangs import GangTable
-from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.tenure import LEASE_S
 from lyra_opt.stopwatch import Stopwatch
 
@@ -130,7 +130,9 @@ class PlacingGangs(Policy):
         See `Policy`.
     """
 
-    def __init__(self, make: Callable[[], PlacementPolicy], *, reclaimer: str | None) -> None:
+    def __init__(
+        self, make: Callable[[], PlacementPolicy], *, reclaimer: str | None = DEFAULT_RECLAIMER
+    ) -> None:
         rule = make()
         super().__init__(rule.name, reclaimer=reclaimer)
         self.repeats_itself = rule.repeats_itself

@@ -15,7 +15,7 @@ from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.seeding import generator
-from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.run import Copies
 from lyra_opt.simulation.tenure import Rounds
 from lyra_opt.stopwatch import Stopwatch
@@ -58,7 +58,7 @@ class RoundByRound(Policy):
 
     asks_at_events = False
 
-    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None) -> None:
+    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None = DEFAULT_RECLAIMER) -> None:
         super().__init__(rule.name, reclaimer=reclaimer)
         self._rule = rule
         self._active: dict[str, _Active] = {}

@@ -67,7 +67,6 @@ POLLUX = ComposedScheme(
     paper="Lyra",
     summary="first come, first served; the fitness of tuned jobs is maximised",
     scaling="goodput:pollux",
-    tuning="linear",
 )
 
 LYRA = ComposedScheme(
@@ -101,7 +100,6 @@ LYRA_TUNED = ComposedScheme(
     summary="lyra-scaling with tuned batch sizes (Lyra+TunedJobs)",
     queue="shortest-base",
     scaling="goodput:knapsack",
-    tuning="linear",
 )
 
 LYRA_EXACT = ComposedScheme(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.workload import Job
 
+if TYPE_CHECKING:
+    from lyra_opt.allocation.knapsack import IntArray
 
-def sampled_epoch(seed: int, jobs: int, *, scaling: str = "goodput") -> PolluxEpoch:
+
+def sampled_epoch(seed: int, jobs: int) -> PolluxEpoch:
     """Return an epoch of elastic jobs as a cluster may have them, half of the range held now."""
     rng = np.random.default_rng(seed)
-    speed = TunedSpeed(scaling, seed=seed)
+    speed = TunedSpeed(seed=seed)
     drawn = []
     for number in range(jobs):
         base = int(2 ** rng.integers(0, 5))
@@ -45,3 +50,24 @@ def sampled_epoch(seed: int, jobs: int, *, scaling: str = "goodput") -> PolluxEp
         current=current,
         restart_factor=np.array(factors),
     )
+
+
+def fits(epoch: PolluxEpoch, extra: IntArray) -> bool:
+    """Whether so many workers of each job fit."""
+    return bool(
+        np.all((extra >= 0) & (extra <= epoch.most))
+        and int((extra * epoch.gpus_per_worker).sum()) <= epoch.gpus
+    )
+
+
+def fitness(epoch: PolluxEpoch, extra: IntArray) -> float:
+    """Return the fitness of an allocation as Pollux writes it, without the costs of the epoch."""
+    effective = [
+        float(table[k]) * (1.0 if k == now else float(factor))
+        for table, k, now, factor in zip(
+            epoch.speed_ups, extra.tolist(), epoch.current, epoch.restart_factor, strict=True
+        )
+    ]
+    if not effective or min(effective) == 0:
+        return 0.0
+    return float(np.mean(np.array(effective) ** -1.0) ** -1.0)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
 from lyra_opt.result import Limits
 from lyra_opt.simulation.goodput.pollux import (
     LEAST_FACTOR,
@@ -18,7 +17,7 @@ from lyra_opt.simulation.goodput.pollux import (
     best_allocation,
     restart_factor,
 )
-from tests.lyra_opt.simulation.goodput.epochs import sampled_epoch
+from tests.lyra_opt.simulation.goodput.epochs import fitness, fits, sampled_epoch
 from tests.lyra_opt.simulation.goodput.genetic import evolve
 
 
@@ -43,7 +42,7 @@ def epoch_of(
 @st.composite
 def epochs(draw: st.DrawFn) -> PolluxEpoch:
     """Draw tables without any shape, present allocations that may not fit, forbidden restarts."""
-    jobs = draw(st.integers(0, 4))
+    jobs = draw(st.integers(1, 4))
     tables = [draw(st.lists(st.floats(0.1, 10), min_size=1, max_size=5)) for _ in range(jobs)]
     factors = st.sampled_from((0.0, LEAST_FACTOR, 0.5, 0.9, 1.0))
     return epoch_of(
@@ -55,63 +54,45 @@ def epochs(draw: st.DrawFn) -> PolluxEpoch:
     )
 
 
-def power_mean(epoch: PolluxEpoch, extra: tuple[int, ...]) -> float:
-    """Return the fitness as Pollux writes it, without the costs of the epoch."""
-    effective = [
-        float(table[k]) * (1.0 if k == now else float(factor))
-        for table, k, now, factor in zip(
-            epoch.speed_ups, extra, epoch.current, epoch.restart_factor, strict=True
-        )
-    ]
-    if not effective or min(effective) == 0:
-        return 0.0
-    return float(np.mean(np.array(effective) ** -1.0) ** -1.0)
-
-
 @given(epochs())
 def test_search_finds_what_brute_force_finds(epoch: PolluxEpoch) -> None:
     ranges = [range(int(most) + 1) for most in epoch.most]
     greatest = max(
         (
-            power_mean(epoch, extra)
-            for extra in itertools.product(*ranges)
-            if epoch.fits(np.array(extra, dtype=np.int64))
+            fitness(epoch, extra)
+            for extra in map(np.array, itertools.product(*ranges))
+            if fits(epoch, extra)
         ),
         default=0.0,
     )
     found = best_allocation(epoch)
-    assert epoch.fits(found.extra)
-    assert found.fitness == pytest.approx(power_mean(epoch, tuple(found.extra.tolist())))
-    assert found.fitness == pytest.approx(greatest)
-    assert found.bound is not None
-    assert found.bound >= found.fitness
-    assert found.bound == pytest.approx(greatest, rel=1e-6)
+    assert fits(epoch, found)
+    assert fitness(epoch, found) == pytest.approx(greatest)
 
 
 @given(epochs(), st.integers(0, 2**32))
 def test_no_genetic_search_is_fitter(epoch: PolluxEpoch, seed: int) -> None:
     evolved = evolve(epoch, np.random.default_rng(seed), population=10, generations=5)
-    assert epoch.fits(evolved)
-    assert epoch.fitness(evolved) <= best_allocation(epoch).fitness * (1 + 1e-9)
+    assert fits(epoch, evolved)
+    assert fitness(epoch, evolved) <= fitness(epoch, best_allocation(epoch)) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("scaling", ["linear", "goodput"])
 @pytest.mark.parametrize(("jobs", "equal"), [(6, True), (30, False)])
-def test_search_reaches_the_genetic_algorithm(jobs: int, scaling: str, equal: bool) -> None:
+def test_search_reaches_the_genetic_algorithm(jobs: int, equal: bool) -> None:
     """On few jobs both find the optimum; a good part of the way also on more."""
-    epoch = sampled_epoch(jobs, jobs, scaling=scaling)
-    found = best_allocation(epoch)
-    evolved = epoch.fitness(evolve(epoch, np.random.default_rng(0)))
-    assert epoch.fitness(epoch.current) < evolved <= found.fitness * (1 + 1e-9)
-    assert evolved >= found.fitness * (1 - 1e-9 if equal else 0.95)
+    epoch = sampled_epoch(jobs, jobs)
+    found = fitness(epoch, best_allocation(epoch))
+    evolved = fitness(epoch, evolve(epoch, np.random.default_rng(0)))
+    assert fitness(epoch, epoch.current) < evolved <= found * (1 + 1e-9)
+    assert evolved >= found * (1 - 1e-9 if equal else 0.95)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_search_reaches_the_genetic_algorithm_on_large_epochs(seed: int) -> None:
     epoch = sampled_epoch(seed, 160)
-    evolved = epoch.fitness(evolve(epoch, np.random.default_rng(seed)))
-    assert evolved <= best_allocation(epoch).fitness * (1 + 1e-9)
+    evolved = fitness(epoch, evolve(epoch, np.random.default_rng(seed)))
+    assert evolved <= fitness(epoch, best_allocation(epoch)) * (1 + 1e-9)
 
 
 def test_same_seed_same_evolution() -> None:
@@ -124,39 +105,37 @@ def test_same_seed_same_evolution() -> None:
 
 def test_fitness_is_the_harmonic_mean() -> None:
     epoch = epoch_of(2, [[1.0, 2.0], [1.0, 4.0]])
-    assert epoch.fitness(np.array([1, 1])) == pytest.approx(2 / (1 / 2 + 1 / 4))
-    assert best_allocation(epoch).extra.tolist() == [1, 1]
+    assert fitness(epoch, np.array([1, 1])) == pytest.approx(2 / (1 / 2 + 1 / 4))
+    assert best_allocation(epoch).tolist() == [1, 1]
 
 
 def test_the_slower_job_comes_first() -> None:
     """The power mean is fair: the same factor counts for more where the speed-up is small."""
     epoch = epoch_of(1, [[1.0, 2.0], [0.5, 1.0]])
-    assert best_allocation(epoch).extra.tolist() == [0, 1]
+    assert best_allocation(epoch).tolist() == [0, 1]
 
 
 def test_restarts_are_worth_it_only_beyond_their_penalty() -> None:
     tables = [[1.0, 1.5]]
-    assert best_allocation(epoch_of(1, tables, factor=[0.6])).extra.tolist() == [0]
-    assert best_allocation(epoch_of(1, tables, factor=[0.7])).extra.tolist() == [1]
+    assert best_allocation(epoch_of(1, tables, factor=[0.6])).tolist() == [0]
+    assert best_allocation(epoch_of(1, tables, factor=[0.7])).tolist() == [1]
 
 
 def test_jobs_that_must_not_restart_keep_what_they_have() -> None:
     epoch = epoch_of(3, [[1.0, 1.1, 1.2], [0.1, 9.0, 9.9]], current=[2, 0], factor=[0.0, 1.0])
-    assert best_allocation(epoch).extra.tolist() == [2, 1]
+    assert best_allocation(epoch).tolist() == [2, 1]
 
 
 def test_where_nothing_may_stay_no_allocation_has_a_fitness() -> None:
     epoch = epoch_of(1, [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], current=[2, 1], factor=[0.0, 0.5])
     found = best_allocation(epoch)
-    assert epoch.fits(found.extra)
-    assert (found.fitness, found.bound) == (0.0, 0.0)
+    assert fits(epoch, found)
+    assert fitness(epoch, found) == 0.0
 
 
 def test_limits_leave_an_allocation() -> None:
     epoch = sampled_epoch(5, 60)
-    found = best_allocation(epoch, Limits(time_s=0.0))
-    assert epoch.fits(found.extra)
-    assert found.bound is None or found.bound >= found.fitness
+    assert fits(epoch, best_allocation(epoch, Limits(time_s=0.0)))
 
 
 def test_the_factor_counts_restarts_against_age() -> None:
@@ -166,24 +145,3 @@ def test_the_factor_counts_restarts_against_age() -> None:
     assert restart_factor(300.0, 10) == 0.0
     assert restart_factor(300.0 + 1e-5, 10) == 0.0
     assert math.isclose(restart_factor(1e9, 1), 1.0, rel_tol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("field", "change"),
-    [
-        ("gpus", {"gpus": -1}),
-        ("speed_ups", {"speed_ups": [[1.0], []]}),
-        ("speed_ups", {"speed_ups": [[1.0], [0.0]]}),
-        ("speed_ups", {"speed_ups": [[1.0], [math.nan]]}),
-        ("gpus_per_worker", {"size": [1, 0]}),
-        ("gpus_per_worker", {"size": [1]}),
-        ("current", {"current": [0, 2]}),
-        ("current", {"current": [-1, 0]}),
-        ("restart_factor", {"factor": [1.0, 1.5]}),
-        ("restart_factor", {"factor": [1.0, 1e-9]}),
-    ],
-)
-def test_bad_epochs_are_refused(field: str, change: dict[str, object]) -> None:
-    fields = {"gpus": 3, "speed_ups": [[1.0, 2.0], [1.0, 2.0]], **change}
-    with pytest.raises(FieldError, match=field):
-        epoch_of(**fields)  # type: ignore[arg-type]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
-from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed
+from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.run import Part, Run
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
+from tests.lyra_opt.simulation.goodput.epochs import fitness
 from tests.lyra_opt.simulation.goodput.genetic import evolve
 
 
@@ -46,7 +47,7 @@ def running(
 
 def ask(rule: PolluxScaling | TunedKnapsackScaling, runs: list[Run], free_gpus: int) -> list[int]:
     """Return the extra workers that a rule gives."""
-    kernel = SimpleNamespace(speed=Speed(Cluster.of_servers(1), tuned=rule._speed))
+    kernel = SimpleNamespace(speed=Speed(Cluster.of_servers(1), tuned=rule.tuned))
     return rule.extra_workers(kernel, runs, free_gpus, name="epoch")
 
 
@@ -81,30 +82,28 @@ def fits(runs: list[Run], extra: list[int], free_gpus: int) -> bool:
     )
 
 
-@given(epochs_of_runs(), st.sampled_from(SCALINGS))
-def test_both_rules_fill_no_more_than_there_is(asked: tuple[list[Run], int], scaling: str) -> None:
+@given(epochs_of_runs())
+def test_both_rules_fill_no_more_than_there_is(asked: tuple[list[Run], int]) -> None:
     runs, free_gpus = asked
     for rule in (PolluxScaling, TunedKnapsackScaling):
-        extra = ask(rule(TunedSpeed(scaling)), runs, free_gpus)
+        extra = ask(rule(TunedSpeed()), runs, free_gpus)
         assert fits(runs, extra, free_gpus)
 
 
-@given(epochs_of_runs(), st.sampled_from(SCALINGS))
-def test_pollux_reaches_the_genetic_algorithm(asked: tuple[list[Run], int], scaling: str) -> None:
+@given(epochs_of_runs())
+def test_pollux_reaches_the_genetic_algorithm(asked: tuple[list[Run], int]) -> None:
     runs, free_gpus = asked
-    speed = TunedSpeed(scaling)
+    speed = TunedSpeed()
     epoch = PolluxScaling(speed).epoch(runs, free_gpus)
     extra = ask(PolluxScaling(speed), runs, free_gpus)
     evolved = evolve(epoch, np.random.default_rng(0), population=20, generations=10)
-    assert epoch.fitness(np.array(extra)) >= epoch.fitness(evolved) * (1 - 1e-9)
+    assert fitness(epoch, np.array(extra)) >= fitness(epoch, evolved) * (1 - 1e-9)
 
 
-@given(epochs_of_runs(), st.sampled_from(SCALINGS))
-def test_the_tuned_knapsack_reduces_running_times_most(
-    asked: tuple[list[Run], int], scaling: str
-) -> None:
+@given(epochs_of_runs())
+def test_the_tuned_knapsack_reduces_running_times_most(asked: tuple[list[Run], int]) -> None:
     runs, free_gpus = asked
-    speed = TunedSpeed(scaling)
+    speed = TunedSpeed()
 
     def left_s(extra: tuple[int, ...]) -> float:
         return sum(
@@ -122,7 +121,7 @@ def test_the_tuned_knapsack_reduces_running_times_most(
 
 def test_speed_ups_are_against_the_fair_share() -> None:
     runs = [running(0), running(1, gpus_per_worker=2)]
-    speed = TunedSpeed("goodput")
+    speed = TunedSpeed()
     epoch = PolluxScaling(speed).epoch(runs, 8)  # 14 GPUs: 7 each, that is 7 and 4 workers
     expected = [speed.rate(run.job, fair) for run, fair in zip(runs, (7, 4), strict=True)]
     for table, run, rate in zip(epoch.speed_ups, runs, expected, strict=True):
@@ -130,7 +129,7 @@ def test_speed_ups_are_against_the_fair_share() -> None:
 
 
 def test_restarts_are_counted_by_what_is_seen() -> None:
-    rule = PolluxScaling(TunedSpeed("linear"))
+    rule = PolluxScaling(TunedSpeed())
     run = running(0)
     factors = []
     for workers in (2, 2, 4, 4, 3):
@@ -140,6 +139,6 @@ def test_restarts_are_counted_by_what_is_seen() -> None:
 
 
 def test_a_job_just_submitted_waits_for_its_workers() -> None:
-    rule = PolluxScaling(TunedSpeed("linear"))
+    rule = PolluxScaling(TunedSpeed())
     assert ask(rule, [running(0, now_s=0.0)], 4) == [0]
     assert ask(rule, [running(0)], 4) == [4]

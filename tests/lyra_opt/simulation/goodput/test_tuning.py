@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET, YOLO
-from lyra_opt.simulation.goodput.tuning import SCALINGS, TunedSpeed, draw_profile
+from lyra_opt.simulation.goodput.tuning import TunedSpeed, draw_profile
 from lyra_opt.simulation.run import Part, Run
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
@@ -58,10 +57,9 @@ def test_jobs_too_wide_for_their_class_go_to_the_next() -> None:
     assert draw_profile(elastic(0.5, workers=1000), 0) is IMAGENET
 
 
-@pytest.mark.parametrize("scaling", SCALINGS)
-def test_inelastic_jobs_are_not_tuned(scaling: str) -> None:
+def test_inelastic_jobs_are_not_tuned() -> None:
     job = elastic(5.0, workers=3, max_workers=3)
-    assert TunedSpeed(scaling).rate(job, 3) == 3.0
+    assert TunedSpeed().rate(job, 3) == 3.0
 
 
 @given(
@@ -71,7 +69,7 @@ def test_inelastic_jobs_are_not_tuned(scaling: str) -> None:
     st.floats(0, 1),
     st.integers(1, 4),
 )
-def test_linear_scaling_is_never_slower_than_the_untuned_job(
+def test_tuning_is_never_slower_than_the_untuned_job(
     gpu_hours: float, workers: int, extra: int, loss: float, gpus_per_worker: int
 ) -> None:
     job = elastic(
@@ -81,37 +79,23 @@ def test_linear_scaling_is_never_slower_than_the_untuned_job(
         scaling_loss=loss,
         gpus_per_worker=gpus_per_worker,
     )
-    speed = TunedSpeed("linear")
+    speed = TunedSpeed()
     for number, rate in enumerate(speed.rates(job).tolist()):
         assert rate >= job.rate(workers + number)
         assert rate == speed.rate(job, workers + number)
-
-
-@given(st.sampled_from((0.5, 5.0, 50.0, 500.0)), st.integers(1, 40))
-def test_both_scalings_agree_at_the_base_demand(gpu_hours: float, workers: int) -> None:
-    job = elastic(gpu_hours, workers)
-    linear, goodput = (TunedSpeed(scaling).rate(job, workers) for scaling in SCALINGS)
-    assert linear == goodput >= workers
 
 
 def test_a_running_job_is_asked_for_what_it_holds() -> None:
     run = Run(elastic(5.0), 0, 5.0 * 3600)
     run.workers = 3
     run.parts = [Part(0, {0: 2}, base=2)]
-    tuned = TunedSpeed("goodput", seed=4, gpus_per_server=4)
+    tuned = TunedSpeed(seed=4, gpus_per_server=4)
     speed = Speed(Cluster.of_servers(1, gpus_per_server=4), tuned=tuned)
     speed.set_rate(run)
     assert run.rate == speed.scaled(run.job, 3) == tuned.rate(run.job, 3) != run.job.rate(3)
 
 
 def test_rates_are_not_for_writing() -> None:
-    rates = TunedSpeed("linear").rates(elastic(5.0))
+    rates = TunedSpeed().rates(elastic(5.0))
     with pytest.raises(ValueError, match="read-only"):
         rates[0] = 0.0
-
-
-def test_unknown_scaling_is_refused() -> None:
-    with pytest.raises(FieldError, match="scaling"):
-        TunedSpeed("superlinear")
-    with pytest.raises(FieldError, match="gpus_per_server"):
-        TunedSpeed("linear", gpus_per_server=0)
