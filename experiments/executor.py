@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.pool import run_tasks
+from experiments.pool import new_shares, run_tasks
 from experiments.progress import progress
 from experiments.records import ERROR
 from experiments.store import STORE_FILE, ResultStore
@@ -62,9 +62,11 @@ def run_stored(
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
         say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
-        records = run_tasks(waiting, processes, folder)
+        shares = new_shares(processes)
+        records = run_tasks(waiting, processes, folder, shares)
+        showing = progress(study.name, len(waiting), begun=lambda: sum(shares))
         try:
-            with _terminating_like_ctrl_c(), progress(study.name, len(waiting)) as advance:
+            with _terminating_like_ctrl_c(), showing as advance:
                 for record in records:
                     store.add(record)
                     advance()

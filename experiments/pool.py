@@ -13,12 +13,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
+from experiments.progress import listening
 from experiments.store import write_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from experiments.records import RunRecord
@@ -49,8 +51,17 @@ class Task(Protocol):
         """Return the row of a run that ended in an error."""
 
 
+Shares = Any
+"""How far each run is that has been handed out, from 0 to 1: memory that workers share."""
+
+
+def new_shares(processes: int) -> Shares:
+    """Return shares for so many workers, or for `IN_THIS_PROCESS`."""
+    return multiprocessing.get_context("spawn").RawArray("d", TASKS_AHEAD * max(1, processes))
+
+
 def run_tasks(
-    tasks: Sequence[Task], processes: int, folder: Path
+    tasks: Sequence[Task], processes: int, folder: Path, shares: Shares | None = None
 ) -> Generator[RunRecord, None, None]:
     """Yield the row of every task as it completes; start them in order.
 
@@ -64,35 +75,46 @@ def run_tasks(
         Workers; with `IN_THIS_PROCESS` a task that kills its process kills this one.
     folder
         Where the tables of a run are written before its row is yielded, without them.
+    shares
+        `new_shares` of as many processes, to watch runs while they run.
     """
+    shares = new_shares(processes) if shares is None else shares
     if processes == IN_THIS_PROCESS:
         for task in tasks:
-            yield _run(task, folder, Exception, SystemExit)
+            yield _run(task, folder, partial(shares.__setitem__, 0), Exception, SystemExit)
+            shares[0] = 0.0
         return
     waiting = deque(tasks)
     while waiting:
-        for suspect in (yield from _run_until_a_worker_dies(waiting, processes, folder)):
+        for suspect in (yield from _run_until_a_worker_dies(waiting, processes, folder, shares)):
             yield _run_alone(suspect, folder)
 
 
 def _run_until_a_worker_dies(
-    waiting: deque[Task], processes: int, folder: Path
+    waiting: deque[Task], processes: int, folder: Path, shares: Shares
 ) -> Generator[RunRecord, None, list[Task]]:
     """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
-    running: dict[Future[RunRecord], Task] = {}
-    with worker_pool(min(processes, len(waiting))) as pool:
+    running: dict[Future[RunRecord], tuple[Task, int]] = {}
+    places = list(range(len(shares)))
+    with worker_pool(min(processes, len(waiting)), shares) as pool:
         try:
             while waiting or running:
-                while waiting and len(running) < TASKS_AHEAD * processes:
-                    running[_submitted(pool, waiting[0], folder)] = waiting[0]
+                while waiting and places:
+                    place = places.pop()
+                    running[_submitted(pool, waiting[0], folder, place)] = waiting[0], place
                     waiting.popleft()
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 # A set has no order; rows of one worker are to come in the order of their tasks.
                 for future in [future for future in running if future in finished]:
-                    yield _result(future, running[future])
+                    task, place = running[future]
+                    record = _result(future, task)
+                    shares[place] = 0.0
+                    places.append(place)
+                    yield record
                     del running[future]
         except BrokenProcessPool:
-            return list(running.values())
+            shares[:] = [0.0] * len(shares)
+            return [task for task, _ in running.values()]
     return []
 
 
@@ -100,22 +122,35 @@ def _run_alone(task: Task, folder: Path) -> RunRecord:
     started_at = datetime.now(UTC)
     with worker_pool(1) as pool:
         try:
-            return _result(_submitted(pool, task, folder), task)
+            return _result(_submitted(pool, task, folder, 0), task)
         except BrokenProcessPool:
             return task.failed(started_at, WORKER_DIED)
 
 
-def _submitted(pool: ProcessPoolExecutor, task: Task, folder: Path) -> Future[RunRecord]:
+def _submitted(
+    pool: ProcessPoolExecutor, task: Task, folder: Path, place: int
+) -> Future[RunRecord]:
     # A worker catches what is no `Exception` too: a solver may call `sys.exit`, or be compiled
     # from a language whose panics are of a kind of their own. Ctrl-C does not arrive there.
-    return pool.submit(_run, task, folder, BaseException)
+    return pool.submit(_run_in_worker, task, folder, place)
 
 
-def _run(task: Task, folder: Path, *caught: type[BaseException]) -> RunRecord:
+def _run_in_worker(task: Task, folder: Path, place: int) -> RunRecord:
+    def show(share: float) -> None:
+        if _shares is not None:
+            _shares[place] = share
+
+    return _run(task, folder, show, BaseException)
+
+
+def _run(
+    task: Task, folder: Path, show: Callable[[float], None], *caught: type[BaseException]
+) -> RunRecord:
     """Run a task and keep its tables; whatever fails in it is a row of status error."""
     started_at = datetime.now(UTC)
     try:
-        record = task.run()
+        with listening(show):
+            record = task.run()
         write_tables(folder, record)
     except caught as error:
         return task.failed(started_at, in_words(error))
@@ -138,7 +173,7 @@ def _result(future: Future[RunRecord], task: Task) -> RunRecord:
 
 
 @contextmanager
-def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[ProcessPoolExecutor]:
     """Return a pool whose workers are gone afterwards, at once if an error or Ctrl-C ends it.
 
     They end with this process too, whatever kills it, and write nothing to its output.
@@ -149,6 +184,7 @@ def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         # Spawned workers share nothing with this process: no threads, locks or loaded solvers.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_prepare_worker,
+        initargs=(shares,),
     )
     try:
         yield pool
@@ -163,8 +199,14 @@ def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _prepare_worker() -> None:
+_shares: Shares | None = None
+"""Of a worker process."""
+
+
+def _prepare_worker(shares: Shares | None) -> None:
     """Set up a worker process: a group of its own, no output, and an end when its parent ends."""
+    global _shares
+    _shares = shares
     # Ctrl-C in a terminal reaches only the parent, which ends the whole group of a worker, the
     # processes that solvers have started included.
     os.setpgid(0, 0)

@@ -1,8 +1,13 @@
-"""Show on stderr how far something is: a bar with the time left, or a line now and then."""
+"""Show on stderr how far something is: a bar with the time left, or a line now and then.
+
+A run that takes long tells `within_run` how far it is, in whatever process; whoever runs it listens
+and shows the share as a part of a run.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,24 +16,72 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SECONDS_BETWEEN_LINES = 15.0
+SECONDS_BETWEEN_LOOKS = 0.5
 
 HOUR_S = 3600
 DAY_S = 86_400
 LONGEST_IN_HOURS_S = 2 * DAY_S
 
 
+_listeners: list[Callable[[float], None]] = []
+
+
+def within_run(share: float) -> None:
+    """Tell whoever runs the present run how far it is, from 0 to 1."""
+    if _listeners:
+        _listeners[-1](share)
+
+
 @contextmanager
-def progress(description: str, total: int, things: str = "runs") -> Iterator[Callable[[], None]]:
-    """Show how many of so many things are done; the yielded function counts one more."""
+def listening(listener: Callable[[float], None]) -> Iterator[None]:
+    """Tell `listener` what `within_run` is told meanwhile in this process."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.pop()
+
+
+@contextmanager
+def progress(
+    description: str,
+    total: int,
+    things: str = "runs",
+    *,
+    begun: Callable[[], float] = lambda: 0.0,
+) -> Iterator[Callable[[], None]]:
+    """Show how many of so many things are done; the yielded function counts one more.
+
+    Parameters
+    ----------
+    begun
+        Returns how much is done of those that have begun, such as 1.5 where one is complete but
+        for its last step and another half done. It is asked again and again.
+    """
     done = 0
-    with _shown(description, total, lambda done: f"{done:.0f} of {total} {things}") as show:
+    ended = threading.Event()
+
+    def in_words(shown: float) -> str:
+        return f"{done if shown == done else round(shown, 1)} of {total} {things}"
+
+    with _shown(description, total, in_words) as show:
 
         def advance() -> None:
             nonlocal done
             done += 1
             show(done)
 
-        yield advance
+        def look() -> None:
+            while not ended.wait(SECONDS_BETWEEN_LOOKS):
+                show(min(total, done + begun()))
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield advance
+        finally:
+            ended.set()
+            looking.join()
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,7 +16,8 @@ import pytest
 
 from experiments.environment import current_environment
 from experiments.executor import EXIT_INTERRUPTED, kept_or_temporary, run_stored
-from experiments.pool import IN_THIS_PROCESS
+from experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
+from experiments.progress import within_run
 from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from experiments.store import ResultStore, table_path, write_tables
 from lyra_opt.errors import UserError
@@ -34,6 +37,7 @@ class Replay:
     fails: type[BaseException] | None = None
     dies: bool = False
     calls: Path | None = None
+    waits_until: Path | None = None
 
     def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
         environment = current_environment()
@@ -63,6 +67,10 @@ class Replay:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fails is not None:
             raise self.fails("as asked")
+        if self.waits_until is not None:
+            within_run(0.5)
+            while not self.waits_until.exists():
+                time.sleep(0.01)
         draws = np.random.default_rng(self.seed).random(5)
         return self.record(
             datetime.now(UTC),
@@ -97,6 +105,24 @@ def test_rows_and_tables_of_any_kind_come_back(processes: int, tmp_path: Path) -
         assert run.figures == {"jct_mean_s": jobs.jct_s.mean()}
         assert run.axes == {"load": 0.5}
     assert len(list((tmp_path / "runs").glob("*/*"))) == 2, "a failed run leaves no table"
+
+
+@pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 2])
+def test_long_runs_show_how_far_they_are(processes: int, tmp_path: Path) -> None:
+    """What a run tells is seen outside its worker while it runs, and gone when it is done."""
+    seen = tmp_path / "seen"
+    shares = new_shares(processes)
+
+    def look() -> None:
+        while sum(shares) < 0.5 * max(1, processes):
+            time.sleep(0.01)
+        seen.write_text("")
+
+    threading.Thread(target=look, daemon=True).start()
+    count = max(1, processes)
+    tasks = [Replay(str(place), place, waits_until=seen) for place in range(count)]
+    assert len(list(run_tasks(tasks, processes, tmp_path, shares))) == count
+    assert sum(shares) == 0
 
 
 def test_a_worker_that_dies_costs_one_row(tmp_path: Path) -> None:
