@@ -66,9 +66,37 @@ class Measure:
 
     def of(self, record: Mapping[str, Any]) -> str:
         """Return the measure of a run as tables show it."""
-        value = record[self.key]
+        value = record.get(self.key)
         return NOTHING if value is None else self.show(value)
 
+
+WISH_MEASURES = (
+    Measure(
+        "jct_weighted_mean_s",
+        "JCT, weighted mean (s)",
+        _seconds,
+        "By the weights of the jobs.",
+    ),
+    Measure(
+        "missed_deadlines",
+        "Deadlines missed",
+        show_count,
+        "Jobs that completed after their deadline.",
+    ),
+    Measure(
+        "missed_deadline_share",
+        "Deadlines missed (%)",
+        show_percent,
+        "As a share of the jobs that have one.",
+    ),
+    Measure(
+        "cost",
+        "Cost",
+        lambda value: f"{value:,.2f}",
+        "What the GPUs that jobs held cost, borrowed ones too, in the unit of the prices per hour.",
+    ),
+)
+"""Of runs whose jobs have weights or deadlines, or whose GPUs have prices."""
 
 MEASURES = (
     Measure("jobs", "Jobs", show_count),
@@ -151,6 +179,7 @@ MEASURES = (
         show_count,
         "How often an elastic job was resized, to admit another job not counted.",
     ),
+    *WISH_MEASURES,
     Measure(
         "wall_time_s",
         "Wall time (s)",
@@ -173,5 +202,5 @@ def shown_measures(
     return [
         measure
         for measure in measures
-        if any(record[measure.key] is not None for record in records)
+        if any(record.get(measure.key) is not None for record in records)
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.measures import (
     MEASURES,
+    WISH_MEASURES,
     Measure,
     show_count,
     show_milliseconds,
@@ -138,6 +139,7 @@ NETWORK_MEASURES = (
     ),
     Measure("decision_p99_s", "Decision time, 99th percentile (ms)", show_milliseconds),
     Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
+    *WISH_MEASURES,
     _COMMON["wall_time_s"],
     _COMMON["jobs_per_cpu_s"],
 )

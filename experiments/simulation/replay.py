@@ -58,6 +58,11 @@ FIGURES = {
 }
 """Keys of ``simulate --json`` that stand for fields of `Metrics`, by kind of setup."""
 
+WISH_FIGURES = (
+    *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
+)
+"""More of them, of runs whose jobs have weights or deadlines, or whose GPUs have prices."""
+
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
 """The field of a key of another name."""
 
@@ -238,6 +243,7 @@ class Replay:
             **of_kind(),
             "dropped": setup.dropped,
             **{key: figures[METRIC_OF.get(key, key)] for key in FIGURES[setup.kind]},
+            **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
             **of_run(),
             "wall_time_s": self.wall_time_s,
             "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),

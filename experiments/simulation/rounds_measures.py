@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments.simulation.measures import (
     MEASURES,
+    WISH_MEASURES,
     Measure,
     show_count,
     show_milliseconds,
@@ -83,6 +84,7 @@ ROUND_MEASURES = (
         "decided anew.",
     ),
     Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
+    *WISH_MEASURES,
     _COMMON["wall_time_s"],
     _COMMON["jobs_per_cpu_s"],
 )

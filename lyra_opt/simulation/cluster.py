@@ -24,6 +24,11 @@ LEAST_RELATIVE_SPEED = 1e-6
 REPLICA_TOLERANCE = 1e-9
 """Part of a GPU that is taken for a rounding error of a relative speed."""
 
+HOUR_S = 3600
+
+DEFAULT_PRICE_PER_HOUR = 1.0
+"""Of a GPU whose price nobody says."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuType:
@@ -44,7 +49,7 @@ class GpuType:
 
     name: str
     relative_speed: float = 1.0
-    price_per_hour: float = 1.0
+    price_per_hour: float = DEFAULT_PRICE_PER_HOUR
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -376,6 +381,14 @@ class Cluster:
                     )
                     first += hosts
         return tuple(found)
+
+    @cached_property
+    def price_per_s_of_pool(self) -> tuple[float, ...] | None:
+        """What a second of a GPU costs, by pool; None where nobody says a price of any type."""
+        prices = [pool.gpu_type.price_per_hour for pool in self.pools]
+        if set(prices) == {DEFAULT_PRICE_PER_HOUR}:
+            return None
+        return tuple(price / HOUR_S for price in prices)
 
     @cached_property
     def host_of(self) -> dict[tuple[str, str], int]:

@@ -12,7 +12,7 @@ from lyra_opt.network.links import Tier
 from lyra_opt.simulation.percentiles import percentiles_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.run import Run
@@ -38,6 +38,13 @@ class Metrics:
         its leases included, and so the hand-over of its own GPUs after each of them.
     jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s, jct_min_s, jct_max_s
         Of the job completion times, from submission to completion.
+    jct_weighted_mean_s
+        The mean of the job completion times by the weights of the jobs; None where all are 1.
+    deadlines, missed_deadlines, missed_deadline_share
+        Jobs with a deadline, and how many of them completed after it; None where there are none.
+    cost
+        What the GPUs that jobs held cost, borrowed ones too, in the unit of
+        `lyra_opt.simulation.cluster.GpuType.price_per_hour`; None where no type has a price.
     makespan_s
         From the first submission to the last completion; the total time duration of Hadar.
     gpu_usage, gpu_usage_by_type
@@ -118,6 +125,11 @@ class Metrics:
     jct_p99_s: float
     jct_min_s: float
     jct_max_s: float
+    jct_weighted_mean_s: float | None
+    deadlines: int | None
+    missed_deadlines: int | None
+    missed_deadline_share: float | None
+    cost: float | None
     makespan_s: float
     gpu_usage: float
     gpu_usage_by_type: Mapping[str, float]
@@ -185,6 +197,9 @@ def measure(simulation: Kernel) -> Metrics:
     tells_apart = not any(simulation.hosts.is_counted)
     has_racks = cluster.topology is not None
     decision_s = totals.decision_s
+    weights = np.array([run.job.weight for run in runs])
+    missed = [run.missed_deadline for run in runs if run.missed_deadline is not None]
+    prices = cluster.price_per_s_of_pool
     return Metrics(
         jobs=len(runs),
         finished=sum(run.completion_s >= 0 for run in runs),
@@ -195,6 +210,13 @@ def measure(simulation: Kernel) -> Metrics:
         **percentiles_s("jct", jct_s),
         jct_min_s=float(jct_s.min()),
         jct_max_s=float(jct_s.max()),
+        jct_weighted_mean_s=(
+            math.fsum(weights * jct_s) / math.fsum(weights) if np.any(weights != 1) else None
+        ),
+        deadlines=len(missed) or None,
+        missed_deadlines=sum(missed) if missed else None,
+        missed_deadline_share=sum(missed) / len(missed) if missed else None,
+        cost=None if prices is None else _cost(prices, totals.held_gpu_s),
         makespan_s=makespan_s,
         gpu_usage=held_gpu_s[0] / own_gpu_s,
         gpu_usage_by_type=by_type,
@@ -261,6 +283,10 @@ def measure(simulation: Kernel) -> Metrics:
         decision_p99_s=float(np.percentile(decision_s, 99)) if decision_s else None,
         decision_max_s=max(decision_s, default=None),
     )
+
+
+def _cost(price_per_s: Sequence[float], held_gpu_s: Sequence[float]) -> float:
+    return math.fsum(price * held for price, held in zip(price_per_s, held_gpu_s, strict=True))
 
 
 def _by_label(values: Iterable[Count]) -> dict[str, Count]:
@@ -343,6 +369,9 @@ def require_conserved(simulation: Kernel) -> None:
         given + totals.handed_over_gpu_s + totals.free_gpu_s,
         math.fsum(totals.there_gpu_s),
     )
+    if (prices := simulation.cluster.price_per_s_of_pool) is not None:
+        cost = _cost(prices, totals.held_gpu_s)
+        _require_close("cost of jobs", math.fsum(run.cost for run in runs), cost)
     for run in runs:
         job = run.job
         tolerance_s = TOLERANCE * run.completion_s

@@ -20,6 +20,7 @@ _SUMS_OF_RUN = (
     "held_gpu_s",
     "paused_gpu_s",
     "distance_gpu_s",
+    "cost",
     "allocations",
     "losses",
     "preemptions",

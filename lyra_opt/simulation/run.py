@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 NEVER = -1.0
 
+TIME_TOLERANCE = 1e-9
+"""Part of a time by which the sum of rounded ones may be off."""
+
 
 class Part:
     """What a running job holds in one pool.
@@ -124,6 +127,8 @@ class Run:
         latter as they were to be.
     held_gpu_s, paused_gpu_s, distance_gpu_s
         GPU-seconds in which it held GPUs, those of pauses, and those lost to distance.
+    cost
+        What the GPUs that it held cost, by the prices of their types; 0 where none has any.
     allocations
         How often it got GPUs.
     losses
@@ -176,6 +181,7 @@ class Run:
     held_gpu_s: float = 0.0
     paused_gpu_s: float = 0.0
     distance_gpu_s: float = 0.0
+    cost: float = 0.0
     allocations: int = 0
     losses: int = 0
     preemptions: int = 0
@@ -207,6 +213,12 @@ class Run:
     def jct_s(self) -> float:
         """From submission to completion."""
         return self.completion_s - self.job.submit_s
+
+    @property
+    def missed_deadline(self) -> bool | None:
+        """Whether it completed after its deadline, by more than rounding; None if it has none."""
+        deadline_s = self.job.deadline_s
+        return None if deadline_s is None else self.jct_s > deadline_s * (1 + TIME_TOLERANCE)
 
     @property
     def on_gpus_s(self) -> float:

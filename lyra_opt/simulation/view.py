@@ -123,6 +123,7 @@ class View:
         self._is_reclaiming = False
         self._length_s = tenure.length_s
         self._notes_places = cluster.topology is not None
+        self._price_per_s = cluster.price_per_s_of_pool
         # Those of copies, and those of gangs near and far.
         self._tells_speeds_apart = self._notes_places or tenure.has_copies
 
@@ -152,6 +153,9 @@ class View:
             if run.copies is None:
                 left = run.left - run.rate * worked_s
                 run.left = left if left > 0.0 else 0.0  # noqa: FURB136 (asked millions of times)
+        if self._price_per_s is not None:
+            for part in run.parts:
+                run.cost += self._price_per_s[part.pool] * part.held * (now_s - since_s)
         if self._notes_places:
             run.gpu_s_by_tier[run.tier] += held_gpu_s
             if now_s > begins_s:

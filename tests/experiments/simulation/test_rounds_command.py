@@ -34,7 +34,7 @@ KEYS = [
     *("makespan_s", "cru", "gpu_usage", "gpu_usage_by_type", "fairness_mean", "fairness_max"),
     *("restarts", "preemptions", "preemptions_per_submission", "copies_mean", "copies_max"),
     *("rounds", "restarting_s", "merging_s", "decision_mean_s", "decision_max_s", "ttd_s"),
-    *("wall_time_s", "jobs_per_cpu_s", "assumptions"),
+    *("cost", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]
 MEASURED = ("wall_time_s", "jobs_per_cpu_s", "decision_mean_s", "decision_max_s")
 

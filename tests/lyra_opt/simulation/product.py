@@ -187,6 +187,9 @@ class Watch(Observer):
         self.on_gpus_s = [0.0] * jobs
         self.paused_s = [0.0] * jobs
         self.held_gpu_s = [0.0] * jobs
+        self.cost = [0.0] * jobs
+        prices = [pool.gpu_type.price_per_hour for pool in cluster.pools]
+        self._prices = prices if any(price != 1 for price in prices) else [0.0] * len(prices)
         self.tier_gpu_s = [[0.0] * len(Tier) for _ in range(jobs)]
         self.distance_gpu_s = [0.0] * jobs
         self.held_of_pool = [0.0] * len(cluster.pools)
@@ -405,6 +408,7 @@ class Watch(Observer):
                 count = sum(part.by_host().values())
                 gpus += count
                 self.held_of_pool[part.pool] += count * elapsed_s
+                self.cost[number] += self._prices[part.pool] * count * elapsed_s / 3600
             self.held_gpu_s[number] += gpus * elapsed_s
             works_s = max(0.0, until_s - max(now_s, run.pauses_until_s))
             self.paused_s[number] += elapsed_s - works_s
@@ -475,6 +479,7 @@ class Watch(Observer):
             self.require_close("waits", job, run.queued_s, self.waited_s[number])
             self.require_close("on GPUs", job, run.on_gpus_s, self.on_gpus_s[number])
             self.require_close("held", job, run.held_gpu_s, self.held_gpu_s[number])
+            self.require_close("cost", job, run.cost, self.cost[number])
             self.require_close("done", job, self.done[number], 1.0)
             self.require_close("lost", job, run.lost_work / run.work, self.lost[number])
             if not run.most_copies > 1:
@@ -1257,6 +1262,7 @@ SUMS_OF_RUN = (
     "held_gpu_s",
     "paused_gpu_s",
     "distance_gpu_s",
+    "cost",
     "lost_work",
     "restarting_s",
     "allocations",

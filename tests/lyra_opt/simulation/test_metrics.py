@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.simulation.cluster import Cluster, LoanPlan
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import isolated_rate, measure, require_conserved
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
@@ -157,6 +157,78 @@ def test_isolated_rate(gang: in_rounds.GangJob, jobs: int, rate: float) -> None:
     """Shares of types add up to 1 at most, and types that cannot run the job give nothing."""
     speed = Speed(in_rounds.cluster_of({"a": 2}, {"b": 2}))
     assert isolated_rate(Job.of_gang(gang), speed, jobs) == rate
+
+
+# What jobs ask for, and what they cost.
+
+PRICED = Cluster(
+    name="priced",
+    gpu_types=(
+        GpuType(name="dear", price_per_hour=3.6),
+        GpuType(name="cheap", relative_speed=0.5, price_per_hour=0.9),
+    ),
+    servers=(Server(id="d", gpus={"dear": 2}), Server(id="c", gpus={"cheap": 2})),
+)
+
+
+def test_what_nobody_asks_for_is_not_counted() -> None:
+    """Without weights, deadlines and prices there is nothing to say of them."""
+    simulation = replay(ONE_AFTER_THE_OTHER, Cluster.of_servers(1), "fifo")
+    metrics = measure(simulation)
+    assert metrics.jct_weighted_mean_s is None
+    assert metrics.deadlines is metrics.missed_deadlines is metrics.missed_deadline_share is None
+    assert metrics.cost is None
+    assert [run.cost for run in simulation.runs] == [0, 0]
+
+
+def test_weighted_mean() -> None:
+    """JCTs of 10 and 30 s, of which the first counts three times."""
+    jobs = [job_of("x", 0, 10, weight=1.5), job_of("y", 0, 20, weight=0.5)]
+    metrics = measure(replay(jobs, Cluster.of_servers(1, gpus_per_server=1), "fifo"))
+    assert metrics.jct_mean_s == 20
+    assert metrics.jct_weighted_mean_s == 15
+
+
+def test_missed_deadlines() -> None:
+    """To complete just in time is not to miss it, and who has none misses none."""
+    jobs = [
+        job_of("in-time", 0, 10, deadline_s=10),
+        job_of("late", 0, 10, deadline_s=19.9),
+        job_of("any", 0, 10),
+        job_of("never-late", 5, 10, deadline_s=35),
+    ]
+    simulation = replay(jobs, Cluster.of_servers(1, gpus_per_server=1), "fifo")
+    assert [run.missed_deadline for run in simulation.runs] == [False, True, None, False]
+    metrics = measure(simulation)
+    assert (metrics.deadlines, metrics.missed_deadlines) == (3, 1)
+    assert metrics.missed_deadline_share == pytest.approx(1 / 3)
+
+
+def test_cost() -> None:
+    """Price per hour of each type times the GPU hours held, by hand."""
+    jobs = [
+        job_of("dear", 0, 1000, 2, gpu_types=("dear",)),
+        job_of("cheap", 0, 500, 1, gpu_types=("cheap",)),
+    ]
+    simulation = replay(jobs, PRICED, "fifo")
+    assert [run.cost for run in simulation.runs] == pytest.approx([2.0, 0.25])
+    assert measure(simulation).cost == pytest.approx(2.25)
+    simulation.runs[0].cost += 1
+    with pytest.raises(AssertionError, match="cost of jobs"):
+        require_conserved(simulation)
+
+
+def test_borrowed_gpus_cost_too() -> None:
+    """At the price of their own type: 100 s of one of them, and none of the own one."""
+    lent = GpuType(name="lent", price_per_hour=7.2)
+    cluster = Cluster.of_servers(
+        1, gpus_per_server=1, inference_servers=1, inference_gpus_per_server=1, inference_gpu=lent
+    )
+    jobs = [job_of("own", 0, 3600), job_of("borrows", 5, 100, fungible=True)]
+    simulation = replay(jobs, cluster, "lyra-loaning", plan=lending(1))
+    assert simulation.runs[1].ran_on_loan
+    assert [run.cost for run in simulation.runs] == pytest.approx([1.0, 0.2])
+    assert measure(simulation).cost == pytest.approx(1.2)
 
 
 # What must be true of any simulation.
