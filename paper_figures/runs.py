@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from experiments.simulation.replay import Replay
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import Workload
 
 SettingT = TypeVar("SettingT")

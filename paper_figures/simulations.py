@@ -40,8 +40,7 @@ from lyra_opt.result import Limits, Status
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.loaning.forecast import find_forecaster
 from lyra_opt.simulation.loaning.orchestrator import Orchestrator
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
+from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, scheme_names
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 from lyra_opt.solver import find_solver
 from lyra_opt.solving import solve_and_check

@@ -16,8 +16,7 @@ from instances.workloads.lyra_like import lyra_like
 from instances.workloads.readers import read_workload
 from lyra_opt.errors import UserError
 from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import find_scheme
+from lyra_opt.simulation.scheme import Options, find_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

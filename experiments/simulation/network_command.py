@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from experiments.simulation.setup import Setup
     from lyra_opt.network.policy import PlacementPolicy
-    from lyra_opt.simulation.options import Options
-    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.scheme import Options, Scheme
 
 DEFAULT_NETWORK_SCHEME = "dally"
 DEFAULT_NETWORK_WORKLOAD = NETWORK_WORKLOADS[0]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from experiments.simulation.setup import Setup
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics
-    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.series import Series
+    from lyra_opt.simulation.view import Observer
 
 DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
 """The problems whose instances can be captured."""

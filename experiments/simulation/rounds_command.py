@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from experiments.simulation.setup import Setup
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.options import Options
-    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.scheme import Options, Scheme
     from lyra_opt.simulation.tenure import Rounds
     from lyra_opt.simulation.workload import Job, Workload
 

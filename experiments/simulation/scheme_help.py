@@ -91,7 +91,7 @@ def _refusals_of_a_gang(schemes: Sequence[Scheme]) -> dict[str, str]:
     from lyra_opt.network.communication import ClosedForm
     from lyra_opt.network.topology import Topology
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import Job, Workload
 
     gang = Job.rigid(id="j", submit_s=0, gpus=2, work_gpu_s=1, model="bert")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from experiments.simulation.measures import counted
 from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
 from lyra_opt.errors import InputError
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
+from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, Options, RoundScheme
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 

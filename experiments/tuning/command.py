@@ -172,7 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.documents import format_document, write_text
     from lyra_opt.network.class_timers import timers_text
-    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.speed import Speed
 
     # All that can be wrong is found out before the first simulation.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from experiments.pool import worker_pool
 from experiments.simulation.carried_out import carry_out
 from lyra_opt.network.class_timers import ClassTimers
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import PlacementScheme, find_scheme, prepare
+from lyra_opt.simulation.scheme import Options, PlacementScheme, find_scheme, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -151,18 +151,16 @@ class BestFit:
     def _shelf(self, host: int, free: int) -> int:
         return _EMPTY if free == self._hosts.size[host] else self._group[host]
 
-    # What the hosts tell.
-
     def came(self, host: int) -> None:
-        """Take note of a host that is there now, all of it free."""
+        """See `FreeIndex`."""
         self._enter(host, self._hosts.size[host])
 
     def went(self, host: int) -> None:
-        """Take note of a host that is about to go."""
+        """See `FreeIndex`."""
         self._counts[_EMPTY][self._hosts.size[host]] -= 1
 
     def changed(self, host: int, before: int, after: int) -> None:
-        """Take note that so many GPUs of a host are free now."""
+        """See `FreeIndex`."""
         self._counts[self._shelf(host, before)][before] -= 1
         self._enter(host, after)
 

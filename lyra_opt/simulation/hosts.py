@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from lyra_opt.simulation.best_fit import BestFit
     from lyra_opt.simulation.cluster import Cluster
+
+
+class FreeIndex(Protocol):
+    """Is told how many GPUs of a host are free, to find room fast."""
+
+    def came(self, host: int) -> None:
+        """Take note of a host that is there now, all of it free."""
+
+    def went(self, host: int) -> None:
+        """Take note of a host that is about to go."""
+
+    def changed(self, host: int, before: int, after: int) -> None:
+        """Take note that so many GPUs of a host are free now."""
 
 
 class Hosts:
@@ -60,7 +72,7 @@ class Hosts:
         self.held_of_pool = [0] * len(pools)
         self.handed_over = self.partly_free = self.stranded_gpus = self.busy_servers = 0
         self._held_of_server = [0] * len(cluster.servers)
-        self._indexes: list[BestFit | None] = [None] * len(pools)
+        self._indexes: list[FreeIndex | None] = [None] * len(pools)
         self._array: np.ndarray | None = None
         self._lent: list[int] | None = None
 
@@ -81,7 +93,7 @@ class Hosts:
             self._array = np.array(self.free, np.int64)
         return self._array
 
-    def attach(self, pool: int, index: BestFit) -> None:
+    def attach(self, pool: int, index: FreeIndex) -> None:
         """Tell an index of a pool's hosts from now on, beginning with those that are there."""
         assert self._indexes[pool] is None, "one index tells where there is room in a pool"
         self._indexes[pool] = index

@@ -3,7 +3,7 @@
 What varies is chosen apart: the cluster (`lyra_opt.simulation.cluster`), how fast jobs run on it
 (`lyra_opt.simulation.speed`), for how long they keep their GPUs and what it costs to give them back
 (`lyra_opt.simulation.tenure`), who decides (`lyra_opt.simulation.policy`), and who looks on
-(`lyra_opt.simulation.observers`).
+(`lyra_opt.simulation.view.Observer`).
 
 Events are ordered by time; at one time GPUs that become free and jobs that complete, or whose
 tenure ends, come first, in the order in which that was foreseen, then loans, then submissions.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
-    from lyra_opt.simulation.ledger import Totals
-    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.tenure import Tenure
+    from lyra_opt.simulation.totals import Totals
+    from lyra_opt.simulation.view import Observer
     from lyra_opt.simulation.workload import Workload
 
 Answer = TypeVar("Answer")
@@ -69,6 +69,8 @@ class Kernel(View):
     UserError
         If a job can never run, or the plan is missing or lends more servers than there are.
     """
+
+    policy: Policy
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class Kernel(View):
             self.hosts,
             self.loans,
         )
-        ledger, observers, decides_at_s = self.ledger, self._observers, self.tenure.decides_at_s
+        observers, decides_at_s = self._observers, self.tenure.decides_at_s
         asks_at_events = policy.asks_at_events
         for observer in observers:
             observer.begins(self)
@@ -155,7 +157,7 @@ class Kernel(View):
             if now_s > self.now_s:
                 for observer in observers:
                     observer.passes(self, now_s)
-                ledger.count(self.totals, now_s - self.now_s)
+                self._count(self.totals, now_s - self.now_s)
                 self.now_s = now_s
                 at_once = 0
             is_asked = is_woken = policy.wake_s <= now_s
@@ -198,7 +200,7 @@ class Kernel(View):
                     raise self.stuck(f"asked again {most_vain} times, it starts nobody")
             if quiet is not None and self.jobs_there == len(events) == 1 and self.is_all_submitted:
                 quiet.skip()
-        ledger.close()
+        self._count_there()
         for observer in observers:
             observer.ends(self)
         return self
@@ -260,10 +262,10 @@ class Kernel(View):
         end_s, number, _, version = self._events[0]
         self._events[0] = (end_s + skipped_s, number, run, version)
         until_s = self.now_s + skipped_s
-        self.ledger.skipped = before, until_s
+        self._skipped = before, until_s
         for observer in self._observers:
             observer.passes(self, until_s)
-        self.ledger.skipped = None
+        self._skipped = None
         self.now_s = until_s
         for name in ("began_s", "updated_s", "pauses_until_s", "lease_ends_s"):
             setattr(run, name, getattr(run, name) + skipped_s)
@@ -282,7 +284,7 @@ class Kernel(View):
         change = plan.on_loan[min(tick, len(plan.on_loan) - 1)] - loans.on_loan
         if not (loans.is_active and change):
             return
-        self.ledger.close()
+        self._count_there()
         loans.on_loan += change
         if change > 0:
             lent = (host for pool in self.cluster.pools if pool.is_lent for host in pool.hosts)

@@ -7,15 +7,14 @@ and then starts, stops, moves and resizes jobs. It is held to the rules.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from lyra_opt.seeding import derive_seed
 from lyra_opt.simulation.decisions import ReclaimRule
+from lyra_opt.simulation.view import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.view import View
@@ -24,7 +23,7 @@ DEFAULT_RECLAIMER = "lyra-greedy"
 """Of schemes whose papers know no loans."""
 
 
-class Policy(ABC):
+class Policy(Listener):
     """Decides who runs where; an object is for one run.
 
     Parameters
@@ -64,24 +63,10 @@ class Policy(ABC):
         self._weighs_lost_work = weighs_lost_work
         self._reclaiming: ReclaimRule | None = None
 
-    def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
-        """Return the pools of which only the number of GPUs matters to the policy."""
-        return ()
-
-    def begin(self, view: View) -> None:  # noqa: B027
+    def begin(self, view: View) -> None:
         """Look at the cluster before the first event."""
 
-    @abstractmethod
-    def waits(self, view: View, run: Run) -> None:
-        """Take note of a job that is submitted, or has lost its GPUs."""
-
-    def gives_back(self, view: View, run: Run) -> None:  # noqa: B027
-        """Take note of a job that is about to give up its GPUs, for whatever reason."""
-
-    def completes(self, view: View, run: Run) -> None:  # noqa: B027
-        """Take note of a job that is complete."""
-
-    def servers_moved(self, view: View) -> None:  # noqa: B027
+    def servers_moved(self, view: View) -> None:
         """Take note of servers that have been lent or called back."""
 
     @abstractmethod

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.simulation.ledger import Totals
     from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.totals import Totals
     from lyra_opt.simulation.view import View
 
 _SUMS_OF_RUN = (

@@ -6,17 +6,22 @@ A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or out
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.plugins import Plugins
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.queues import ORDERS
-from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.tenure import Rounds
-from lyra_opt.validation import require_choice, require_text
+from lyra_opt.simulation.policies.composed import (
+    OF_GOODPUT,
+    POLLUX_SCALING,
+    SCALING_INTERVAL_S,
+    ComposedPolicy,
+    Composition,
+)
+from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.validation import require_choice, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +30,9 @@ if TYPE_CHECKING:
     from lyra_opt.network.policy import PlacementPolicy
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.decisions import ScalingRule
-    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.tenure import Tenure
+    from lyra_opt.simulation.view import Observer
     from lyra_opt.simulation.workload import Workload
 
 ENTRY_POINT_GROUP = "lyra_opt.schemes"
@@ -35,8 +40,38 @@ ENTRY_POINT_GROUP = "lyra_opt.schemes"
 FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
 """Tenures by name."""
 
-POLLUX_SCALING = "goodput:pollux"
-_OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a cluster behaves, whatever the scheme.
+
+    Parameters
+    ----------
+    seed
+        For schemes that draw.
+    mixed_efficiency
+        Throughput of a job on own and borrowed GPUs at once, as a share of the ideal.
+    scaling_interval_s
+        Least time between two resizings of elastic jobs; 0 resizes at every event.
+    forever, leases, rounds
+        What tenures cost, for schemes that have them.
+    """
+
+    seed: int = 0
+    mixed_efficiency: float = MIXED_EFFICIENCY
+    scaling_interval_s: float = SCALING_INTERVAL_S
+    forever: Forever = field(default_factory=Forever)
+    leases: Leases = field(default_factory=Leases)
+    rounds: Rounds = field(default_factory=Rounds)
+
+    def __post_init__(self) -> None:
+        if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
+            raise FieldError("mixed_efficiency", self.mixed_efficiency, "must be at most 1")
+        require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)
+
+    def tenure(self, name: str) -> Tenure:
+        """Return the tenure called ``forever``, ``leases`` or ``rounds``."""
+        return {"forever": self.forever, "leases": self.leases, "rounds": self.rounds}[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,48 +110,12 @@ class Scheme(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComposedScheme(Scheme):
-    """A scheme put together from a queue, elastic scaling and reclaiming.
-
-    Parameters
-    ----------
-    queue
-        One of `lyra_opt.simulation.queues.ORDERS`.
-    reclaimer
-        Solver that chooses which servers on loan to give back; None for a scheme that borrows
-        none.
-    weighs_lost_work
-        Whether a preemption counts by the work that it loses.
-    scaling
-        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
-        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step),
-        ``goodput:pollux`` or ``goodput:knapsack`` (of jobs that are tuned while they run, see
-        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
-    grows_only_without_queue
-        Whether jobs grow only while none waits.
-    confines_fungible
-        Whether fungible jobs run on inference servers, and nowhere else, and nobody else does;
-        they do not wait for others, nor others for them.
-    keeps_groups_apart
-        Whether flexible workers on loan have servers of their own.
-    """
-
-    queue: str = "first-come"
-    reclaimer: str | None = None
-    weighs_lost_work: bool = False
-    scaling: str | None = None
-    grows_only_without_queue: bool = False
-    confines_fungible: bool = False
-    keeps_groups_apart: bool = True
+class ComposedScheme(Composition, Scheme):
+    """A scheme put together from a queue, elastic scaling and reclaiming; see `Composition`."""
 
     def __post_init__(self) -> None:
         Scheme.__post_init__(self)
-        require_choice("queue", self.queue, list(ORDERS))
-        if self.scaling is not None:
-            is_known = self.scaling.startswith(("knapsack:", "policy:"))
-            if not is_known and self.scaling not in _OF_GOODPUT:
-                rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
-                raise FieldError("scaling", self.scaling, rule)
+        Composition.__post_init__(self)
 
     @property
     def borrows(self) -> bool:
@@ -125,15 +124,13 @@ class ComposedScheme(Scheme):
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """See `Scheme`."""
-        from lyra_opt.simulation.policies.composed import ComposedPolicy
-
         scaling = None if self.scaling is None else self._scaling_rule(cluster, options.seed)
         interval_s = options.scaling_interval_s
-        return ComposedPolicy(self, scaling=scaling, scaling_interval_s=interval_s)
+        return ComposedPolicy(self.name, self, scaling=scaling, scaling_interval_s=interval_s)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """See `Scheme`."""
-        if self.scaling in _OF_GOODPUT and (
+        if self.scaling in OF_GOODPUT and (
             cluster.communication is not None
             or any(job.measured is not None for job in workload.jobs)
         ):
@@ -148,7 +145,7 @@ class ComposedScheme(Scheme):
         from lyra_opt.simulation.decisions import KnapsackScaling, PolicyScaling
 
         assert self.scaling is not None, "it scales"
-        if self.scaling in _OF_GOODPUT:
+        if self.scaling in OF_GOODPUT:
             from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
             from lyra_opt.simulation.goodput.tuning import TunedSpeed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.simulation.observers import Observer
+from lyra_opt.simulation.view import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +171,7 @@ class SeriesObserver(Observer):
     def _note(self, view: View, time_s: float) -> None:
         """Note what has been counted up to a moment from `View.now_s` on."""
         self._times_s.append(time_s)
-        self._rows.append(view.ledger.sums_at(time_s, _SUMS))
+        self._rows.append(view.sums_at(time_s, _SUMS))
 
 
 class ProgressObserver(Observer):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.simulation.best_fit import BestFit, Group
 from lyra_opt.simulation.hosts import Hosts
-from lyra_opt.simulation.ledger import Ledger, Totals
 from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.observers import Observer
-    from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.run import Copies
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.tenure import Tenure
@@ -56,6 +55,46 @@ class Loans:
     serving_gpus: float = 0.0
 
 
+class Observer:
+    """Is told what happens, and changes nothing."""
+
+    def begins(self, view: View) -> None:
+        """Look at a simulation before its first event."""
+
+    def passes(self, view: View, until_s: float) -> None:
+        """Take note that all stays as it is from `View.now_s` to a later moment."""
+
+    def captures(self, kind: str) -> bool:  # noqa: ARG002
+        """Whether it wants decisions of a kind as instances, though a rule may do without."""
+        return False
+
+    def decided(self, kind: str, instance: Any) -> None:
+        """Take note of a decision put to a solver, as an instance of the problem `kind`."""
+
+    def ends(self, view: View) -> None:
+        """Look at a simulation when its last job is complete."""
+
+
+class Listener(ABC):
+    """Is told what becomes of jobs: what any policy is (`lyra_opt.simulation.policy.Policy`)."""
+
+    name: str
+
+    def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
+        """Return the pools of which only the number of GPUs matters to the policy."""
+        return ()
+
+    @abstractmethod
+    def waits(self, view: View, run: Run) -> None:
+        """Take note of a job that is submitted, or has lost its GPUs."""
+
+    def gives_back(self, view: View, run: Run) -> None:  # noqa: B027
+        """Take note of a job that is about to give up its GPUs, for whatever reason."""
+
+    def completes(self, view: View, run: Run) -> None:  # noqa: B027
+        """Take note of a job that is complete."""
+
+
 class View:
     """A simulation as policies and observers see it.
 
@@ -79,15 +118,15 @@ class View:
         Whether no more jobs will come.
     loans
         How it stands with loans.
-    totals, ledger
-        What has been counted, and what counts it.
+    totals
+        What has been counted.
     """
 
     def __init__(
         self,
         workload: Workload,
         cluster: Cluster,
-        policy: Policy,
+        policy: Listener,
         *,
         speed: Speed,
         tenure: Tenure,
@@ -107,7 +146,22 @@ class View:
         pools = len(cluster.pools)
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
         self.hosts = Hosts(cluster, policy.counted_pools(self))
-        self.ledger = Ledger(self)
+        self._there_since_s = self.now_s
+        # GPUs that jobs hold, each counted by what distance takes of its speed, and copies beyond
+        # the first.
+        self._distant_gpus = 0.0
+        self._more_copies = 0
+        # Where servers are only counted and nothing comes between holding and freeing GPUs, there
+        # is nothing more to count.
+        self._counts_little = (
+            all(self.hosts.is_counted)
+            and speed.placed is None
+            and tenure.frees_at_once
+            and math.isinf(tenure.length_s)
+        )
+        # While time is passed over in which all is alike: what had been counted before, and until
+        # when that is.
+        self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
         self._hosted: dict[int, Run] = {}
         self._lifted: dict[int, Run] = {}
@@ -362,7 +416,7 @@ class View:
         if self.loans.is_active:
             self._note_hosted(run)
         if self._tells_speeds_apart:
-            self.ledger.holds(run, +1)
+            self._count_speed(run, +1)
         if copies is None:
             self._schedule(run)
         else:
@@ -423,7 +477,7 @@ class View:
         now_s, gpus = self.now_s, run.gpus
         free_s = now_s if self._is_reclaiming else self.tenure.free_s(run, now_s)
         if self._tells_speeds_apart:
-            self.ledger.holds(run, -1)
+            self._count_speed(run, -1)
         self._running_gpus -= run.held_gpus
         if free_s <= now_s and not as_event:
             self.hosts.free_up(gpus)
@@ -490,7 +544,7 @@ class View:
 
     def _resize(self, run: Run, part: Part, workers: int, gpus: int) -> None:
         if self._notes_places:
-            self.ledger.holds(run, -1)
+            self._count_speed(run, -1)
         part.flexible += workers
         part.held += gpus
         if not part.base and not part.flexible:
@@ -503,6 +557,59 @@ class View:
         self._running_gpus += gpus
         self.speed.set_rate(run)
         if self._notes_places:
-            self.ledger.holds(run, +1)
+            self._count_speed(run, +1)
             self._note_span(run)
         self._schedule(run)
+
+    # Counting.
+
+    def _count_speed(self, run: Run, sign: int) -> None:
+        """Take note of a job that gets all that it holds, or gives it back where `sign` is -1."""
+        self._distant_gpus += sign * run.held_gpus * (1.0 - run.efficiency)
+        self._more_copies += sign * run.parts[-1].copy
+
+    def _count(self, totals: Totals, elapsed_s: float) -> None:
+        """Account for a time in which nothing changes."""
+        hosts, loans = self.hosts, self.loans
+        held = totals.held_gpu_s
+        for pool, gpus in enumerate(hosts.held_of_pool):
+            held[pool] += gpus * elapsed_s
+        running = len(self.running)
+        totals.running_job_s += running * elapsed_s
+        totals.waiting_job_s += (self.jobs_there - running) * elapsed_s
+        if self._counts_little:
+            return
+        totals.handed_over_gpu_s += hosts.handed_over * elapsed_s
+        totals.stranded_gpu_s += hosts.stranded_gpus * elapsed_s
+        totals.partly_free_host_s += hosts.partly_free * elapsed_s
+        totals.busy_server_s += hosts.busy_servers * elapsed_s
+        totals.distance_gpu_s += self._distant_gpus * elapsed_s
+        totals.more_copy_s += self._more_copies * elapsed_s
+        if loans.is_planned:
+            totals.serving_gpu_s += loans.serving_gpus * elapsed_s
+            totals.on_loan_server_s += loans.on_loan * elapsed_s
+
+    def _count_there(self) -> None:
+        """Account for the GPUs that there were up to now, before they become more or fewer."""
+        elapsed_s = self.now_s - self._there_since_s
+        self._there_since_s = self.now_s
+        for pool, gpus in enumerate(self.hosts.gpus_of_pool):
+            self.totals.there_gpu_s[pool] += gpus * elapsed_s
+
+    def sums_at(self, time_s: float, names: Sequence[str]) -> list[float]:
+        """Return what some of the `Totals` come to at a moment until which nothing changes.
+
+        Followed by the GPU-seconds held, by pool.
+        """
+        now_s, totals = self.now_s, self.totals
+        if self._skipped is None:
+            if time_s > now_s:
+                totals = totals.copy()
+                self._count(totals, time_s - now_s)
+            return totals.sums(names)
+        before, until_s = self._skipped
+        part = (time_s - now_s) / (until_s - now_s)
+        return [
+            low + part * (high - low)
+            for low, high in zip(before.sums(names), totals.sums(names), strict=True)
+        ]

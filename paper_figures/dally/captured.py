@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.policy import Grant, PlacementState
     from lyra_opt.network.timers import TimerRule
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.options import Options
+    from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import Workload
 
 FEWEST_GANGS = 2

@@ -27,9 +27,8 @@ from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
-from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.scheme import Options, scheme_names
 from lyra_opt.simulation.tenure import HAND_OVER_S_PER_GPU, LEASE_S
 from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES
 from paper_figures.runs import CaseResults, simulated

@@ -18,7 +18,7 @@ from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.topology import Topology
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Limits, Status, same_value
-from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import Options
 from lyra_opt.solver import find_solver
 from lyra_opt.solving import solve_and_check
 from paper_figures.comparison import MISSING, Table

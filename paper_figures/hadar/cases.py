@@ -16,8 +16,7 @@ from instances.heterogeneous.clusters import GPUS_PER_SERVER, cluster_of, find_c
 from instances.heterogeneous.generated_jobs import gavel_like, mix
 from instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
 from instances.traces import locate
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.scheme import Options, scheme_names
 from lyra_opt.simulation.tenure import RESTART_S, ROUND_S, Rounds
 from paper_figures.runs import CaseResults, simulated
 

@@ -10,14 +10,17 @@ Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
+from lyra_opt.errors import FieldError
 from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import make_queue
+from lyra_opt.simulation.queues import ORDERS, make_queue
 from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.speed import Room
+from lyra_opt.validation import require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -26,12 +29,15 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.hosts import Hosts
     from lyra_opt.simulation.run import Run
-    from lyra_opt.simulation.scheme import ComposedScheme
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
 SCALING_INTERVAL_S = 60.0
 """How often elastic jobs are resized at most. Lyra does not state its own interval."""
+
+POLLUX_SCALING = "goodput:pollux"
+OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
+"""Scalings of jobs that are tuned while they run."""
 
 
 class _Room:
@@ -75,13 +81,59 @@ class _Room:
         return self.fit.room(gpus_per_worker, group) // self.replicas
 
 
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """What a scheme is put together from: a queue, elastic scaling and reclaiming.
+
+    Parameters
+    ----------
+    queue
+        One of `lyra_opt.simulation.queues.ORDERS`.
+    reclaimer
+        Solver that chooses which servers on loan to give back; None for a scheme that borrows
+        none.
+    weighs_lost_work
+        Whether a preemption counts by the work that it loses.
+    scaling
+        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
+        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step),
+        ``goodput:pollux`` or ``goodput:knapsack`` (of jobs that are tuned while they run, see
+        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
+    grows_only_without_queue
+        Whether jobs grow only while none waits.
+    confines_fungible
+        Whether fungible jobs run on inference servers, and nowhere else, and nobody else does;
+        they do not wait for others, nor others for them.
+    keeps_groups_apart
+        Whether flexible workers on loan have servers of their own.
+    """
+
+    queue: str = "first-come"
+    reclaimer: str | None = None
+    weighs_lost_work: bool = False
+    scaling: str | None = None
+    grows_only_without_queue: bool = False
+    confines_fungible: bool = False
+    keeps_groups_apart: bool = True
+
+    def __post_init__(self) -> None:
+        require_choice("queue", self.queue, list(ORDERS))
+        if self.scaling is not None:
+            is_known = self.scaling.startswith(("knapsack:", "policy:"))
+            if not is_known and self.scaling not in OF_GOODPUT:
+                rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
+                raise FieldError("scaling", self.scaling, rule)
+
+
 class ComposedPolicy(Policy):
     """Starts jobs in the order of a queue, resizes elastic ones, and borrows servers.
 
     Parameters
     ----------
-    scheme
-        Says how.
+    name
+        What it is called.
+    parts
+        What it is put together from.
     scaling
         How elastic jobs grow; None: not at all.
     scaling_interval_s
@@ -90,15 +142,14 @@ class ComposedPolicy(Policy):
 
     def __init__(
         self,
-        scheme: ComposedScheme,
+        name: str,
+        parts: Composition,
         *,
         scaling: ScalingRule | None = None,
         scaling_interval_s: float = SCALING_INTERVAL_S,
     ) -> None:
-        super().__init__(
-            scheme.name, reclaimer=scheme.reclaimer, weighs_lost_work=scheme.weighs_lost_work
-        )
-        self._scheme = scheme
+        super().__init__(name, reclaimer=parts.reclaimer, weighs_lost_work=parts.weighs_lost_work)
+        self._composition = parts
         self._scaling = scaling
         self.tuned = None if scaling is None else scaling.tuned
         self._scaling_interval_s = scaling_interval_s
@@ -131,7 +182,7 @@ class ComposedPolicy(Policy):
                 pool,
                 view.hosts,
                 kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
-                mixes_groups=not (pool.is_lent and self._scheme.keeps_groups_apart),
+                mixes_groups=not (pool.is_lent and self._composition.keeps_groups_apart),
             )
             for pool in pools
             if self._borrows or not pool.is_lent
@@ -147,9 +198,9 @@ class ComposedPolicy(Policy):
         )
         self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}
         self._queue = make_queue(
-            self._scheme.queue,
+            self._composition.queue,
             view.speed,
-            stands_apart=self._is_confined if self._scheme.confines_fungible else None,
+            stands_apart=self._is_confined if self._composition.confines_fungible else None,
             needs_of=self._needs_of,
         )
 
@@ -264,7 +315,7 @@ class ComposedPolicy(Policy):
             own, lent = self._rooms_of(job, run.order)
         if not lent or not (job.fungible or job.heterogeneous):
             return own
-        if self._scheme.confines_fungible:
+        if self._composition.confines_fungible:
             return lent if self._is_confined(job) else own
         if job.is_elastic and not job.heterogeneous:
             return [*lent, *own]
@@ -408,7 +459,7 @@ class ComposedPolicy(Policy):
         """
         view = self._view
         self._next_scaling_s = view.now_s + self._scaling_interval_s
-        if self._scheme.grows_only_without_queue and len(self._queue):
+        if self._composition.grows_only_without_queue and len(self._queue):
             return
         within: dict[int, list[Run]] = {room.number: [] for room in self._rooms}
         mixing: list[Run] = []

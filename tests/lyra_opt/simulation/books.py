@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from lyra_opt.simulation.observers import Observer
 from lyra_opt.simulation.run import NEVER
+from lyra_opt.simulation.view import Observer
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.series import Series

@@ -37,8 +37,8 @@ from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.loaning.capacity import lendable_servers
-from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.scheme import (
+    Options,
     PlacementScheme,
     find_scheme,
     simulate,

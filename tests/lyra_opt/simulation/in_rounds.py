@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import LoanPlan
-    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.view import Observer
 
 
 def cluster_of(*servers: Mapping[str, int]) -> Cluster:

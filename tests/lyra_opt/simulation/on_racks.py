@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lyra_opt.network.policy import PlacementState, RunningGangs
-    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.view import Observer
 
     Case = tuple[Workload, Cluster, Leases]
 

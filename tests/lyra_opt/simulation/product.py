@@ -26,11 +26,10 @@ from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.observers import Observer
-from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.scheme import (
+    Options,
     OwnScheme,
     PlacementScheme,
     RoundScheme,
@@ -42,6 +41,7 @@ from lyra_opt.simulation.scheme import (
 from lyra_opt.simulation.series import CaptureObserver, SeriesObserver
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

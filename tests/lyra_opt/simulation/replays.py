@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names, simulate
+from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, scheme_names, simulate
 from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.workload import Job, Workload
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.view import Observer
 
 SAME_GPU = GpuType(name="V100")
 """As fast as a training GPU."""

@@ -88,7 +88,7 @@ def test_where_workers_are_does_not_matter(scheme: str, fields: list[tuple[int, 
     counted = replay(jobs, cluster, scheme)
     found = find_scheme(scheme)
     assert isinstance(found, ComposedScheme)
-    policy = PlacingPolicy(found)
+    policy = PlacingPolicy(scheme, found)
     placed = Kernel(Workload(name="drawn", jobs=tuple(jobs)), cluster, policy).run()
     assert counted.hosts.is_counted == [True]
     assert placed.hosts.is_counted == [False]

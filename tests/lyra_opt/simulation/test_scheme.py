@@ -15,13 +15,13 @@ from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.policies import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import (
     FOREVER,
     LEASES,
     ROUNDS,
     ComposedScheme,
+    Options,
     OwnScheme,
     PlacementScheme,
     RoundScheme,

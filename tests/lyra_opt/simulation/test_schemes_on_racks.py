@@ -16,9 +16,9 @@ from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.options import Options
 from lyra_opt.simulation.scheme import (
     FOREVER,
+    Options,
     PlacementScheme,
     RoundScheme,
     find_scheme,
@@ -34,7 +34,7 @@ from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.view import Observer
     from tests.lyra_opt.simulation.on_racks import Case
 
 ROUNDS = Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)

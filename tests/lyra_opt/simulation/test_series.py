@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
-from lyra_opt.simulation.observers import Observer
 from lyra_opt.simulation.run import NEVER
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
+from lyra_opt.simulation.view import Observer
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.books import rows_of
 from tests.lyra_opt.simulation.replays import Case, cases, job_of, lending, replay

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import find_scheme, scheme_names
+from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names
 from paper_figures.comparison import Entry, Source, Verdict
 from paper_figures.dally import (
     catalogue,

@@ -10,7 +10,7 @@ from experiments.simulation.carried_out import SimulationError
 from instances.network.generated_jobs import dally_batch
 from lyra_opt.network.captured import instance_of
 from lyra_opt.network.one_epoch import state_of
-from lyra_opt.simulation.options import Options
+from lyra_opt.simulation.scheme import Options
 from paper_figures.dally import captured, epoch_gap
 from paper_figures.dally.captured import captured_decisions
 from paper_figures.dally.cases import Setting, Situation

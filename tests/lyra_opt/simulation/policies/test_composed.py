@@ -10,8 +10,7 @@ from lyra_opt.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.options import Options
-from lyra_opt.simulation.scheme import ComposedScheme
+from lyra_opt.simulation.scheme import ComposedScheme, Options
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.workload import Job

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from lyra_opt.simulation.best_fit import Group
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.observers import Observer
 from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.run import NEVER
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme
 from lyra_opt.simulation.series import CaptureObserver
+from lyra_opt.simulation.view import Observer
 from tests.lyra_opt.simulation.books import Books
 from tests.lyra_opt.simulation.replays import (
     COMPOSED_SCHEMES,

@@ -26,9 +26,8 @@ from tests.lyra_opt.simulation.on_racks import cases, linked, run_rule
 if TYPE_CHECKING:
     from lyra_opt.network.policy import Grant, MachineState, PlacementState, RunningGangs
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.observers import Observer
     from lyra_opt.simulation.run import Run
-    from lyra_opt.simulation.view import View
+    from lyra_opt.simulation.view import Observer, View
     from tests.lyra_opt.simulation.on_racks import Case
 
 

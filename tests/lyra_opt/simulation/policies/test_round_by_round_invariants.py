@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics
-    from lyra_opt.simulation.observers import Observer
+    from lyra_opt.simulation.view import Observer
 
     Case = tuple[Cluster, Workload, Rounds]
 
