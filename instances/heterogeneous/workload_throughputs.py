@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from instances.heterogeneous.offline import LATE_WORTH_DIVISOR
 from instances.heterogeneous.throughputs import SCALED
 from instances.randomness import IntegerStream
-from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from instances.heterogeneous.throughputs import JobType, ThroughputTable
+    from lyra_opt.heterogeneous.utility import Utility
     from lyra_opt.simulation.cluster import GpuType
 
 VERSION = 1
@@ -86,7 +88,7 @@ def with_throughputs(
             gpu_types=gpu_types,
             steps=job.steps if named else None,
             weight=job.weight,
-            utility=None if job.deadline_s is None else Deadline(deadline_s=job.deadline_s),
+            utility=_utility(job),
         )
         jobs.append(
             replace(
@@ -100,6 +102,17 @@ def with_throughputs(
         name=f"{workload.name}-models-seed{seed}",
         jobs=tuple(jobs),
         assumptions=(*workload.assumptions, *told.sentences(), *table.remarks(gpu_types)),
+    )
+
+
+def _utility(job: Job) -> Utility | None:
+    """Return what a job's completion is worth; None for what it usually is."""
+    if job.deadline_s is None:
+        return None
+    # Late it must be worth something, or rules that go by worth alone never run it.
+    in_time = InverseJct().at(job.deadline_s)
+    return Deadline(
+        deadline_s=job.deadline_s, value=in_time, late_value=in_time / LATE_WORTH_DIVISOR
     )
 
 
@@ -159,8 +172,9 @@ class _Told:
             found.append(SCALED)
         if self._has_deadlines:
             found.append(
-                "Assumed: to schemes that weigh utility, a job with a deadline is worth 1 in time, "
-                "and nothing after it."
+                "Assumed: to schemes that go by utility, a job with a deadline is worth in time "
+                "what another is that takes as long, and late "
+                f"{100 / LATE_WORTH_DIVISOR:g} % of it."
             )
         return found
 

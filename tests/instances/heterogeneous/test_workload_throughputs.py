@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances.heterogeneous.clusters import cluster_of
 from instances.heterogeneous.gpu_types import types_of
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.simulation.scheme import simulate
 from tests.instances.heterogeneous.test_workloads import (
     MEASURED_TYPES,
     digest,
@@ -113,10 +115,23 @@ def test_what_users_ask_for_is_kept() -> None:
         assert {name: getattr(job, name) for name in wishes} == wishes
         assert job.measured is not None
         assert job.measured.throughput["k80"] > 0
-        assert job.measured.utility == Deadline(deadline_s=60.0)
+        assert job.measured.utility == Deadline(
+            deadline_s=60.0, value=1 / 60, late_value=1 / 60 / 5
+        )
     elsewhere = replace(trace, jobs=(replace(trace.jobs[0], gpu_types=("h100",)),))
     (job,) = with_throughputs(elsewhere, TABLE, MEASURED_TYPES, seed=0).jobs
     assert job.gpu_types == ("h100",)
+
+
+def test_late_jobs_run_all_the_same() -> None:
+    """Rules that go by worth would leave them waiting for ever if they were worth nothing."""
+    trace = trace_of(*((0.0, 1.0, 1) for _ in range(6)))
+    late = replace(trace, jobs=tuple(replace(job, deadline_s=4000.0) for job in trace.jobs))
+    cluster = cluster_of({"v100": 1})
+    workload = with_throughputs(late, TABLE, cluster.gpu_types, seed=0)
+    simulation = simulate(workload, cluster, "hadar")
+    assert sum(run.jct_s > 4000 for run in simulation.runs) >= 4
+    assert all(run.completion_s for run in simulation.runs)
 
 
 def test_jobs_with_rates_keep_them() -> None:
