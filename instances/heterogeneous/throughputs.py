@@ -16,7 +16,7 @@ from instances.traces import model_name
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import InverseJct
-from lyra_opt.simulation.cluster import GpuType
+from lyra_opt.simulation.cluster import LENT, GpuType
 from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
@@ -222,7 +222,15 @@ class ThroughputTable:
 
     def lacking(self, gpu_types: Sequence[GpuType]) -> list[GpuType]:
         """Return those of the types on which nothing was measured."""
-        return [gpu_type for gpu_type in gpu_types if gpu_type.name not in self.gpu_types]
+        return [gpu_type for gpu_type in gpu_types if self._column_of(gpu_type) is None]
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        return {name.casefold(): name for name in self.gpu_types}
+
+    def _column_of(self, gpu_type: GpuType) -> str | None:
+        """Return what a type is called in the table, where letters may be of another case."""
+        return self._columns.get(gpu_type.name.removesuffix(LENT).casefold())
 
     def _rates_on(
         self, measured: Mapping[str, float], gpu_types: Sequence[GpuType]
@@ -230,11 +238,12 @@ class ThroughputTable:
         """Return rates on types: measured ones, or the reference's times their speed beside it."""
         rates = {}
         for gpu_type in gpu_types:
-            name = gpu_type.name
-            if name in measured:
-                rates[name] = measured[name]
-            elif name not in self.gpu_types and self.reference in measured:
-                rates[name] = measured[self.reference] * self._speed_of(gpu_type)
+            column = self._column_of(gpu_type)
+            if column is None:
+                if self.reference in measured:
+                    rates[gpu_type.name] = measured[self.reference] * self._speed_of(gpu_type)
+            elif column in measured:
+                rates[gpu_type.name] = measured[column]
         return rates
 
     def _speed_of(self, gpu_type: GpuType) -> float:

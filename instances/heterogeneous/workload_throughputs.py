@@ -9,14 +9,16 @@ from instances.heterogeneous.offline import LATE_WORTH_DIVISOR
 from instances.heterogeneous.throughputs import SCALED
 from instances.randomness import IntegerStream
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from instances.heterogeneous.throughputs import JobType, ThroughputTable
+    from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.heterogeneous.utility import Utility
     from lyra_opt.simulation.cluster import GpuType
+    from lyra_opt.simulation.workload import Job
 
 VERSION = 1
 """Goes up when a seed gives another workload."""
@@ -37,8 +39,8 @@ def with_throughputs(
     Parameters
     ----------
     workload
-        Any; elastic jobs run with their base demand. Weights, deadlines and the GPU types asked
-        for are kept.
+        Any. Rates are those of the base demand; all else that jobs are stays, but that they keep
+        their progress.
     table
         Of throughputs.
     gpu_types
@@ -90,18 +92,28 @@ def with_throughputs(
             weight=job.weight,
             utility=_utility(job),
         )
-        jobs.append(
-            replace(
-                Job.of_gang(gang),
-                model=job.model,
-                deadline_s=job.deadline_s,
-                gpu_types=job.gpu_types,
-            )
-        )
+        jobs.append(_measured(job, gang))
     return Workload(
         name=f"{workload.name}-models-seed{seed}",
         jobs=tuple(jobs),
         assumptions=(*workload.assumptions, *told.sentences(), *table.remarks(gpu_types)),
+    )
+
+
+def _measured(job: Job, gang: GangJob) -> Job:
+    """Return a job with what was measured; see `Job.of_gang` for what its work is then."""
+    work_worker_s = gang.steps / gang.best_rate * job.min_workers
+    believed = job.estimated_work_worker_s
+    return replace(
+        job,
+        work_worker_s=work_worker_s,
+        # Who misjudges a job misjudges it by as much, whatever its work is counted in.
+        estimated_work_worker_s=(
+            None if believed is None else believed * (work_worker_s / job.work_worker_s)
+        ),
+        checkpoints=True,
+        steps=gang.steps,
+        measured=gang,
     )
 
 

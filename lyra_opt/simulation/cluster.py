@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LEAST_RELATIVE_SPEED = 1e-6
 """As many times faster is most; beyond, it is a slip, and work is lost in rounding."""
 
+LENT = " (lent)"
+"""What ends the name of a type of borrowed GPUs that own servers have too."""
+
 REPLICA_TOLERANCE = 1e-9
 """Part of a GPU that is taken for a rounding error of a relative speed."""
 
@@ -303,7 +306,7 @@ class Cluster:
             return self
         if any(found.name == gpu_type.name for found in self.gpu_types):
             # Rules that know types alone must not take borrowed GPUs for own ones.
-            gpu_type = replace(gpu_type, name=f"{gpu_type.name} (lent)")
+            gpu_type = replace(gpu_type, name=gpu_type.name + LENT)
         gpu_types = (*self.gpu_types, gpu_type)
         topology = self.topology
         if topology is not None:

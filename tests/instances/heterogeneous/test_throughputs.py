@@ -182,6 +182,14 @@ class TestGangs:
         assert "k80" not in sentence.split("(")[0]
         assert GAVEL.remarks(MEASURED) == ()
 
+    def test_types_by_any_case_and_on_loan(self) -> None:
+        """What the cluster calls V100, or has twice, is what was measured all the same."""
+        kind = GAVEL.find_type("LM", 20, 1)
+        types = [GpuType(name="V100"), GpuType(name="k80 (lent)", relative_speed=0.9)]
+        job = GAVEL.gang_of("x", kind, gang=1, reference_s=1, release_s=0, gpu_types=types)
+        assert job.throughput == {"V100": 64.7, "k80 (lent)": 17.1}
+        assert GAVEL.remarks(types) == ()
+
     def test_another_reference(self) -> None:
         """Speeds of types are taken beside that of the table's reference."""
         kind, _ = SMALL.job_types

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.simulation.scheme import simulate
+from lyra_opt.simulation.workload import Workload
 from tests.instances.heterogeneous.test_workloads import (
     MEASURED_TYPES,
     digest,
@@ -22,9 +22,6 @@ from tests.instances.heterogeneous.test_workloads import (
     trace_of,
     v100_hours,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Workload
 
 TABLE = gavel_throughputs()
 TRACE = trace_of((0.0, 1.0, 1), (1.0, 2.0, 3), (2.0, 3.0, 16), (2.5, 0.5, 8))
@@ -121,6 +118,26 @@ def test_what_users_ask_for_is_kept() -> None:
     elsewhere = replace(trace, jobs=(replace(trace.jobs[0], gpu_types=("h100",)),))
     (job,) = with_throughputs(elsewhere, TABLE, MEASURED_TYPES, seed=0).jobs
     assert job.gpu_types == ("h100",)
+
+
+def test_elasticity_and_estimates_are_kept() -> None:
+    """So that schemes that resize and lend find on unlike GPUs what they find elsewhere."""
+    (job,) = trace_of((0.0, 1.0, 2)).jobs
+    elastic = replace(
+        job,
+        max_workers=4,
+        scaling_loss=0.2,
+        fungible=True,
+        estimated_work_worker_s=job.work_worker_s / 2,
+        model="LM-20",
+    )
+    workload = Workload(name="elastic", jobs=(elastic,))
+    (found,) = with_throughputs(workload, TABLE, types_of(["k80", "h100"]), seed=0).jobs
+    assert (found.min_workers, found.max_workers, found.scaling_loss) == (2, 4, 0.2)
+    assert found.fungible
+    # The H100 is faster than the reference, and counts as it.
+    assert found.duration_s == pytest.approx(3600 * 900 / 3350)
+    assert found.estimated_work_worker_s == pytest.approx(found.work_worker_s / 2)
 
 
 def test_late_jobs_run_all_the_same() -> None:
