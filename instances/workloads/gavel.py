@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.traces import MILLISECONDS, TraceJob, model_name
-from instances.workloads.layout import NO_GPUS, Found, Row, TraceLayout, require_width
+from instances.workloads.layout import (
+    NO_GPUS,
+    Found,
+    Row,
+    TraceLayout,
+    first_line,
+    require_width,
+)
 from lyra_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class GavelTrace(TraceLayout):
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
         """See `TraceLayout`; a line with so many tabs begins with a type of jobs."""
-        values = text.partition("\n")[0].split("\t")
+        values = first_line(text).split("\t")
         is_one = len(values) in GAVEL_COLUMNS and _JOB_TYPE.fullmatch(values[0]) is not None
         return 1000 if is_one else 0
 

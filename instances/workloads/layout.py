@@ -178,6 +178,12 @@ def require_width(source: str, number: int, values: Sequence[str], width: int, o
         raise InputError(source, f"row {number} has {fields}, but {other} has {width}")
 
 
+def first_line(text: str) -> str:
+    """Return the first line of a text, which may be large and is not copied for that."""
+    end = text.find("\n")
+    return text if end < 0 else text[:end]
+
+
 def of_cluster(vc: str) -> str:
     """Return the remark that the jobs are those of one virtual cluster."""
     return f"Only the jobs of virtual cluster {vc}."

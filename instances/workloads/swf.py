@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from instances.traces import TraceJob
-from instances.workloads.layout import NOT_ENDED, Found, Row, TraceLayout, require_width
+from instances.workloads.layout import (
+    NOT_ENDED,
+    Found,
+    Row,
+    TraceLayout,
+    first_line,
+    require_width,
+)
 from lyra_opt.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ class StandardWorkloadFormat(TraceLayout):
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
         """See `TraceLayout`; no other one begins with a semicolon, or has 18 numbers a line."""
-        first = text.lstrip().partition("\n")[0]
+        first = first_line(text.lstrip())
         if first.startswith(";"):
             return 1000
         values = first.split()
