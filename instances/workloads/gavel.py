@@ -75,11 +75,8 @@ class GavelTrace(TraceLayout):
             ]
         )
         for row in _rows(source, text):
-            job = _job(row, found)
-            if isinstance(job, str):
-                found.left_out[job] += 1
-            else:
-                found.jobs.append((row.number, job))
+            job = _job(row)
+            found.add(row.number, job, *_notes(job))
         return found
 
 
@@ -99,7 +96,7 @@ def _rows(source: str, text: str) -> Iterator[Row]:
         yield Row(source, number, places, values)
 
 
-def _job(row: Row, found: Found) -> TraceJob | str:
+def _job(row: Row) -> TraceJob | str:
     matched = _JOB_TYPE.fullmatch(row.text("job_type"))
     if matched is None:
         raise row.error("job_type", "must be such as CycleGAN or ResNet-18 (batch size 128)")
@@ -113,10 +110,6 @@ def _job(row: Row, found: Found) -> TraceJob | str:
     measured = _measured(model, gpus)
     if measured is None:
         return NOT_MEASURED
-    if measured.gang != gpus:
-        found.noted[SCALED] += 1
-    if slo >= 0:
-        found.noted[DEADLINE] += 1
     run_ms = MILLISECONDS * steps / (measured.throughput[V100] * gpus / measured.gang)
     return TraceJob(
         f"row-{row.number}",
@@ -128,6 +121,17 @@ def _job(row: Row, found: Found) -> TraceJob | str:
         weight=weight,
         deadline_ms=max(1, round(slo * run_ms)) if slo >= 0 else None,
     )
+
+
+def _notes(job: TraceJob | str) -> Iterator[str]:
+    """Yield what is to be said of a job."""
+    if isinstance(job, str):
+        return
+    if job.deadline_ms is not None:
+        yield DEADLINE
+    measured = None if job.model is None else _measured(job.model, job.gpus)
+    if measured is not None and measured.gang != job.gpus:
+        yield SCALED
 
 
 @cache

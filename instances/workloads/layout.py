@@ -52,6 +52,15 @@ class Found:
     remarks: list[str] = field(default_factory=list)
     noted: Counter[str] = field(default_factory=Counter)
 
+    def add(self, number: int, job: TraceJob | str, *notes: str | None) -> None:
+        """Take in a row: its job, and what is to be said of it, or the reason why it is none."""
+        if isinstance(job, str):
+            self.left_out[job] += 1
+            return
+        self.jobs.append((number, job))
+        if job.duration_ms:  # or else it is left out
+            self.noted.update(note for note in notes if note is not None)
+
 
 class TraceLayout(ABC):
     """How files of a kind say what was run.

@@ -137,7 +137,7 @@ def _pai_jobs(source: str, submissions: dict[str, int]) -> Found:
         found.left_out[NO_GPUS] = len(names) - len(tasks_of)
     for name, job in tasks_of.items():
         if not job.has_ended or job.start_ms is None:
-            found.left_out[NOT_ENDED] += 1
+            found.add(job.row, NOT_ENDED)
             continue
         trace_job = TraceJob(
             name,
@@ -145,7 +145,7 @@ def _pai_jobs(source: str, submissions: dict[str, int]) -> Found:
             job.end_ms - job.start_ms,
             -(-job.gpu_percent // 100),
         )
-        found.jobs.append((job.row, trace_job))
+        found.add(job.row, trace_job)
     return found
 
 

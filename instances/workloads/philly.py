@@ -55,11 +55,7 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
         record = _PhillyRecord(source, f"[{number}]", entry)
         if not clusters.take([record.text("vc")]):
             continue
-        job = _philly_job(record)
-        if isinstance(job, str):
-            found.left_out[job] += 1
-        else:
-            found.jobs.append((number, job))
+        found.add(number, _philly_job(record))
     clusters.require_some()
     return found
 

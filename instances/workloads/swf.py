@@ -63,13 +63,8 @@ class StandardWorkloadFormat(TraceLayout):
             ]
         )
         for row in _rows(source, text):
-            job = _job(row)
-            if isinstance(job, str):
-                found.left_out[job] += 1
-                continue
-            found.jobs.append((row.number, job))
-            if row.text("status") in (FAILED, CANCELLED):
-                found.noted[ENDED_BADLY] += 1
+            ended_badly = row.text("status") in (FAILED, CANCELLED)
+            found.add(row.number, _job(row), ENDED_BADLY if ended_badly else None)
         return found
 
 

@@ -38,7 +38,8 @@ class TableLayout(TraceLayout):
     remarks
         See `Found`.
     note
-        Returns what is to be said of a job's row, see `Found.noted`; None where that is nothing.
+        Returns what is to be said of a row that is a job, see `Found.noted`; None where that is
+        nothing.
     """
 
     name: str
@@ -72,12 +73,10 @@ class TableLayout(TraceLayout):
             require_width(source, number, values, len(header), "the header")
             row = Row(source, number, columns, values)
             job = self.parse(row)
-            if isinstance(job, str):
-                found.left_out[job] += 1
-                continue
-            found.jobs.append((number, job))
-            if self.note is not None and (said := self.note(row)) is not None:
-                found.noted[said] += 1
+            said = None
+            if self.note is not None and not isinstance(job, str):
+                said = self.note(row)
+            found.add(number, job, said)
         clusters.require_some()
         return found
 
