@@ -24,6 +24,10 @@ def instance_of(
 ) -> NetworkInstance:
     """Return a decision as an instance; O(machines + jobs).
 
+    On GPUs faster than reference ones a gang computes more than all of the time, which an instance
+    does not know: there its weight is larger and its time shorter instead, so that it is worth as
+    much.
+
     Parameters
     ----------
     state
@@ -39,6 +43,8 @@ def instance_of(
         timers_s = list(
             zip(waiting.rack_timer_s.tolist(), waiting.network_timer_s.tolist(), strict=True)
         )
+    faster = np.maximum(1.0, waiting.efficiency.max(axis=1))
+    efficiency = waiting.efficiency / faster[:, None]
     sizes = np.diff(machines.first_machine_of_rack)
     rack_of = np.repeat(np.arange(len(sizes)), sizes)
     return NetworkInstance(
@@ -60,16 +66,16 @@ def instance_of(
                 id=str(job_id),
                 gang=int(waiting.gang[place]),
                 efficiency={
-                    tier.label: float(waiting.efficiency[place, tier])
+                    tier.label: float(efficiency[place, tier])
                     for tier in Tier
-                    if waiting.efficiency[place, tier] > 0
+                    if efficiency[place, tier] > 0
                 },
                 score=float(waiting.score[place]),
                 waiting_s=float(waiting.waiting_s[place]),
-                weight=float(waiting.weight[place]),
+                weight=float(waiting.weight[place] * faster[place]),
                 rack_timer_s=_seconds(rack_s),
                 network_timer_s=_seconds(network_s),
-                remaining_s=float(waiting.remaining_s[place]),
+                remaining_s=float(waiting.remaining_s[place] / faster[place]),
                 attained_gpu_s=float(waiting.attained_gpu_s[place]),
                 needs_consolidation=bool(waiting.needs_consolidation[place]),
             )
