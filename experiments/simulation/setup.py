@@ -131,10 +131,13 @@ class Setup:
 
     def assumptions_under(self, tenure: str | None) -> tuple[str, ...]:
         """Return what is assumed, a sentence each, where jobs have a tenure; None leaves it out."""
+        from instances.heterogeneous.gpu_types import speeds_in_words
+
         of_tenure = () if tenure is None else (self.tenure_in_words(tenure),)
         return (
             *self.workload.assumptions,
             *self.cluster.assumptions,
+            *speeds_in_words(self.workload, self.cluster),
             *of_tenure,
             *(() if self.loaning is None else self._loans_in_words(self.loaning)),
             *self.remarks,

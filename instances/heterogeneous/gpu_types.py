@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
+
 DATA = "gpu_types.toml"
 KEYS = ("relative_speed", "price_per_hour", "source")
 
@@ -88,6 +91,27 @@ def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -
             raise FieldError("gpu_types", name, f"must be one of: {', '.join(known)}")
         found.append(known[name])
     return found
+
+
+def speeds_in_words(workload: Workload, cluster: Cluster) -> tuple[str, ...]:
+    """Return how fast jobs without rates are on own GPUs, where these differ from the reference.
+
+    A sentence for results, or none.
+    """
+    lent = {pool.gpu_type.name for pool in cluster.pools if pool.is_lent}
+    unlike = [
+        gpu_type
+        for gpu_type in cluster.gpu_types
+        if gpu_type.relative_speed != 1 and gpu_type.name not in lent
+    ]
+    if not unlike or all(job.measured is not None for job in workload.jobs):
+        return ()
+    listed = "; ".join(
+        f"{gpu_type.name} {gpu_type.relative_speed:.2f}"
+        + (f" ({gpu_type.source})" if gpu_type.source else "")
+        for gpu_type in unlike
+    )
+    return (f"Assumed: jobs without rates are as fast as on a reference GPU times: {listed}.",)
 
 
 @cache

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types, types_of
+from instances.heterogeneous.clusters import cluster_of
+from instances.heterogeneous.gpu_types import (
+    gpu_types,
+    read_gpu_types,
+    speeds_in_words,
+    types_of,
+)
 from lyra_opt.errors import FieldError, InputError
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +56,20 @@ def test_types_by_name() -> None:
     assert [found.name for found in types_of(["k80", "v100"])] == ["k80", "v100"]
     with pytest.raises(FieldError, match='gpu_types is "abacus": must be one of: v100, p100'):
         types_of(["abacus"])
+
+
+def test_speeds_of_jobs_without_rates_are_told() -> None:
+    """Where they say anything: own types unlike the reference, and jobs that nobody measured."""
+    job = Job.rigid(id="j", submit_s=0, gpus=1, work_gpu_s=1)
+    plain = Workload(name="plain", jobs=(job,))
+    cluster = cluster_of({"v100": 1, "h100": 1})
+    (sentence,) = speeds_in_words(plain, cluster)
+    assert "h100 3.72 (memory bandwidth" in sentence
+    assert "v100" not in sentence
+    measured = Job.of_gang(GangJob(id="j", gang=1, steps=1, throughput={"h100": 1.0}))
+    assert speeds_in_words(replace(plain, jobs=(measured,)), cluster) == ()
+    assert speeds_in_words(plain, cluster_of({"v100": 1})) == ()
+    assert speeds_in_words(plain, Cluster.of_servers(1, inference_servers=2)) == ()
 
 
 @pytest.mark.parametrize(
