@@ -96,7 +96,8 @@ def compare_folders(a: Path, b: Path) -> Diff:
     runs = [stored_runs(folder) for folder in (a, b)]
     frames = [frame_of(of_folder) for of_folder in runs]
     axes = list(dict.fromkeys(name for frame in frames for name in frame.attrs["axes"]))
-    named = [name for name in (*runs[0][0].compared_by, *axes, "seed") if _is_in(name, frames)]
+    names = dict.fromkeys((*runs[0][0].compared_by, *axes, "seed"))
+    named = [name for name in names if _is_in(name, frames)]
     differing = {name: pair for name in named if (pair := _constants(name, frames)) is not None}
     identity = [name for name in named if name not in differing]
     if any(frame.duplicated(identity).any() for frame in frames):

@@ -19,7 +19,7 @@ SPREAD = {"axes": "axis", "figures": "figure", "counters": "counter"}
 """Columns that hold an object, whose entries are columns of their own in a frame.
 
 Each with what stands before the name of an entry, as ``axis_seed``, where the name alone is that of
-another column.
+another column with other values.
 """
 
 LARGEST_EXACT_FLOAT = 2**53
@@ -71,8 +71,11 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
     for name in (name for name in kept if name in SPREAD):
         flat = [_flat(getattr(run, name) or {}) for run in runs]
         for entry in dict.fromkeys(entry for row in flat for entry in row):
-            free = f"{SPREAD[name]}_{entry}" if entry in columns else entry
             values = [row.get(entry) for row in flat]
+            if entry in columns and list(columns[entry]) == values:  # says the same again
+                axes += [entry] * (name == "axes")
+                continue
+            free = f"{SPREAD[name]}_{entry}" if entry in columns else entry
             is_whole = name == "axes" and {type(value) for value in values} == {int, type(None)}
             columns[free] = pd.Series(values, dtype="Int64") if is_whole else _column(values)
             (axes if name == "axes" else measures).append(free)

@@ -97,8 +97,8 @@ def test_one_draw_has_no_interval(tmp_path: Path) -> None:
 
 def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path: Path) -> None:
     """Two schemes are paired seed by seed, although no key is in both folders."""
-    a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo"))
-    b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra"))
+    a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo", axes={"scheme": "fifo"}))
+    b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra", axes={"scheme": "lyra"}))
     diff = compare_folders(a, b)
     assert diff.settings == {"scheme": ("fifo", "lyra")}
     assert (diff.pairs, diff.only_a, diff.only_b) == (2, [], [])

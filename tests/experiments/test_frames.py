@@ -47,6 +47,15 @@ def test_names_that_clash_are_prefixed() -> None:
     assert {"figure_load", "usage.K80", "wall_time_s"} <= set(runs.attrs["measures"])
 
 
+def test_what_is_said_twice_is_one_column() -> None:
+    runs = frame_of(
+        [make_replay(seed, axes={"scheme": "fifo"}, figures={"seed": seed}) for seed in (3, 4)]
+    )
+    assert runs.attrs["axes"] == ["scheme"]
+    assert not {"axis_scheme", "figure_seed"} & set(runs)
+    assert "seed" not in runs.attrs["measures"]
+
+
 @pytest.mark.parametrize("value", [2**53 + 1, 2**80, -(2**63)])
 def test_large_integers_are_not_rounded(value: int) -> None:
     runs = frame_of(
