@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.frames import frame_of
+from experiments.frames import frame_of, in_order
 from experiments.proofs import Proofs, minimises
 from experiments.study import FILE
 from lyra_opt.problem import find_problem
@@ -264,15 +264,6 @@ class Analysis:
     def _named(self, found: pd.DataFrame) -> pd.DataFrame:
         names = {FAMILY: "family", GROUP: "family", ASKED_SIZE: self.size_name, **self.axes}
         return found.reset_index().rename(columns=names)
-
-
-def in_order(values: pd.Series) -> pd.Series:
-    """Return the place of each value: missing ones, numbers in order, then words as they come."""
-    found = sorted(
-        values.dropna().unique(),
-        key=lambda value: (1, 0) if isinstance(value, str) else (0, value),
-    )
-    return values.map({value: place for place, value in enumerate(found)}).fillna(-1)
 
 
 def counted_proof_time_s(frame: pd.DataFrame) -> pd.Series:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.frames import frame_of, stored_runs
+from experiments.frames import frame_of, in_order, stored_runs
 from experiments.records import ERROR
 from experiments.store import ResultStore
 from lyra_opt.commands.output import print_json, print_table
@@ -187,7 +187,9 @@ def _differences(
 
     groups = [(OVERALL, OVERALL, pairs)]
     groups += [
-        (name, value, group) for name in by for value, group in pairs.groupby(name, sort=False)
+        (name, group[name].iloc[0], group)
+        for name in by
+        for _, group in pairs.dropna(subset=name).groupby(in_order(pairs[name]))
     ]
     rows = [
         {"axis": name, "value": value, "measure": measure, **found}

@@ -87,6 +87,15 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
     return frame
 
 
+def in_order(values: pd.Series) -> pd.Series:
+    """Return the place of each value: missing ones, numbers in order, then words as they come."""
+    found = sorted(
+        values.dropna().unique(),
+        key=lambda value: (1, 0) if isinstance(value, str) else (0, value),
+    )
+    return values.map({value: place for place, value in enumerate(found)}).fillna(-1)
+
+
 def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the entries of an object and of those within it, by name.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.analysis import family_label, fixed_parameters, in_order
+from experiments.analysis import family_label, fixed_parameters
+from experiments.frames import in_order
 from experiments.gap_words import EXCESS, gap_words
 from experiments.plots.cactus import plot_cactus
 from experiments.plots.excess import plot_excess, set_excess_limits
