@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.bench.allocation import interleaved, proof_times_s, proved_within
 from experiments.bench.timing import Figure, timed_figure
+from experiments.bench.trials import interleaved, proved_within
 from instances.randomness import IntegerStream
 from lyra_opt.heterogeneous.instance import (
     GangJob,
@@ -16,12 +16,10 @@ from lyra_opt.heterogeneous.instance import (
     Objective,
 )
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility
-from lyra_opt.result import Limits, Status
+from lyra_opt.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from lyra_opt.solving import Answer
 
 JOBS, ROUNDS = 6, 10
 TYPES = ("v100", "p100", "k80")
@@ -116,25 +114,16 @@ def offline_figures(seeds: int) -> Iterator[Figure]:
     for label, shape in SHAPES:
         instances = [offline_instance(seed, **shape) for seed in range(seeds)]
         what = f"utility, {JOBS} jobs, {len(TYPES)} types, {ROUNDS} rounds, {label}"
-        answers = interleaved(
-            what,
-            SOLVERS,
-            instances,
-            runs=1,
-            limits=Limits(time_s=PROOF_TARGET_S),
-            problem="heterogeneous",
-        )
-        first = [min((of[name][0] for name in SOLVERS), key=_proof_time_s) for of in answers]
+        runs = interleaved(what, "heterogeneous", SOLVERS, instances, limit_s=PROOF_TARGET_S)
+        runs["is_open"] = runs.status != Status.OPTIMAL
+        first = runs.sort_values(["place", "is_open", "time_s"]).drop_duplicates("place")
         figure = proved_within(
             f"the quicker of {' and '.join(SOLVERS)}, {what}", first, PROOF_TARGET_S
         )
         yield replace(figure, remark=figure.remark or f"instances: {len(instances)}")
         for name in SOLVERS:
-            times_s = [time_s for of in answers for time_s in proof_times_s(of[name])]
             yield timed_figure(
-                f"{name}, {what}", times_s, remark="a run without a proof counts as the limit"
+                f"{name}, {what}",
+                list(runs.proof_s[runs.solver == name]),
+                remark="a run without a proof counts as the limit",
             )
-
-
-def _proof_time_s(answer: Answer) -> tuple[bool, float]:
-    return answer.status is not Status.OPTIMAL, answer.wall_time_s or 0.0

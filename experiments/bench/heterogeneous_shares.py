@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.bench.allocation import interleaved, proof_times_s, proved_within
 from experiments.bench.timing import Figure, timed_figure
+from experiments.bench.trials import interleaved, proved_within
 from instances.heterogeneous.clusters import gavel_108
 from instances.heterogeneous.generated_jobs import gavel_like
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
@@ -86,36 +86,27 @@ def max_min_figures(seeds: int) -> Iterator[Figure]:
             share_instance(Objective.MAX_MIN_SHARE, jobs=JOBS, seed=seed, all_unlike=all_unlike)
             for seed in range(seeds)
         ]
-        answers = interleaved(
-            f"max-min shares, {kind}",
-            names,
-            instances,
-            runs=RUNS,
-            problem="heterogeneous",
-        )
+        runs = interleaved(f"max-min shares, {kind}", "heterogeneous", names, instances, runs=RUNS)
         what = f"max-min shares, {kind}, {JOBS} jobs x {TYPES} types"
         for name in names:
-            of_name = [answer for of in answers for answer in of[name]]
+            of_name = runs[runs.solver == name]
             if name in held:
                 yield proved_within(f"{name}, {what}", of_name, MAX_MIN_TARGET_S)
             else:
-                yield timed_figure(f"{name}, {what}", proof_times_s(of_name))
+                yield timed_figure(f"{name}, {what}", list(of_name.proof_s))
 
 
 def objective_figures(seeds: int) -> Iterator[Figure]:
     """Time the other objectives."""
     for objective in OTHER_OBJECTIVES:
         instances = [share_instance(objective, jobs=JOBS, seed=seed) for seed in range(seeds)]
-        answers = interleaved(
-            f"{objective} shares", MAX_MIN_SOLVERS, instances, runs=1, problem="heterogeneous"
-        )
+        runs = interleaved(f"{objective} shares", "heterogeneous", MAX_MIN_SOLVERS, instances)
         for name in MAX_MIN_SOLVERS:
-            times_s = [time_s for of in answers for time_s in proof_times_s(of[name])]
-            programmes = max(of[name][0].counters["programmes"] for of in answers)
+            of_name = runs[runs.solver == name]
             yield timed_figure(
                 f"{name}, {objective}, {JOBS} jobs x {TYPES} types",
-                times_s,
-                remark=f"programmes: at most {programmes}",
+                list(of_name.proof_s),
+                remark=f"programmes: at most {of_name.programmes.max():g}",
             )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.bench.allocation import interleaved, proved_within
 from experiments.bench.timing import Figure, timed_figure, times_of
+from experiments.bench.trials import interleaved, proved_within
 from experiments.progress import progress
 from instances.network.epoch import epoch_instance
 from instances.network.generated_jobs import dally_batch
@@ -17,7 +17,6 @@ from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.one_epoch import state_of
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.topology import Topology
-from lyra_opt.result import Limits
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.scheme import simulate
@@ -90,16 +89,9 @@ def proof_figures(seeds: int) -> Iterator[Figure]:
             epoch_instance(MIDDLE, jobs=PROVED_JOBS, seed=seed, **timers) for seed in range(seeds)
         ]
         what = f"epoch, {MIDDLE.machines} machines, {PROVED_JOBS} waiting, {label}"
-        answers = interleaved(
-            what,
-            PROVING,
-            instances,
-            runs=1,
-            limits=Limits(time_s=PROOF_TARGET_S),
-            problem="network",
-        )
+        runs = interleaved(what, "network", PROVING, instances, limit_s=PROOF_TARGET_S)
         for name in PROVING:
-            yield proved_within(f"{name}, {what}", [of[name][0] for of in answers], PROOF_TARGET_S)
+            yield proved_within(f"{name}, {what}", runs[runs.solver == name], PROOF_TARGET_S)
 
 
 def batch_figures() -> Iterator[Figure]:

@@ -23,22 +23,19 @@ from experiments.bench.timing import (
     timed_figure,
     times_of,
 )
-from experiments.progress import progress
+from experiments.bench.trials import interleaved
 from instances.family import generate
 from instances.library import library_instances
 from lyra_opt.loading import instance_text
 from lyra_opt.problem import find_problem
 from lyra_opt.reclaim.bounds import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.lyra_greedy import LyraGreedy
-from lyra_opt.result import Limits, Status, relative_gap
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.result import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.reclaim import ReclaimInstance
-    from lyra_opt.solving import Answer
 
 REALISTIC_FAMILIES = (
     "bf-trace",
@@ -81,30 +78,24 @@ def greedy_figures() -> Iterator[Figure]:
 
 def fast_figures(seeds: int) -> Iterator[Figure]:
     """Measure time and certified gap of `fast`."""
-    gaps: dict[str, list[float]] = {family: [] for family in REALISTIC_FAMILIES}
-    medians, single = [], []
     cases = list(product(REALISTIC_FAMILIES, RECLAIM_PERCENT, range(seeds)))
-    with progress("fast", len(cases)) as advance:
-        for family, percent, seed in cases:
-            instance = generate(
-                "reclaim", family, servers=FLEET, reclaim_percent=percent, seed=seed
-            )
-            answers = _answers("fast", instance, runs=FAST_RUNS)
-            times_s = _times_s(answers)
-            gaps[family].append(_gap_percent(answers[0]))
-            medians.append(median(times_s))
-            single += times_s
-            advance()
+    instances = [
+        generate("reclaim", family, servers=FLEET, reclaim_percent=percent, seed=seed)
+        for family, percent, seed in cases
+    ]
+    runs = interleaved("fast", "reclaim", ["fast"], instances, runs=FAST_RUNS)
+    of_instance = runs.groupby("place").agg(time_s=("time_s", "median"), gap=("gap_percent", "max"))
+    gaps = of_instance.gap.groupby([family for family, _, _ in cases], sort=False)
     yield replace(
-        timed_figure(f"fast, realistic families, {FLEET} servers, time", single),
+        timed_figure(f"fast, realistic families, {FLEET} servers, time", list(runs.time_s)),
         statistic="95th percentile",
-        measured=1000 * percentile(medians, 95),
+        measured=1000 * percentile(of_instance.time_s, 95),
         target=1000 * FAST_TARGET_S,
         unit="ms",
-        remark=f"over {len(medians)} instances, of each the median of {FAST_RUNS} runs; over all "
-        f"runs {1000 * percentile(single, 95):.2f} ms",
+        remark=f"over {len(cases)} instances, of each the median of {FAST_RUNS} runs; over all "
+        f"runs {1000 * percentile(runs.time_s, 95):.2f} ms",
     )
-    tight = [gap for family in gaps if family != LOOSE_BOUND_FAMILY for gap in gaps[family]]
+    tight = [gap for family, of in gaps for gap in of if family != LOOSE_BOUND_FAMILY]
     yield Figure(
         what=f"fast, realistic families but {LOOSE_BOUND_FAMILY}, {FLEET} servers, gap",
         runs=len(tight),
@@ -113,22 +104,22 @@ def fast_figures(seeds: int) -> Iterator[Figure]:
         target=FAST_GAP_TARGET_PERCENT,
         unit="%",
         remark="mean by family, %: "
-        + ", ".join(f"{family} {fmean(of_family):.2f}" for family, of_family in gaps.items()),
+        + ", ".join(f"{family} {mean:.2f}" for family, mean in gaps.mean().items()),
     )
     for percent in LARGE_FLEET_RECLAIM_PERCENT:
         instance = generate(
             "reclaim", "messy-trace", servers=LARGE_FLEET, reclaim_percent=percent, seed=1
         )
-        answers = _answers("fast", instance, runs=FAST_RUNS)
+        runs = interleaved("fast", "reclaim", ["fast"], [instance], runs=FAST_RUNS)
         what = f"fast, messy-trace, {LARGE_FLEET} servers, N_R {instance.reclaim_servers}"
         yield timed_figure(
-            f"{what}, time", _times_s(answers), LARGE_FLEET_TARGET_S, _size(instance)
+            f"{what}, time", list(runs.time_s), LARGE_FLEET_TARGET_S, _size(instance)
         )
         yield Figure(
             what=f"{what}, gap",
             runs=1,
             statistic="certified gap",
-            measured=_gap_percent(answers[0]),
+            measured=float(runs.gap_percent.max()),
             target=LARGE_FLEET_GAP_TARGET_PERCENT,
             unit="%",
         )
@@ -136,53 +127,24 @@ def fast_figures(seeds: int) -> Iterator[Figure]:
 
 def limited_figures(seeds: int) -> Iterator[Figure]:
     """Measure what `exact` certifies within a time limit, where the bound is weakest."""
-    limits = Limits(time_s=EXACT_LIMIT_S)
-    answers: list[Answer] = []
-    for seed in range(seeds):
-        instance = generate(
-            "reclaim", LOOSE_BOUND_FAMILY, servers=FLEET, reclaim_percent=10, seed=seed
-        )
-        answers += _answers("exact", instance, runs=1, limits=limits)
+    instances = [
+        generate("reclaim", LOOSE_BOUND_FAMILY, servers=FLEET, reclaim_percent=10, seed=seed)
+        for seed in range(seeds)
+    ]
+    what = (
+        f"exact within {EXACT_LIMIT_S:g} s, {LOOSE_BOUND_FAMILY}, {FLEET} servers, "
+        f"N_R {instances[0].reclaim_servers}"
+    )
+    runs = interleaved(what, "reclaim", ["exact"], instances, limit_s=EXACT_LIMIT_S)
     yield replace(
-        timed_figure(
-            f"exact within {EXACT_LIMIT_S:g} s, {LOOSE_BOUND_FAMILY}, {FLEET} servers, "
-            f"N_R {instance.reclaim_servers}",
-            _times_s(answers),
-        ),
+        timed_figure(what, list(runs.time_s)),
         statistic="largest certified gap",
-        measured=max(map(_gap_percent, answers)),
+        measured=float(runs.gap_percent.max()),
         target=EXACT_GAP_TARGET_PERCENT,
         unit="%",
         remark="objective and bound by seed: "
-        + ", ".join(f"{answer.objective} and {answer.dual_bound}" for answer in answers),
+        + ", ".join(f"{run.objective:g} and {run.dual_bound:g}" for run in runs.itertuples()),
     )
-
-
-def _answers(
-    name: str, instance: ReclaimInstance, *, runs: int, limits: Limits | None = None
-) -> list[Answer]:
-    """Return checked answers, after one that is not counted.
-
-    Raises
-    ------
-    RuntimeError
-        If one of them is an error, such as a claim that the checker refutes.
-    """
-    problem, solver = find_problem("reclaim"), find_solver("reclaim", name)
-    answers = [solve_and_check(problem, instance, solver, limits=limits) for _ in range(1 + runs)]
-    for answer in answers:
-        if answer.status is Status.ERROR:
-            raise RuntimeError(f"{name} on {instance.name}: {answer.message}")
-    return answers[1:]
-
-
-def _times_s(answers: list[Answer]) -> list[float]:
-    return [answer.wall_time_s or 0.0 for answer in answers]
-
-
-def _gap_percent(answer: Answer) -> float:
-    gap = relative_gap(answer.objective, answer.dual_bound)
-    return 100.0 if gap is None else 100 * gap
 
 
 def _greedy(instance: ReclaimInstance) -> None:

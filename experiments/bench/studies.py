@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, inf
 from typing import TYPE_CHECKING
 
 from experiments.analysis import counted_proof_time_s, log_ratio
 from experiments.bench.reclaim import FLEET, LOOSE_BOUND_FAMILY
 from experiments.bench.timing import Figure, timed_figure
+from experiments.bench.trials import listed, proved_within
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ LOOSE_BOUND_TARGET_S = 60.0
 ADVERSARIAL_TARGET_S = 5.0
 RATIO_TARGET = 10.0
 
-LISTED = 5
-"""Instances that a remark names."""
-
 
 def exact_figures(runs: pd.DataFrame) -> Iterator[Figure]:
     """Yield the figures of the study ``reclaim-exact``; those without a run are left out.
@@ -41,7 +38,7 @@ def exact_figures(runs: pd.DataFrame) -> Iterator[Figure]:
         The frame of its analysis.
     """
     # A run whose worker died, so that it has no time, took for ever.
-    runs = runs.assign(wall_time_s=runs.wall_time_s.fillna(inf))
+    runs = runs.assign(instance=runs.cell, time_s=runs.wall_time_s.fillna(inf))
     group = runs.family_group
     realistic = runs[group == "realistic"]
     fleet = realistic[realistic["size"] == FLEET]
@@ -77,41 +74,19 @@ def exact_figures(runs: pd.DataFrame) -> Iterator[Figure]:
     if len(fleet):
         yield timed_figure(
             f"exact, realistic families, {FLEET} servers",
-            list(fleet.wall_time_s),
+            list(fleet.time_s),
             FLEET_MEDIAN_TARGET_S,
         )
     for what, chosen, target_s in parts:
         if len(chosen):
-            yield _proved_within(what, chosen, target_s)
-
-
-def _proved_within(what: str, runs: pd.DataFrame, target_s: float) -> Figure:
-    """Return how many runs prove their instance in time; all are meant to."""
-    late = runs[(runs.status != Status.OPTIMAL) | (runs.wall_time_s > target_s)]
-    return replace(
-        timed_figure(what, list(runs.wall_time_s)),
-        statistic=f"proved within {target_s:g} s:",
-        measured=len(runs) - len(late),
-        target=len(runs),
-        at_least=True,
-        remark=_listed(late),
-    )
-
-
-def _listed(runs: pd.DataFrame) -> str:
-    named = [
-        f"{run.cell}, {run.status}, objective {run.objective:g}, bound {run.dual_bound:g}, "
-        f"{run.wall_time_s:.3g} s"
-        for run in runs[:LISTED].itertuples()
-    ]
-    if len(runs) > LISTED:
-        named.append(f"and {len(runs) - LISTED} more")
-    return ("not: " if named else "") + "; ".join(named)
+            yield proved_within(what, chosen, target_s)
 
 
 def comparison_figures(runs: pd.DataFrame) -> Iterator[Figure]:
     """Yield the figures of the study ``reclaim-speed``, of the frame of its analysis."""
-    counted = runs.assign(counted_s=counted_proof_time_s(runs))
+    counted = runs.assign(
+        instance=runs.cell, time_s=runs.wall_time_s, counted_s=counted_proof_time_s(runs)
+    )
     of_exact = counted[counted.configuration == YARDSTICK].set_index("cell", drop=False)
     of_rivals = counted[counted.configuration.isin(GENERAL_SOLVERS)]
     realistic = runs.cell[runs.family_group == "realistic"].unique()
@@ -136,5 +111,5 @@ def comparison_figures(runs: pd.DataFrame) -> Iterator[Figure]:
             statistic="instances:",
             measured=len(missed),
             target=0,
-            remark=_listed(missed),
+            remark=listed(missed),
         )

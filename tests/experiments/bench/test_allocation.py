@@ -5,20 +5,13 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from experiments.bench import __main__ as bench
-from experiments.bench import allocation
-from experiments.bench.allocation import (
-    Case,
-    certificate,
-    certified,
-    interleaved,
-    loss_figures,
-    proof_times_s,
-    proved_within,
-    require_agreement,
-)
+from experiments.bench import allocation, trials
+from experiments.bench.allocation import Case, certificate, certified, loss_figures
+from experiments.bench.trials import frame_of, interleaved, proved_within, require_agreement
 from instances.family import generate
 from lyra_opt.allocation.instance import WorkerAllocation
 from lyra_opt.problem import find_problem
@@ -58,12 +51,18 @@ def answer(
     )
 
 
-def policies(best_fill: tuple[float, float], rollout: tuple[float, float]) -> dict[str, list]:
-    """Return answers of the policies from objective and time; the bound is 90 and takes 0.5 s."""
-    return {
-        name: [answer(name, FEASIBLE, objective, 90.0, wall_time_s=time_s, certify_time_s=0.5)]
+def policies(
+    best_fill: tuple[float, float],
+    rollout: tuple[float, float],
+    *more: Answer,
+    place: int = 0,
+) -> pd.DataFrame:
+    """Return runs of the policies from objective and time; the bound is 90 and takes 0.5 s."""
+    answers = [
+        answer(name, FEASIBLE, objective, 90.0, wall_time_s=time_s, certify_time_s=0.5)
         for name, (objective, time_s) in {"best-fill": best_fill, "rollout": rollout}.items()
-    }
+    ]
+    return frame_of([*answers, *more], place)
 
 
 class Lying:
@@ -180,13 +179,13 @@ def test_long_schedules_have_releases(case: Case) -> None:
 
 def test_solvers_take_turns_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(allocation, "find_solver", lambda _, name: Telling(name, asked))
-    (found,) = interleaved("", ("mckp-dp", "mckp-core"), [KNAPSACK], runs=2)
+    monkeypatch.setattr(trials, "find_solver", lambda _, name: Telling(name, asked))
+    found = interleaved("", "allocation", ("mckp-dp", "mckp-core"), [KNAPSACK], runs=2)
     assert asked == ["mckp-dp", "mckp-core", "mckp-dp", "mckp-core", "mckp-core", "mckp-dp"]
-    assert {name: len(answers) for name, answers in found.items()} == {"mckp-dp": 2, "mckp-core": 2}
-    assert {of.status for answers in found.values() for of in answers} == {OPTIMAL}
+    assert list(found.solver) == asked[2:]
+    assert set(found.status) == {OPTIMAL}
     asked.clear()
-    interleaved("", ("mckp-core",), [KNAPSACK], runs=1, warms_up=False)
+    interleaved("", "allocation", ("mckp-core",), [KNAPSACK], warms_up=False)
     assert asked == ["mckp-core"]
 
 
@@ -194,9 +193,9 @@ def test_a_lying_solver_stops_the_bench(monkeypatch: pytest.MonkeyPatch) -> None
     def find(problem: str, name: str) -> Any:
         return Lying([]) if name == "mckp-dp" else find_solver(problem, name)
 
-    monkeypatch.setattr(allocation, "find_solver", find)
+    monkeypatch.setattr(trials, "find_solver", find)
     with pytest.raises(RuntimeError, match=r"mckp-dp on light.* the dual bound 0\.0 contradicts"):
-        interleaved("", ("mckp-dp", "mckp-core"), [KNAPSACK], runs=1)
+        interleaved("", "allocation", ("mckp-dp", "mckp-core"), [KNAPSACK])
 
 
 @pytest.mark.parametrize(
@@ -236,23 +235,26 @@ def test_a_skip_stops_the_bench() -> None:
     """`exact` takes no knapsack; a skip must not pass for an instance that is not proved."""
     assert isinstance(find_solver("allocation", "exact").supports(KNAPSACK), Unsupported)
     with pytest.raises(RuntimeError, match="unsupported"):
-        interleaved("", ("exact",), [KNAPSACK], runs=1)
+        interleaved("", "allocation", ("exact",), [KNAPSACK])
 
 
 def test_a_proof_counts_when_it_is_one_and_in_time() -> None:
     figure = proved_within(
         "exact",
-        [
-            answer("exact", OPTIMAL, 3.0, 3.0, wall_time_s=1.0),
-            answer("exact", OPTIMAL, 3.0, 3.0, wall_time_s=61.0),
-            answer("exact", FEASIBLE, 3.0, 2.0, wall_time_s=2.0),
-        ],
+        frame_of(
+            [
+                answer("exact", OPTIMAL, 3.0, 3.0, wall_time_s=1.0),
+                answer("exact", OPTIMAL, 3.0, 3.0, wall_time_s=61.0),
+                answer("exact", FEASIBLE, 3.0, 2.0, wall_time_s=2.0),
+            ]
+        ),
         60.0,
+        "three",
     )
     assert (figure.measured, figure.target, figure.verdict) == (1, 3, "MISSED")
     assert figure.remark.startswith(f"not: {SCHEDULE.name}, optimal")
-    assert "feasible, objective 3.0, bound 2.0, 2 s" in figure.remark
-    in_time = proved_within("exact", [answer("exact", OPTIMAL, 3.0, 3.0)], 60.0)
+    assert "feasible, objective 3, bound 2, 2 s; three" in figure.remark
+    in_time = proved_within("exact", frame_of([answer("exact", OPTIMAL, 3.0, 3.0)]), 60.0)
     assert (in_time.verdict, in_time.remark) == ("reached", "")
 
 
@@ -262,7 +264,7 @@ def test_a_run_without_a_proof_counts_as_the_limit() -> None:
         answer("cpsat", FEASIBLE, 3.0, 2.0, wall_time_s=2.0),
         answer("cpsat", FEASIBLE, 3.0, 2.0, wall_time_s=10.5),
     ]
-    assert proof_times_s(answers) == [2.0, allocation.GENERAL_LIMIT_S, 10.5]
+    assert list(frame_of(answers, limit_s=10.0).proof_s) == [2.0, 10.0, 10.5]
 
 
 @pytest.mark.parametrize(
@@ -277,30 +279,31 @@ def test_a_run_without_a_proof_counts_as_the_limit() -> None:
 def test_a_certificate_takes_the_bound_and_the_policies_in_turn(
     limit_s: float | None, gap_percent: float, time_s: float
 ) -> None:
-    answers = policies((100.0, 0.1), (90.0 / 0.95, 8.0))
-    assert certificate(answers, limit_s) == pytest.approx((gap_percent, time_s))
+    runs = policies((100.0, 0.1), (90.0 / 0.95, 8.0))
+    assert certificate(runs, limit_s) == pytest.approx((gap_percent, time_s))
 
 
 def test_the_largest_gap_is_held_to_the_target() -> None:
-    answers = [policies((100.0, 0.1), (95.0, 0.2)), policies((120.0, 0.1), (112.5, 0.2))]
-    figure = certified("queues", answers, 20.0, 1.0)
+    runs = pd.concat(
+        [policies((100.0, 0.1), (95.0, 0.2)), policies((120.0, 0.1), (112.5, 0.2), place=1)]
+    )
+    figure = certified("queues", runs, 20.0, 1.0)
     assert (figure.measured, figure.verdict) == (pytest.approx(20.0), "reached")
     assert figure.maximum_s == pytest.approx(0.8)
-    assert certified("queues", answers, 19.0, 1.0).verdict == "MISSED"
-    late = certified("queues", answers, 20.0, 0.5)
+    assert certified("queues", runs, 19.0, 1.0).verdict == "MISSED"
+    late = certified("queues", runs, 20.0, 0.5)
     assert (late.measured, late.verdict) == (100.0, "MISSED")
     assert "best-fill 17.50 and 25.00 % in 100 ms" in late.remark
 
 
 def test_losses_are_measured_from_proved_optima_alone() -> None:
-    proved = policies((110.0, 0.1), (100.0, 0.2)) | {"exact": [answer("exact", OPTIMAL, 100, 100)]}
-    also = policies((100.0, 0.1), (105.0, 0.2)) | {"exact": [answer("exact", OPTIMAL, 100, 100)]}
-    open_one = policies((500.0, 0.1), (500.0, 0.2)) | {
-        "exact": [answer("exact", FEASIBLE, 400, 90)]
-    }
-    of_bound, of_policies = loss_figures("queues", [proved, open_one, also])
+    optimal = answer("exact", OPTIMAL, 100.0, 100.0)
+    proved = policies((110.0, 0.1), (100.0, 0.2), optimal)
+    also = policies((100.0, 0.1), (105.0, 0.2), optimal, place=2)
+    open_one = policies((500.0, 0.1), (500.0, 0.2), answer("exact", FEASIBLE, 400.0, 90.0), place=1)
+    of_bound, of_policies = loss_figures("queues", pd.concat([proved, open_one, also]))
     assert (of_bound.runs, of_bound.measured) == (2, pytest.approx(10.0))
     assert (of_policies.runs, of_policies.measured) == (2, 0.0)
     assert "best-fill mean 5.00, largest 10.00 %" in of_policies.remark
     assert "rollout mean 2.50, largest 5.00 %" in of_policies.remark
-    assert list(loss_figures("queues", [open_one])) == []
+    assert list(loss_figures("queues", open_one)) == []
