@@ -53,8 +53,8 @@ DIFF_DESCRIPTION = """\
 Compare two folders of results of the same kind, of studies or of simulations: B less A of every
 measure, over pairs of runs in which the same was run, with 95 % confidence intervals, overall and
 for each value of each axis; what else differs (settings, versions, machine), and runs without a
-pair. What all runs of A have in common, and all of B with another value, such as the scheme, is
-taken for a setting: the pairs are those that are equal in all else.
+pair. If no run is in both folders, what all runs of A have in common, and all of B with another
+value, such as the scheme, is taken for a setting: pairs are equal in all else.
 
 Exit code: 0; 2 for bad input or usage.
 """
@@ -150,10 +150,17 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 def run_diff_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt diff``; return the exit code."""
     from experiments.diff import compare_folders, print_diff
+    from experiments.tables import csv_text
+    from lyra_opt.commands.output import print_json
 
     a, b = Path(arguments.a), Path(arguments.b)
-    form = "json" if arguments.json else "csv" if arguments.csv else "table"
-    print_diff(compare_folders(a, b), a, b, form)
+    diff = compare_folders(a, b)
+    if arguments.json:
+        print_json(diff.as_json_object())
+    elif arguments.csv:
+        print(csv_text(diff.measures), end="")
+    else:
+        print_diff(diff, a, b)
     return 0
 
 

@@ -100,12 +100,22 @@ def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path: Path) -> None:
     a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo", axes={"scheme": "fifo"}))
     b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra", axes={"scheme": "lyra"}))
     diff = compare_folders(a, b)
-    assert diff.settings == {"scheme": ("fifo", "lyra")}
+    assert diff.settings == {"scheme": {"a": "fifo", "b": "lyra"}}
     assert (diff.pairs, diff.only_a, diff.only_b) == (2, [], [])
 
 
+def test_failed_runs_hide_no_setting(tmp_path: Path) -> None:
+    failed = make_replay(2, status=ReplayStatus.ERROR, scheme="lyra", workload="", cluster="")
+    a = stored(tmp_path / "a", replays([1.0, 2.0, 3.0]))
+    b = stored(tmp_path / "b", [*replays([2.0, 1.0], scheme="lyra"), failed])
+    diff = compare_folders(a, b)
+    assert (diff.pairs, diff.settings["scheme"]["b"]) == (2, "lyra")
+    assert diff.failed == ["lyra, load=0.5, seed=2"]
+
+
 def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path: Path) -> None:
-    failed = make_replay(1, status=ReplayStatus.ERROR, message="no")
+    # A failed run does not know what it would have run.
+    failed = make_replay(1, status=ReplayStatus.ERROR, message="no", workload="", cluster="")
     a = stored(tmp_path / "a", [*replays([1.0, 2.0]), make_replay(7)])
     b = stored(tmp_path / "b", [*replays([4.0]), failed, make_replay(8)])
     diff = compare_folders(a, b)
@@ -141,8 +151,8 @@ def test_studies_of_solvers_say_what_else_differs(tmp_path: Path) -> None:
     assert (found.difference, found.low, found.high) == (-2.0, -2.0, -2.0)
     assert diff.statuses == {"feasible -> optimal": 3}
     assert diff.machines == {
-        "python": ("3.11.0", "3.12"),
-        "cpu": ("a processor", "another"),
+        "python": {"a": "3.11.0", "b": "3.12"},
+        "cpu": {"a": "a processor", "b": "another"},
     }
     assert {"-seeds = 1", "+seeds = 2"} <= set(diff.text)
     assert "wall_time_s" in diff.equal
@@ -189,7 +199,7 @@ def test_forms_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert float(of_csv["low"]) == pytest.approx(measured["low"])
     assert main(command) == 0
     printed = capsys.readouterr().out
-    for line in ("2 pairs of runs.", "Only in A: 1 runs", "cpu: a processor -> another"):
+    for line in ("2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"):
         assert line in printed.splitlines()
     assert "paired t test" in printed
 
