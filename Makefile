@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(FILES_OF_captured-gap): | $(READY)
-	$(RUN)/lyra-opt simulate --workload lyra-like --capture $@ --capture-limit 200
+	$(RUN)/lyra-opt simulate lyra-paper --scheme lyra --capture $@ --set capture.most=200
 
 study: $(READY) $(FILES_OF_$(STUDY))
 	# The report is drawn of a study with failed runs too; the target fails then all the same.

@@ -94,18 +94,28 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
+def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None:
+    """Raise `UserError` if a folder has a store that these runs cannot be added to.
+
+    Parameters as in `run_stored`, which checks it too; for those who say something before.
+    """
     path = folder / STORE_FILE
     if not path.exists():
-        return ResultStore.create(folder, study).start_writing()
+        return
     if not resume:
         raise UserError(f"{path}: exists already; add --resume to go on with it, or change --out")
-    store = ResultStore.open(folder)
-    if store.study.meaning_hash != study.meaning_hash:
-        raise UserError(
-            f"{path}: holds the results of another study, or of {study.name} before its file or "
-            "trace changed; change --out, or delete it"
-        )
+    with ResultStore.open(folder) as store:
+        if store.study.meaning_hash != study.meaning_hash:
+            raise UserError(
+                f"{path}: holds the results of another study, or of {study.name} before its file "
+                "or trace changed; change --out, or delete it"
+            )
+
+
+def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
+    require_own_store(study, folder, resume=resume)
+    exists = (folder / STORE_FILE).exists()
+    store = ResultStore.open(folder) if exists else ResultStore.create(folder, study)
     return store.start_writing()
 
 

@@ -85,30 +85,43 @@ def progress(
 
 
 @contextmanager
-def simulated_time(description: str, expected_s: float) -> Iterator[Callable[[float], None]]:
-    """Show how far simulated time is; the yielded function is told the simulated seconds so far.
+def simulated_time(description: str, jobs: int) -> Iterator[Callable[[float, int, int], None]]:
+    """Show how far a simulation is.
+
+    The yielded function is told the simulated seconds so far, and how many jobs are submitted and
+    complete: what a simulation costs goes by these, while how long an overloaded cluster will take
+    in the end nobody knows.
 
     Parameters
     ----------
     description
         What is simulated.
-    expected_s
-        How long it will be about; a run may take longer.
+    jobs
+        How many there are.
     """
-    with _shown(
-        description, expected_s, lambda time_s: moment_in_words(time_s, expected_s)
-    ) as show:
-        yield show
+    words = f"0 of {jobs:,} jobs complete"
+
+    def in_words(done: float) -> str:  # noqa: ARG001
+        return words
+
+    with _shown(description, 2 * jobs, in_words) as show:
+
+        def tell(time_s: float, submitted: int, complete: int) -> None:
+            nonlocal words
+            words = f"{moment_in_words(time_s)}, {complete:,} of {jobs:,} jobs complete"
+            show(submitted + complete)
+
+        yield tell
 
 
-def moment_in_words(time_s: float, expected_s: float) -> str:
-    """Return how far a simulation is.
+def moment_in_words(time_s: float) -> str:
+    """Return a moment of a simulation.
 
-    >>> moment_in_words(5400, 7200), moment_in_words(86_400, 432_000)
-    ('hour 1.5 of about 2.0', 'day 1.0 of about 5.0')
+    >>> moment_in_words(5400), moment_in_words(864_000)
+    ('hour 1.5', 'day 10.0')
     """
-    unit, seconds = ("hour", HOUR_S) if expected_s < LONGEST_IN_HOURS_S else ("day", DAY_S)
-    return f"{unit} {time_s / seconds:.1f} of about {max(time_s, expected_s) / seconds:.1f}"
+    unit, seconds = ("hour", HOUR_S) if time_s < LONGEST_IN_HOURS_S else ("day", DAY_S)
+    return f"{unit} {time_s / seconds:.1f}"
 
 
 @contextmanager

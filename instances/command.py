@@ -18,6 +18,7 @@ from instances.network import parameters as network
 from instances.parameters import SEED, IntegerParameter, option
 from instances.reclaim import parameters as reclaim
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
+from lyra_opt.commands.folders import make_folder
 from lyra_opt.errors import UserError, show_value
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = _files(find_problem(arguments.problem), family, parameters, seeds, arguments.gzip)
     for path, content in _generated_ahead(files):
         target = folder / path
-        _make_folder(target.parent)
+        make_folder(target.parent)
         write_bytes(target, content)
         print(target)
     for remark in family.remarks(parameters):
@@ -304,10 +305,3 @@ def _generated_ahead(files: Iterator[tuple[Path, bytes]]) -> Iterator[tuple[Path
             yield from pending
             pending, pending_bytes = [], 0
     yield from pending
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror or error}") from None

@@ -47,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     counterexample.add_parser(subparsers)
     instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
-    experiments.simulation.command.add_parser(subparsers)
+    experiments.simulation.command.add_parsers(subparsers)
     experiments.tuning.command.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)
     paper_figures.command.add_parser(subparsers)

@@ -15,6 +15,7 @@ import tempfile
 import tomllib
 import zlib
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,8 +151,7 @@ class Record:
             raise FieldError(path, fields, "must be an object")
         for key in fields:
             if key not in known:
-                expected = f"unknown key; the known keys are {', '.join(known)}"
-                raise FieldError(join_path(path, str(key)), fields[key], expected)
+                raise FieldError(join_path(path, str(key)), fields[key], unknown_key(key, known))
         self._fields = fields
         self.path = path
 
@@ -175,6 +175,15 @@ class Record:
     def chosen(self, *keys: str) -> JsonObject:
         """Return those of `keys` that are present, as keyword arguments."""
         return {key: self._fields[key] for key in keys if key in self._fields}
+
+
+def unknown_key(key: object, known: Collection[str]) -> str:
+    """Return the rule that a key breaks which is none of those known, with the nearest of them."""
+    if not known:
+        return "unknown key; there are none"
+    nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1)
+    meant = f", but {nearest[0]} is one" if nearest else ""
+    return f"unknown key{meant}; the known keys are {', '.join(known)}"
 
 
 def located(

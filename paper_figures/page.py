@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.simulation.page import make_folder, require_folder_path
+from lyra_opt.commands.folders import make_folder, require_folder_path
 from lyra_opt.documents import write_text
 from paper_figures.comparison import Verdict
 from paper_figures.report import page_as_markdown

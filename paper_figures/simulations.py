@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.simulation.replay import replay, step_means
+from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
 from experiments.simulation.setup import (
-    DEFAULT_FORECASTER,
-    DEFAULT_HEADROOM,
     LOAN_INTERVAL_S,
     Loaning,
     Setup,
@@ -50,7 +49,9 @@ from paper_figures.runs import CaseResults
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from experiments.simulation.replay import Outcomes, Replay
+    import pandas as pd
+
+    from experiments.simulation.replay import Replay
     from lyra_opt.simulation.series import Series
 
 HOUR_S, DAY_S = 3600, 86_400
@@ -234,7 +235,7 @@ class Result:
     ----------
     record
         Its figures by key of ``simulate --json``.
-    outcomes, series
+    jobs, series
         By job, and over time.
     submit_s
         When each job was submitted.
@@ -247,7 +248,7 @@ class Result:
     """
 
     record: dict[str, Any]
-    outcomes: Outcomes
+    jobs: pd.DataFrame
     series: Series
     submit_s: np.ndarray
     has_checkpoints: np.ndarray
@@ -262,14 +263,14 @@ class Result:
     @cached_property
     def lossy_preemptions_per_submission(self) -> float:
         """Preemptions that cost a job its progress, for each job."""
-        lossy = self.outcomes.preemptions[~self.has_checkpoints]
+        lossy = self.jobs.preemptions[~self.has_checkpoints]
         return float(lossy.sum()) / len(self.submit_s)
 
     @property
     def preemptions_per_hosted_job(self) -> float:
         """Jobs preempted, for each job that runs on servers on loan when some are reclaimed."""
         hosted = self.reclaims.hosted
-        return float(self.outcomes.preemptions.sum()) / hosted if hosted else 0.0
+        return float(self.jobs.preemptions.sum()) / hosted if hosted else 0.0
 
     def hourly_usage(self, first_hour: int, hours: int) -> np.ndarray:
         """Return the usage of both clusters together, hour by hour from the first submission."""
@@ -291,7 +292,7 @@ class Result:
         """Return the share of jobs that had to queue, by time of submission; steps without none."""
         place = ((self.submit_s - self.submit_s[0]) // step_s).astype(np.int64)
         shares = [
-            np.mean(self.outcomes.queued_s[place == step] > 0)
+            np.mean(self.jobs.queued_s[place == step] > 0)
             for step in range(steps)
             if np.any(place == step)
         ]
@@ -354,7 +355,7 @@ def _result(finished: Replay, reclaims: ReclaimDecisions) -> Result:
     jobs = finished.setup.workload.jobs
     return Result(
         record=finished.as_json_object(),
-        outcomes=finished.outcomes,
+        jobs=finished.jobs,
         series=finished.series,
         submit_s=np.array([job.submit_s for job in jobs]),
         has_checkpoints=np.array([job.checkpoints for job in jobs], dtype=np.bool_),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from experiments.bench.timing import Figure
 from experiments.progress import progress
+from experiments.simulation.building import runnable
 from experiments.simulation.replay import replay
-from experiments.simulation.rounds_command import without_obstacles
 from experiments.simulation.setup import Setup
 from experiments.trace import find_trace
 from instances.heterogeneous.clusters import hadar_60
@@ -41,9 +41,11 @@ def heterogeneous_simulation_figures() -> Iterator[Figure]:
     with progress("simulation in rounds", len(ROUND_POLICIES)) as advance:
         for name in ROUND_POLICIES:
             scheme, options = find_scheme(name), Options()
-            runnable, dropped = without_obstacles(workload, cluster, [scheme], options, drop=True)
+            kept, dropped = runnable(
+                workload, cluster, [scheme], options, source=workload.name, drop=True
+            )
             done = replay(
-                Setup(workload=runnable, cluster=cluster, options=options, dropped=dropped), scheme
+                Setup(workload=kept, cluster=cluster, options=options, dropped=dropped), scheme
             )
             advance()
             metrics = done.metrics

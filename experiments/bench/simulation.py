@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.bench.timing import Figure
 from experiments.progress import progress
 from experiments.simulation.replay import replay
-from experiments.simulation.setup import Setup, make_loaning, make_options
+from experiments.simulation.setup import Setup, make_loaning
 from experiments.trace import find_trace
 from instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from instances.workloads.lyra_like import lyra_like
@@ -19,7 +19,7 @@ from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, without_oversized
 from lyra_opt.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.scheme import find_scheme, simulate
+from lyra_opt.simulation.scheme import Options, find_scheme, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def lyra_run(
         scenario="basic",
         cluster=BOTH_CLUSTERS,
         loaning=make_loaning(workload, BOTH_CLUSTERS, seed=seed),
-        options=make_options(seed=seed, scenario="basic"),
+        options=Options(seed=seed),
     )
     return len(workload.jobs), replay(setup, find_scheme("lyra")).cpu_time_s
 

@@ -1,499 +1,268 @@
-"""``lyra-opt simulate``: replay a workload on a simulated cluster under one or more schemes."""
+"""``lyra-opt simulate``, ``scenarios`` and ``schemes``: replay jobs on a simulated cluster."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.network_arguments import given_leases
-from experiments.simulation.network_command import (
-    DEFAULT_NETWORK_SCHEME,
-    DEFAULT_NETWORK_WORKLOAD,
-    add_network_arguments,
-    given_schemes,
-    make_network_setup,
-    require_no_network,
-)
-from experiments.simulation.rounds_command import (
-    DEFAULT_ROUND_SCHEME,
-    GAVEL_LIKE,
-    LYRA_LIKE,
-    add_round_arguments,
-    given_rounds,
-    has_unlike_gpus,
-    make_round_setup,
-    require_none_of,
-    require_tenures,
-)
-from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
-from experiments.simulation.scheme_help import SCHEMES, SchemeHelpFormatter
-from lyra_opt.commands.arguments import integer_from, number, plain_text, share
-from lyra_opt.errors import UserError
+from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import argparse
 
-    from experiments.simulation.capture import Capture
-    from experiments.simulation.replay import Replay
-    from experiments.simulation.setup import Setup
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.scheme import Options, Scheme
-    from lyra_opt.simulation.workload import Workload
-
-DEFAULT_SCHEME = "lyra"
-LARGEST_CLUSTER = 1_000_000
-LARGEST_SERVER = 1024
-MOST_DAYS = 1000
+    from experiments.records import ReplayRecord
+    from experiments.simulation.scenario import Scenario
 
 DESCRIPTION = """\
-Replay jobs on a simulated cluster of training servers, which can borrow servers of an inference
-cluster, and report queuing times, job completion times (JCT), usage and preemptions. Give
---scheme more than once to see schemes side by side on the same jobs and loans.
+Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
+times, job completion times (JCT), usage and preemptions. A scenario is a TOML file, or the name of
+one that comes along: cluster with its loans, jobs, models of speed, tenure, seeds, schemes.
 
-Either a generated workload with the published figures of Lyra's trace (--workload lyra-like) or a
-job trace (--jobs FILE: this project's CSV with job_id, submit_time_s, duration_s, gpus, or Philly,
-Helios, Acme, Alibaba PAI, Tiresias or Microsoft ITP as published). Traces say nothing of
-elasticity: none is assumed unless --scenario is given, which then draws it by --seed.
-
-With --gpus, --cluster or a workload of their papers, jobs are gangs with measured speeds on GPUs of
-several types: for schemes that decide in rounds (Hadar, HadarE, Gavel and those that they are
-compared with), without loans and elastic jobs; traces do not say what their jobs train, and --seed
-draws it.
-
-With --topology, jobs are gangs of GPUs whose speed depends on how close together they are: racks of
-machines of GPUs, after Dally; a trace in this project's CSV may have a column model.
-
-Schemes of all kinds run side by side on each of these."""
+"lyra-opt scenarios list" names them, "lyra-opt scenarios keys" explains every key that a file or
+--set can have, "lyra-opt schemes --for SCENARIO" says which schemes run there."""
 
 EXAMPLES = """\
 examples:
-  lyra-opt simulate --workload lyra-like --days 2 --scheme fifo --scheme lyra
-      Lyra beside its baseline on 443 x 8 training GPUs and 520 inference servers
-  lyra-opt simulate --jobs trace.csv --servers 64 --scheme fifo --scheme sjf --out results/trace
-      a trace of your own as it is, with tables, plots and a page
-  lyra-opt simulate --jobs trace.csv --servers 64 --inference-servers 80 --scenario basic --json
-      the same with loans and elastic jobs assumed, for a program to read
-  lyra-opt simulate --workload lyra-like --days 1 --capture decisions
+  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
+      Lyra beside its baseline on a tenth of its cluster
+  lyra-opt simulate plain --jobs trace.csv --set cluster.servers=60 --scheme fifo --scheme sjf
+      a trace of your own as it is
+  lyra-opt scenarios show lyra-paper > mine.toml
+  lyra-opt simulate mine.toml --scheme fifo --scheme lyra --set seeds=3 --out runs
+      a scenario of your own, with a page, plots, and tables that pandas reads
+  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --capture decisions
   lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
       the decisions met on the way, and how far a heuristic is from the best
-  lyra-opt simulate --workload gavel-like --scheme hadar --scheme tiresias --out results/rounds
-      schemes that decide in rounds, on 36 V100, 36 P100 and 36 K80
-  lyra-opt simulate --jobs trace.csv --gpus v100=8,k80=16 --scheme hadar --json
-      a trace of your own, whose jobs get models by seed, on GPUs of your own
-  lyra-opt simulate --topology four-racks.toml --network congested-2 --scheme dally \\
-      --scheme consolidated --out results/network
-      delay timers beside full consolidation, on racks of your own
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
 
+SCENARIOS_DESCRIPTION = """\
+Scenarios that come along, and what one can say.
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+list    their names and what they are for
+show    a scenario, word for word: the start of one of your own
+keys    every key of a scenario, with its values, default and meaning
+parts   what can be named in one: workloads, clusters, types of GPUs, throughput tables, links
+schema  the JSON schema of scenarios, for editors
+"""
+
+
+def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-commands."""
+    _add_simulate(subparsers)
+    scenarios = subparsers.add_parser(
+        "scenarios",
+        help="list and show scenarios of the simulated cluster",
+        description=SCENARIOS_DESCRIPTION,
+        formatter_class=HelpFormatter,
+    )
+    what = scenarios.add_subparsers(metavar="WHAT", required=True)
+    for name in ("list", "show", "keys", "parts", "schema"):
+        parser = what.add_parser(name, help=f"{name} (see lyra-opt scenarios --help)")
+        if name == "show":
+            parser.add_argument("scenario", type=plain_text, metavar="SCENARIO")
+        parser.set_defaults(run=run_scenarios, what=name)
+    schemes = subparsers.add_parser(
+        "schemes",
+        help="list the schemes of the simulated cluster",
+        description="List the schemes, and which of them run in a scenario, or why not.",
+        formatter_class=HelpFormatter,
+    )
+    schemes.add_argument(
+        "--for",
+        type=plain_text,
+        metavar="SCENARIO",
+        dest="scenario",
+        help="a scenario by name, or a TOML file",
+    )
+    add_changes(schemes)
+    schemes.set_defaults(run=run_schemes)
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add the options that change a scenario."""
+    parser.add_argument(
+        "--jobs",
+        type=plain_text,
+        metavar="FILE",
+        help="job trace in place of the scenario's jobs; looked for as given, then in the folder "
+        "that the variable LYRA_OPT_TRACES names",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=plain_text,
+        metavar="KEY=VALUE",
+        dest="changes",
+        help="a key of the scenario, such as cluster.loans.servers=70; may be repeated",
+    )
+
+
+def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "simulate",
         help="replay jobs on a simulated cluster",
         description=DESCRIPTION,
-        epilog=f"{SCHEMES}\n\n{EXAMPLES}",
-        formatter_class=SchemeHelpFormatter,
+        epilog=EXAMPLES,
+        formatter_class=HelpFormatter,
     )
-    jobs = parser.add_mutually_exclusive_group()
-    jobs.add_argument(
-        "--jobs",
-        type=plain_text,
-        metavar="FILE",
-        help="job trace, plain or gzip; looked up as given, then in the folder that the variable "
-        "LYRA_OPT_TRACES names",
+    parser.add_argument(
+        "scenario", type=plain_text, metavar="SCENARIO", help="its name, or a TOML file"
     )
-    jobs.add_argument(
-        "--workload",
-        type=plain_text,
-        metavar="NAME",
-        help="generated workload instead of a trace, see below (default with --topology: "
-        f"{DEFAULT_NETWORK_WORKLOAD})",
-    )
+    add_changes(parser)
     parser.add_argument(
         "--scheme",
         action="append",
+        default=[],
         type=plain_text,
         metavar="NAME",
         dest="schemes",
-        help=f"how the cluster is run, see below; may be repeated (default: {DEFAULT_SCHEME}, "
-        f"{DEFAULT_ROUND_SCHEME} for workloads and options of schemes that decide in rounds, "
-        f"{DEFAULT_NETWORK_SCHEME} with --topology)",
-    )
-    parser.add_argument(
-        "--scenario",
-        type=plain_text,
-        metavar="NAME",
-        help=f"what is assumed of jobs, see below (default: {BASIC.name} for {LYRA_LIKE}, else "
-        f"{PLAIN.name})",
-    )
-    parser.add_argument(
-        "--days",
-        type=integer_from(1, MOST_DAYS),
-        metavar="D",
-        help=f"days of submissions of a trace or of {LYRA_LIKE} (default: all, and 15)",
-    )
-    parser.add_argument(
-        "--vc", type=plain_text, metavar="NAME", help="only jobs of this virtual cluster of a trace"
-    )
-    parser.add_argument(
-        "--servers",
-        type=integer_from(1, LARGEST_CLUSTER),
-        metavar="N",
-        help="training servers (default: 443; required with --jobs)",
-    )
-    parser.add_argument(
-        "--gpus-per-server",
-        type=integer_from(1, LARGEST_SERVER),
-        metavar="G",
-        help="GPUs of each training server (default: 8; with --gpus: 4)",
-    )
-    parser.add_argument(
-        "--servers-per-rack",
-        type=integer_from(1, LARGEST_CLUSTER),
-        metavar="N",
-        help="training servers of a rack; the table of jobs then says how many racks each spanned "
-        "(default: racks do not matter)",
-    )
-    parser.add_argument(
-        "--inference-servers",
-        type=integer_from(0, LARGEST_CLUSTER),
-        metavar="N",
-        help="inference servers of 8 GPUs (default: 520 for each 443 x 8 training GPUs; with "
-        "--jobs: 0)",
-    )
-    parser.add_argument(
-        "--inference-gpu-speed",
-        type=_speed,
-        metavar="SPEED",
-        help="work of an inference GPU beside a training GPU's, above 0; a worker "
-        "gets as many of them as are at least as fast (default: 0.333: three, as for T4 and V100)",
-    )
-    parser.add_argument(
-        "--inference-usage",
-        type=plain_text,
-        metavar="FILE",
-        help="series of GPU usage (CSV: time, total_gpu_num, running_gpu_num) that stands for "
-        "inference demand, from the first submission on and over again where it ends; looked up as "
-        "--jobs (default: generated, like that of Lyra's cluster)",
-    )
-    parser.add_argument(
-        "--forecaster",
-        type=plain_text,
-        metavar="NAME",
-        help="how loans foresee inference demand: oracle, last-value, seasonal or autoregressive "
-        "(default: autoregressive)",
-    )
-    parser.add_argument(
-        "--headroom",
-        type=share,
-        metavar="SHARE",
-        help="share of the inference cluster that is never lent, 0 to 1 (default: 0.02)",
-    )
-    parser.add_argument(
-        "--drop-oversized",
-        action="store_true",
-        help="leave out jobs that are larger than the cluster, and count them",
+        help="in place of the scenario's schemes; may be repeated",
     )
     parser.add_argument(
         "--seed",
         type=integer_from(0),
-        default=0,
+        action="append",
         metavar="N",
-        help="seed of all random choices (default: 0)",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="write one JSON object to stdout; of several schemes an array",
+        dest="seeds",
+        help="in place of the scenario's seeds; may be repeated",
     )
     parser.add_argument(
         "--out",
         type=plain_text,
         metavar="DIR",
-        help="write metrics.json, jobs.csv, series.csv, plots/*.svg and report.html there",
+        help="keep the runs there, with a page, plots and tables",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the runs that are there already"
+    )
+    parser.add_argument(
+        "--processes",
+        type=integer_from(1),
+        metavar="N",
+        help="replays at the same time (default: one for each processor)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="write one JSON object to stdout; of several replays an array",
     )
     parser.add_argument(
         "--capture",
         type=plain_text,
         metavar="DIR",
         help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
-        "for studies, sampled by --seed: KIND-contested-* those in which somebody loses (Lyra's "
-        "greedy rule preempts a job, or GPUs do not suffice for the most workers of every job or "
-        "for all gangs), KIND-easy-* the others",
+        "for studies: KIND-contested-* those in which somebody loses, KIND-easy-* the others",
     )
-    parser.add_argument(
-        "--capture-limit",
-        type=integer_from(1),
-        metavar="N",
-        help="contested decisions that are kept of each kind and scheme, and easy ones "
-        "(default: 50)",
+    parser.set_defaults(run=run_simulate)
+
+
+def given_scenario(arguments: argparse.Namespace) -> Scenario:
+    """Return the scenario that is asked for, changed as it is asked for."""
+    from experiments.simulation.scenario import Change, load_scenario, parse_change
+
+    changes = [parse_change(text) for text in arguments.changes]
+    if getattr(arguments, "seeds", None):
+        changes.append(Change("seeds", list(dict.fromkeys(arguments.seeds))))
+    return load_scenario(arguments.scenario, changes, jobs=arguments.jobs)
+
+
+def run_simulate(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt simulate``; return the exit code."""
+    from experiments.command import available_processors
+    from experiments.executor import (
+        EXIT_INTERRUPTED,
+        kept_or_temporary,
+        require_own_store,
+        run_stored,
     )
-    add_round_arguments(parser)
-    add_network_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def _speed(text: str) -> float:
-    """Argument type: a number above 0 that is no slip of the pen."""
-    value = number(text)
-    if not 1e-6 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be from 1e-6 to 1e6")
-    return value
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
-    from experiments.simulation.capture import MOST_CAPTURED
-    from experiments.simulation.measures import counted
-    from experiments.simulation.page import output_folder, require_folder_path, write_files
-    from experiments.simulation.printing import print_replays, report_runs, say
-    from experiments.simulation.setup import POOLS
-    from instances.workloads.named import find_workload
-    from lyra_opt.commands.output import stdout_kept_clean
+    from experiments.pool import IN_THIS_PROCESS
+    from experiments.simulation.printing import print_replays, say, say_demand
+    from experiments.simulation.replays import replay_tasks, study_of
+    from experiments.simulation.report import write_report
+    from experiments.simulation.runs import load_replays
+    from lyra_opt.commands.folders import output_folder, require_folder_path
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
 
     # All that can be wrong is found out before the first simulation.
-    if arguments.jobs is None and arguments.workload is None:
-        if arguments.topology is None:
-            raise UserError("one of --jobs and --workload is required, unless there is --topology")
-        arguments.workload = DEFAULT_NETWORK_WORKLOAD
-    if arguments.topology is None:
-        require_no_network(arguments)
-    if arguments.workload is not None:
-        find_workload(arguments.workload)
-    names = arguments.schemes or [_default_scheme(arguments)]
-    schemes = given_schemes(arguments, list(dict.fromkeys(names)))
-    require_tenures(arguments, schemes)
-    given = {name: getattr(arguments, name) for name in ("out", "capture")}
-    folders = {name: None if path is None else Path(path) for name, path in given.items()}
-    for option, folder in folders.items():
+    folders = {name: getattr(arguments, name) for name in ("out", "capture")}
+    out, capture = (None if path is None else Path(path) for path in folders.values())
+    for option, folder in (("--out", out), ("--capture", capture)):
         if folder is not None:
-            require_folder_path(f"--{option}", folder)
-    if arguments.capture_limit is not None and arguments.capture is None:
-        raise UserError("--capture-limit says nothing without --capture")
-    setup = _setup(arguments, schemes)
-    _require_runs(setup, schemes)
+            require_folder_path(option, folder)
+    scenario = given_scenario(arguments)
+    tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
+    study = study_of(scenario, tasks)
+    if out is not None:
+        require_own_store(study, out, resume=arguments.resume)
+    setup = tasks[0].setup()
+    processes = min(arguments.processes or available_processors(), len(tasks))
     with (
-        output_folder("--out", folders["out"]),
-        output_folder("--capture", folders["capture"]),
-        stdout_kept_clean(),
+        output_folder("--out", out),
+        output_folder("--capture", capture),
+        kept_or_temporary(out) as folder,
     ):
-        say(f"{setup.demand_in_words}{_inference_in_words(setup)}")
-        if setup.dropped and setup.kind == POOLS:
-            say(f"{counted(setup.dropped, 'job')} larger than the cluster left out")
-        most = arguments.capture_limit or MOST_CAPTURED
-        replays, captures = _replays(
-            setup, schemes, most_captured=None if arguments.capture is None else most
-        )
-        if folders["capture"] is not None:
-            _save(captures, folders["capture"])
-        if replays and folders["out"] is not None:
-            write_files(replays, folders["out"])
-    return report_runs(
-        arguments,
-        [replay.as_json_object() for replay in replays],
-        schemes=len(schemes),
-        print_tables=lambda: print_replays(replays),
-    )
-
-
-def _default_scheme(arguments: argparse.Namespace) -> str:
-    """Return the scheme that is simulated where none is named."""
-    if arguments.topology is not None:
-        return DEFAULT_NETWORK_SCHEME
-    return DEFAULT_ROUND_SCHEME if has_unlike_gpus(arguments) else DEFAULT_SCHEME
-
-
-def _setup(arguments: argparse.Namespace, schemes: Sequence[Scheme]) -> Setup:
-    """Return what is simulated: on a network, on unlike GPUs, or on servers that are alike."""
-    if arguments.topology is not None:
-        return make_network_setup(arguments, _options(arguments, schemes, PLAIN.name))
-    if has_unlike_gpus(arguments):
-        return make_round_setup(arguments, schemes, _options(arguments, schemes, PLAIN.name))
-    usual = BASIC if arguments.workload == LYRA_LIKE else PLAIN
-    scenario = arguments.scenario or usual.name
-    find_scenario(scenario)
-    return _pool_setup(arguments, scenario, _options(arguments, schemes, scenario))
-
-
-def _options(arguments: argparse.Namespace, schemes: Sequence[Scheme], scenario: str) -> Options:
-    """Return how the cluster behaves."""
-    from dataclasses import replace
-
-    from experiments.simulation.setup import forks, make_options
-
-    # What merging copies costs must not be said to be too much where nobody merges any.
-    no_merging = arguments.topology is not None and not any(map(forks, schemes))
-    return replace(
-        make_options(seed=arguments.seed, scenario=scenario),
-        leases=given_leases(arguments),
-        rounds=given_rounds(arguments, **({"merge_s": 0.0} if no_merging else {})),
-    )
-
-
-def _require_runs(setup: Setup, schemes: Sequence[Scheme]) -> None:
-    """Raise `UserError` if a job can never run, or not under some scheme."""
-    from lyra_opt.simulation.speed import Speed
-
-    workload, cluster = setup.workload, setup.cluster
-    Speed(cluster).require_runs(workload)
-    for scheme in schemes:
-        reason = scheme.obstacle(workload, cluster, setup.options.tenure(scheme.tenure))
-        if reason is not None:
-            raise UserError(f"--scheme {scheme.name} does not run here: {reason}")
-
-
-def _pool_setup(arguments: argparse.Namespace, scenario: str, options: Options) -> Setup:
-    from experiments.simulation import setup as making
-    from instances.traces import locate
-    from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType
-
-    is_trace = arguments.jobs is not None
-    require_none_of(
-        ("job_count", "arrivals_per_hour"), arguments, f"is for --workload {GAVEL_LIKE} alone"
-    )
-    servers = arguments.servers
-    gpus_per_server = arguments.gpus_per_server or making.LYRA_LIKE_GPUS_PER_SERVER
-    if servers is None:
-        if is_trace:
-            raise UserError(
-                "--jobs needs --servers, or --gpus or --cluster: traces do not say how large their "
-                "cluster was"
+        say_demand(setup)
+        with stdout_kept_clean():
+            status = run_stored(
+                study,
+                tasks,
+                folder,
+                processes=IN_THIS_PROCESS if processes == 1 else processes,
+                resume=arguments.resume,
             )
-        servers = making.LYRA_LIKE_SERVERS
-    inference_servers = arguments.inference_servers
-    if inference_servers is None:
-        inference_servers = (
-            0 if is_trace else making.proportional_inference_servers(servers * gpus_per_server)
-        )
-    cluster = Cluster.of_servers(
-        servers,
-        gpus_per_server=gpus_per_server,
-        inference_servers=inference_servers,
-        servers_per_rack=arguments.servers_per_rack,
-        inference_gpu=(
-            INFERENCE_GPU
-            if arguments.inference_gpu_speed is None
-            else GpuType(name="inference", relative_speed=arguments.inference_gpu_speed)
-        ),
-    )
-    if not inference_servers:
-        for option in ("inference_gpu_speed", "inference_usage", "forecaster", "headroom"):
-            if getattr(arguments, option) is not None:
-                raise UserError(
-                    f"--{option.replace('_', '-')} says nothing without --inference-servers"
-                )
-    workload, dropped = _pool_workload(arguments, cluster, scenario)
-    headroom = arguments.headroom
-    loaning = making.make_loaning(
-        workload,
-        cluster,
-        seed=arguments.seed,
-        forecaster=arguments.forecaster or making.DEFAULT_FORECASTER,
-        headroom=making.DEFAULT_HEADROOM if headroom is None else headroom,
-        usage=None if arguments.inference_usage is None else locate(arguments.inference_usage),
-    )
-    return making.Setup(
-        workload=workload,
-        scenario=scenario,
-        cluster=cluster,
-        options=options,
-        dropped=dropped,
-        loaning=loaning,
-    )
+        if status == EXIT_INTERRUPTED:
+            return status
+        replays = load_replays(folder)
+        for run in replays.runs:
+            if capture is not None and run.figures is not None and "captured" in run.figures:
+                say(run.figures["captured"])
+        if arguments.json:
+            figures = [_as_json_object(run) for run in replays.runs]
+            if figures:
+                print_json(figures[0] if len(tasks) == 1 else figures)
+        elif replays.runs:
+            print_replays(replays)
+        if out is not None and replays.runs:
+            page = write_report(replays)
+            if not arguments.json:
+                print(f"{page}: all of it, with plots")
+    return status
 
 
-def _pool_workload(
-    arguments: argparse.Namespace, cluster: Cluster, scenario: str
-) -> tuple[Workload, int]:
-    """Return the jobs, and how many were left out."""
-    from experiments.simulation import setup as making
-    from instances.traces import locate
-    from instances.workloads.named import find_workload
+def _as_json_object(run: ReplayRecord) -> dict[str, Any]:
+    """Return the figures of a run, below the values of axes where there are any."""
+    axes = {name: value for name, value in run.axes.items() if name != "scheme"}
+    return ({"axes": axes} if axes else {}) | dict(run.figures or {})
 
-    if arguments.jobs is not None:
-        source = str(locate(arguments.jobs))
-        workload = making.trace_workload(source, vc=arguments.vc, days=arguments.days)
+
+def run_scenarios(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt scenarios``; return the exit code."""
+    from experiments.simulation import catalogue
+
+    if arguments.what == "show":
+        from experiments.simulation.scenario import scenario_text
+
+        print(scenario_text(arguments.scenario)[0], end="")
     else:
-        source = arguments.workload
-        require_none_of(("vc",), arguments, "is for --jobs alone")
-        if source == LYRA_LIKE:
-            if arguments.drop_oversized:
-                raise UserError(f"--drop-oversized says nothing with --workload {LYRA_LIKE}")
-            workload = making.generated_workload(
-                days=arguments.days or making.LYRA_LIKE_DAYS,
-                seed=arguments.seed,
-                gpus=cluster.gpus,
-                scenario=scenario,
-            )
-            return workload, 0
-        remark = f"is for --jobs and --workload {LYRA_LIKE} alone"
-        require_none_of(("days",), arguments, remark)
-        workload = find_workload(source).make(cluster, arguments.seed)
-    return making.admitted(
-        workload,
-        cluster,
-        source=source,
-        seed=arguments.seed,
-        scenario=scenario,
-        drop_oversized=arguments.drop_oversized,
-    )
+        {
+            "list": catalogue.print_scenarios,
+            "keys": catalogue.print_keys,
+            "parts": catalogue.print_parts,
+            "schema": catalogue.print_schema,
+        }[arguments.what]()
+    return 0
 
 
-def _inference_in_words(setup: Setup) -> str:
-    if setup.loaning is None:
-        return ""
-    orchestrator, plan = setup.loaning.orchestrator, setup.loaning.plan
-    mean = sum(plan.on_loan) / len(plan.on_loan)
-    return f"; {mean:.0f} of {orchestrator.servers:,} inference servers can be borrowed on average"
+def run_schemes(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt schemes``; return the exit code."""
+    from experiments.simulation.catalogue import print_schemes
 
+    if arguments.scenario is None and (arguments.changes or arguments.jobs):
+        from lyra_opt.errors import UserError
 
-def _replays(
-    setup: Setup, schemes: Sequence[Scheme], *, most_captured: int | None
-) -> tuple[list[Replay], list[Capture]]:
-    """Run the schemes one by one; those that fail say so and are left out.
-
-    `most_captured` is None where no decisions are kept.
-    """
-    from experiments.progress import simulated_time
-    from experiments.simulation.capture import Capture
-    from experiments.simulation.carried_out import SimulationError
-    from experiments.simulation.printing import say
-    from experiments.simulation.replay import replay
-    from lyra_opt.simulation.series import expected_makespan_s
-
-    captured: list[Capture] = []
-
-    def replay_one(scheme: Scheme, show: Callable[[float], None]) -> Replay:
-        if most_captured is None:
-            return replay(setup, scheme, progress=show)
-        capture = Capture(
-            workload=setup.workload.name,
-            scheme=scheme.name,
-            seed=setup.options.seed,
-            most=most_captured,
-        )
-        done = replay(setup, scheme, capture=capture, progress=show)
-        captured.append(capture)
-        return done
-
-    expected_s = expected_makespan_s(setup.workload, setup.cluster)
-    replays = []
-    for scheme in schemes:
-        try:
-            with simulated_time(scheme.name, expected_s) as show:
-                replays.append(replay_one(scheme, show))
-        except SimulationError as error:
-            say(f"error: {error}")
-    return replays, captured
-
-
-def _save(captures: Sequence[Capture], folder: Path) -> None:
-    from experiments.simulation.printing import say
-
-    for capture in captures:
-        capture.save(folder)
-        say(capture.in_words())
+        raise UserError("--set and --jobs change a scenario: name it with --for")
+    print_schemes(None if arguments.scenario is None else given_scenario(arguments))
+    return 0

@@ -43,6 +43,19 @@ def _ratio(value: float) -> str:
     return f"{value:.4f}"
 
 
+def _two_digits(value: float) -> str:
+    return f"{value:,.2f}"
+
+
+def _counts(by_tier: Mapping[str, int]) -> str:
+    return " / ".join(map(show_count, by_tier.values()))
+
+
+def _shares(by_tier: Mapping[str, float]) -> str:
+    whole = sum(by_tier.values())
+    return " / ".join(show_percent(value / whole) for value in by_tier.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A row of the tables.
@@ -66,37 +79,12 @@ class Measure:
 
     def of(self, record: Mapping[str, Any]) -> str:
         """Return the measure of a run as tables show it."""
-        value = record.get(self.key)
+        return self.shown(record.get(self.key))
+
+    def shown(self, value: Any) -> str:
+        """Return a value as tables show it; None has nothing to show."""
         return NOTHING if value is None else self.show(value)
 
-
-WISH_MEASURES = (
-    Measure(
-        "jct_weighted_mean_s",
-        "JCT, weighted mean (s)",
-        _seconds,
-        "By the weights of the jobs.",
-    ),
-    Measure(
-        "missed_deadlines",
-        "Deadlines missed",
-        show_count,
-        "Jobs that completed after their deadline.",
-    ),
-    Measure(
-        "missed_deadline_share",
-        "Deadlines missed (%)",
-        show_percent,
-        "As a share of the jobs that have one.",
-    ),
-    Measure(
-        "cost",
-        "Cost",
-        lambda value: f"{value:,.2f}",
-        "What the GPUs that jobs held cost, borrowed ones too, in the unit of the prices per hour.",
-    ),
-)
-"""Of runs whose jobs have weights or deadlines, or whose GPUs have prices."""
 
 MEASURES = (
     Measure("jobs", "Jobs", show_count),
@@ -111,6 +99,7 @@ MEASURES = (
     Measure("queue_p50_s", "Queuing time, median (s)", _seconds),
     Measure("queue_p95_s", "Queuing time, 95th percentile (s)", _seconds),
     Measure("queue_p99_s", "Queuing time, 99th percentile (s)", _seconds),
+    Measure("queue_max_s", "Queuing time, longest (s)", _seconds),
     Measure(
         "jct_mean_s",
         "JCT, mean (s)",
@@ -120,11 +109,88 @@ MEASURES = (
     Measure("jct_p50_s", "JCT, median (s)", _seconds),
     Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds),
     Measure("jct_p99_s", "JCT, 99th percentile (s)", _seconds),
+    Measure("jct_min_s", "JCT, shortest (s)", _seconds),
+    Measure("jct_max_s", "JCT, longest (s)", _seconds),
     Measure(
         "makespan_s",
         "Makespan (s)",
         _seconds,
         "From the first submission to the last completion.",
+    ),
+    Measure(
+        "fairness_mean",
+        "Finish-time fairness, mean",
+        _two_digits,
+        "JCT of a job over the JCT that it would have on an equal n-th part of the cluster of its "
+        "own, n being the mean number of jobs that are there while it is (Themis, from memory; "
+        "the speed on the n-th part as in Gavel). Below 1 it fares better.",
+    ),
+    Measure("fairness_max", "Finish-time fairness, worst", _two_digits),
+    Measure(
+        "cru",
+        "Cluster resource utilisation, CRU (%)",
+        show_percent,
+        "Time for which servers work, over servers and makespan. It says nothing of idle GPUs on a "
+        "server that works.",
+    ),
+    Measure(
+        "gpu_usage",
+        "GPU usage (%)",
+        show_percent,
+        "GPU-seconds that jobs hold, pauses for restarts, moves and merges included, as a share of "
+        "what there are over the makespan.",
+    ),
+    Measure(
+        "computing_usage",
+        "GPUs that compute (%)",
+        show_percent,
+        "GPU-seconds of computing, as such a share: usage without communication.",
+    ),
+    Measure(
+        "communication_share",
+        "Communication (%)",
+        show_percent,
+        "GPU-seconds in which gangs ran and waited for the network, as a share of those in which "
+        "they ran.",
+    ),
+    Measure(
+        "communication_s",
+        "Communication of a job, mean (GPU s)",
+        _seconds,
+        "GPU-seconds in which a gang ran and waited for the network.",
+    ),
+    Measure(
+        "hand_over_share",
+        "GPUs handed over (%)",
+        show_percent,
+        "GPU-seconds in which GPUs were neither held nor free, as a share of what there are: with "
+        "leases, those handed over after each of them; in rounds, those of a job that completes "
+        "before its round ends.",
+    ),
+    Measure(
+        "allocations_by_tier",
+        "Allocations: machine / rack / network",
+        _counts,
+        "How often a gang got GPUs of one machine, of several machines of a rack, and of several "
+        "racks.",
+    ),
+    Measure(
+        "gpu_s_by_tier",
+        "GPU time: machine / rack / network (%)",
+        _shares,
+        "GPU-seconds held by gangs on one machine, in one rack, and in several.",
+    ),
+    Measure(
+        "fragmented_machines_mean",
+        "Machines partly free (%)",
+        show_percent,
+        "In the mean over the makespan.",
+    ),
+    Measure(
+        "stranded_share",
+        "Free GPUs on such machines (%)",
+        show_percent,
+        "Share of the free GPU-seconds on machines that were partly free.",
     ),
     Measure(
         "training_usage",
@@ -154,8 +220,41 @@ MEASURES = (
         show_percent,
         "GPU-seconds that jobs hold on servers on loan, as a share of theirs.",
     ),
-    Measure("preemptions", "Preemptions", show_count, "Jobs sent back to the queue by reclaiming."),
+    Measure(
+        "lease_losses",
+        "Leases lost",
+        show_count,
+        "How often a gang had to give its GPUs back before it was complete; in rounds, how often "
+        "it was left out of the next one.",
+    ),
+    Measure(
+        "preemptions",
+        "Preemptions",
+        show_count,
+        "How often a job that was not complete lost its GPUs and did not run on as soon as it "
+        "could have: to reclaiming, to another job, at the end of a lease or of a round.",
+    ),
     Measure("preemptions_per_submission", "Preemptions per submission", _ratio),
+    Measure(
+        "restarts",
+        "Restarts",
+        show_count,
+        "How often a job began elsewhere than before, or after a wait; first starts not counted.",
+    ),
+    Measure(
+        "migrations",
+        "Migrations",
+        show_count,
+        "How often a gang got other machines, or other numbers of their GPUs, than the last time: "
+        "it moved, or had lost what it had.",
+    ),
+    Measure(
+        "copies_mean",
+        "Copies of a job, mean",
+        _two_digits,
+        "Over the time for which it runs; 1 without forking.",
+    ),
+    Measure("copies_max", "Copies of a job, most", show_count),
     Measure(
         "collateral_share",
         "Collateral damage (%)",
@@ -179,7 +278,41 @@ MEASURES = (
         show_count,
         "How often an elastic job was resized, to admit another job not counted.",
     ),
-    *WISH_MEASURES,
+    Measure("rounds", "Rounds", show_count, "In which jobs were there."),
+    Measure("decisions", "Decisions", show_count, "How often the scheme was asked."),
+    Measure(
+        "decision_mean_s",
+        "Decision time, mean (ms)",
+        show_milliseconds,
+        "Wall time that the scheme takes to decide; rounds in which nothing can change are not "
+        "decided anew.",
+    ),
+    Measure("decision_p99_s", "Decision time, 99th percentile (ms)", show_milliseconds),
+    Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
+    Measure(
+        "jct_weighted_mean_s",
+        "JCT, weighted mean (s)",
+        _seconds,
+        "By the weights of the jobs.",
+    ),
+    Measure(
+        "missed_deadlines",
+        "Deadlines missed",
+        show_count,
+        "Jobs that completed after their deadline.",
+    ),
+    Measure(
+        "missed_deadline_share",
+        "Deadlines missed (%)",
+        show_percent,
+        "As a share of the jobs that have one.",
+    ),
+    Measure(
+        "cost",
+        "Cost",
+        _two_digits,
+        "What the GPUs that jobs held cost, borrowed ones too, in the unit of the prices per hour.",
+    ),
     Measure(
         "wall_time_s",
         "Wall time (s)",

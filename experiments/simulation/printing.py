@@ -2,106 +2,99 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
-from pathlib import Path
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from experiments.report import PAGE
-from experiments.simulation.measures import shown_measures
-from lyra_opt.commands.output import print_json, print_table
+from experiments.simulation.demand import demand_by_day
+from experiments.simulation.measures import MEASURES, counted, shown_measures
+from lyra_opt.commands.output import print_table
 from lyra_opt.errors import one_line
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from experiments.records import ReplayRecord
     from experiments.simulation.measures import Measure
-    from experiments.simulation.replay import Replay
+    from experiments.simulation.runs import Replays
+    from experiments.simulation.setup import Setup
 
-
-def print_replays(replays: Sequence[Replay]) -> None:
-    """Print runs of one setup side by side, and what is assumed of them."""
-    from experiments.simulation.page import FORMS
-    from experiments.simulation.setup import POOLS, RACKS, TYPES
-
-    setup = replays[0].setup
-    cluster = setup.cluster
-    place = {
-        POOLS: f"scenario {setup.scenario}",
-        TYPES: f"cluster {cluster.name}",
-        RACKS: f"cluster {cluster.name}, network {cluster.network}",
-    }[setup.kind]
-    print_tables(
-        f"{setup.workload.name}, {place}",
-        [replay.scheme.name for replay in replays],
-        [replay.as_json_object() for replay in replays],
-        FORMS[setup.kind].measures,
-    )
-
-
-def print_tables(
-    title: str,
-    names: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    measures: Sequence[Measure],
-) -> None:
-    """Print runs side by side, and what is assumed of them.
-
-    Parameters
-    ----------
-    title
-        What was simulated.
-    names
-        Of the schemes.
-    records
-        Their objects of ``simulate --json``.
-    measures
-        Those of the table; those without a value in any run are left out.
-    """
-    print(f"{one_line(title)}:")
-    print_table(
-        ["", *names],
-        [
-            [measure.name, *(measure.of(record) for record in records)]
-            for measure in shown_measures(records, measures)
-        ],
-        right=1,
-    )
-    print("What is assumed:")
-    for sentence in dict.fromkeys(
-        sentence for record in records for sentence in record["assumptions"]
-    ):
-        print(f"- {one_line(sentence)}")
-
-
-def report_runs(
-    arguments: argparse.Namespace,
-    records: Sequence[Mapping[str, Any]],
-    *,
-    schemes: int,
-    print_tables: Callable[[], None],
-) -> int:
-    """Print what came of the schemes, as ``--json`` and ``--out`` ask; return the exit code.
-
-    Parameters
-    ----------
-    records
-        Objects of ``simulate --json``, of the schemes that did not fail.
-    schemes
-        How many were asked for.
-    print_tables
-        Prints the runs for people.
-    """
-    if arguments.json:
-        if records:
-            print_json(records[0] if schemes == 1 else list(records))
-    elif records:
-        print_tables()
-        if arguments.out is not None:
-            print(f"{Path(arguments.out) / PAGE}: all of it, with plots")
-    return 0 if len(records) == schemes else 1
+MOST_DAYS_SHOWN = 31
 
 
 def say(text: str) -> None:
     """Tell people something on stderr, in one line."""
     print(f"lyra-opt: {one_line(text)}", file=sys.stderr)
+
+
+def say_demand(setup: Setup) -> None:
+    """Tell how much is asked of the cluster, day by day, before time is spent."""
+    say(f"{setup.demand_in_words}{_inference_in_words(setup)}")
+    if setup.dropped:
+        say(f"{counted(setup.dropped, 'job')} left out that can never run")
+    days = demand_by_day(setup)
+    if len(days) > 1:
+        shown = " ".join(f"{100 * day.load:.0f}" for day in days[:MOST_DAYS_SHOWN])
+        more = " ..." if len(days) > MOST_DAYS_SHOWN else ""
+        say(f"demand by day of submission, in % of what the cluster can do: {shown}{more}")
+    if days and days[-1].backlog_days >= 1:
+        say(
+            f"overloaded: at the last submission, work for {days[-1].backlog_days:.1f} days of all "
+            "GPUs is left even if none ever idles"
+        )
+
+
+def _inference_in_words(setup: Setup) -> str:
+    if setup.loaning is None:
+        return ""
+    orchestrator, plan = setup.loaning.orchestrator, setup.loaning.plan
+    mean = sum(plan.on_loan) / len(plan.on_loan)
+    return f"; {mean:.0f} of {orchestrator.servers:,} inference servers can be borrowed on average"
+
+
+def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayRecord]]]:
+    """Return the runs of each variant of a scenario, and the variant in words; in order."""
+
+    def variant(run: ReplayRecord) -> str:
+        axes = {name: value for name, value in run.axes.items() if name != "scheme"}
+        return ", ".join(f"{name} = {value}" for name, value in axes.items())
+
+    return [(name, list(group)) for name, group in groupby(runs, key=variant)]
+
+
+def mean_of(runs: Sequence[Mapping[str, Any]], measure: Measure) -> str:
+    """Return a measure in the mean over runs of one scheme, as tables show it."""
+    values = [figures.get(measure.key) for figures in runs]
+    known = [value for value in values if value is not None]
+    if not known or not all(isinstance(value, int | float) for value in known):
+        return measure.shown(known[0] if len(known) == 1 else None)
+    mean = known[0] if len(known) == 1 else statistics.fmean(known)
+    whole = all(isinstance(value, int) for value in known)
+    return measure.shown(round(mean) if whole else mean)
+
+
+def print_replays(replays: Replays) -> None:
+    """Print schemes side by side, in the mean over seeds, and what is assumed of them."""
+    for variant, runs in variants_of(replays.runs):
+        first = runs[0]
+        seeds = len({run.seed for run in runs})
+        of_scheme: dict[str, list[Mapping[str, Any]]] = {}
+        for run in runs:
+            of_scheme.setdefault(run.scheme, []).append(run.figures or {})
+        title = [f"scenario {replays.study.name}", variant, f"{first.workload} on {first.cluster}"]
+        if seeds > 1:
+            title[-1] = f"on {first.cluster}, means over {seeds} seeds"
+        print(f"{one_line(', '.join(filter(None, title)))}:")
+        figures = [each for of_one in of_scheme.values() for each in of_one]
+        print_table(
+            ["", *of_scheme],
+            [
+                [measure.name, *(mean_of(of_one, measure) for of_one in of_scheme.values())]
+                for measure in shown_measures(figures, MEASURES)
+            ],
+            right=1,
+        )
+    print("What is assumed:")
+    for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):
+        print(f"- {one_line(sentence)}")

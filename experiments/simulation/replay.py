@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
+from experiments.simulation.scenario import DECISION_KINDS
 from experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
@@ -16,21 +17,29 @@ from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
 from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
+
+    import pandas as pd
 
     from experiments.simulation.setup import Setup
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics
-    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.series import Series
     from lyra_opt.simulation.view import Observer
 
-DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
-"""The problems whose instances can be captured."""
-
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS}
-"""What ``simulate --topology --json`` calls tenures, under ``engine``."""
+"""What ``simulate --json`` calls tenures, under ``engine``, where there is a network."""
+
+JOB_COLUMNS = (
+    *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
+    *("fungible", "heterogeneous", "checkpoints", "model"),
+)
+RUN_COLUMNS = (
+    *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
+    *("preemptions", "restarts", "losses", "migrations", "allocations", "most_copies"),
+    *("ran_on_loan", "most_racks"),
+)
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
@@ -67,67 +76,6 @@ METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses
 """The field of a key of another name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcomes:
-    """What became of each job, in the order of the workload.
-
-    Parameters
-    ----------
-    start_s, completion_s
-        When it first started, and when it completed.
-    queued_s
-        How long it waited in all.
-    jct_s
-        From submission to completion.
-    held_gpu_s
-        GPU-seconds that it held, of whatever kind.
-    running_s
-        Seconds in which it held GPUs and ran, pauses left out.
-    computing_gpu_s
-        GPU-seconds in which it ran that were not lost to distance.
-    communication_share
-        Share of its GPU-seconds of running that was lost to distance.
-    fairness
-        Its finish-time fairness; see `lyra_opt.simulation.metrics.Metrics`.
-    preemptions, restarts
-        How often it was interrupted, and began again elsewhere or after that.
-    losses, migrations
-        How often it lost its GPUs before it was complete, and got others than the last time.
-    allocations
-        How often it got GPUs.
-    machine_allocations, rack_allocations, network_allocations
-        How often these were on one server, in one rack, and in several; 0 where racks do not
-        matter.
-    most_copies
-        At once.
-    ran_on_loan
-        Whether it ever had workers on servers on loan.
-    most_racks
-        Racks of own servers that it spanned at once; 0 where racks do not matter.
-    """
-
-    start_s: np.ndarray
-    completion_s: np.ndarray
-    queued_s: np.ndarray
-    jct_s: np.ndarray
-    held_gpu_s: np.ndarray
-    running_s: np.ndarray
-    computing_gpu_s: np.ndarray
-    communication_share: np.ndarray
-    fairness: np.ndarray
-    preemptions: np.ndarray
-    restarts: np.ndarray
-    losses: np.ndarray
-    migrations: np.ndarray
-    allocations: np.ndarray
-    machine_allocations: np.ndarray
-    rack_allocations: np.ndarray
-    network_allocations: np.ndarray
-    most_copies: np.ndarray
-    ran_on_loan: np.ndarray
-    most_racks: np.ndarray
-
-
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
     """Return the mean over time, between neighbouring edges, of values that hold until the next.
 
@@ -156,8 +104,13 @@ class Replay:
         How the cluster was run.
     metrics
         Its figures.
-    outcomes, series
-        By job, and over time.
+    jobs
+        What became of each job, a row each in the order of the workload: what it asked for
+        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`;
+        ``communication_share`` is the share of its GPU-seconds of running that was lost to
+        distance, ``fairness`` its finish-time fairness).
+    series
+        The cluster over time.
     borrows
         Whether jobs could run on servers on loan.
     wall_time_s, cpu_time_s
@@ -168,7 +121,7 @@ class Replay:
     setup: Setup
     scheme: Scheme
     metrics: Metrics
-    outcomes: Outcomes
+    jobs: pd.DataFrame
     series: Series
     borrows: bool
     wall_time_s: float
@@ -319,7 +272,7 @@ def replay(
     *,
     capture: Callable[[str, Any], None] | None = None,
     captured_kinds: Collection[str] = DECISION_KINDS,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float, int, int], None] | None = None,
 ) -> Replay:
     """Run a scheme.
 
@@ -332,7 +285,7 @@ def replay(
     capture, captured_kinds
         Is given the decisions of these kinds: the kind and the instance.
     progress
-        Is given the simulated seconds so far, since the first submission.
+        Is told how far it is; see `lyra_opt.simulation.series.ProgressObserver`.
 
     Raises
     ------
@@ -361,7 +314,7 @@ def replay(
         setup=setup,
         scheme=scheme,
         metrics=measure(simulation),
-        outcomes=_outcomes(simulation),
+        jobs=_jobs(simulation),
         series=series.series,
         borrows=simulation.loans.is_active,
         wall_time_s=effort.wall_time_s,
@@ -369,34 +322,36 @@ def replay(
     )
 
 
-def _outcomes(simulation: Kernel) -> Outcomes:
-    runs: Sequence[Run] = simulation.runs
+def _jobs(simulation: Kernel) -> pd.DataFrame:
+    """Return what became of each job, a row each in the order of the workload."""
+    import pandas as pd
 
-    def column(name: str, dtype: type = np.float64) -> np.ndarray:
-        return np.array([getattr(run, name) for run in runs], dtype=dtype)
-
+    runs = simulation.runs
+    of_job = {
+        name: [getattr(job, name) for job in simulation.workload.jobs] for name in JOB_COLUMNS
+    }
+    of_run = {name: [getattr(run, name) for run in runs] for name in RUN_COLUMNS}
+    computing_gpu_s = np.array(of_run["done_gpu_s"])
     by_tier = np.array([run.allocations_by_tier for run in runs], dtype=np.int64)
-    computing_gpu_s = column("done_gpu_s")
-    return Outcomes(
-        start_s=column("start_s"),
-        completion_s=column("completion_s"),
-        queued_s=column("queued_s"),
-        jct_s=column("jct_s"),
-        held_gpu_s=column("held_gpu_s"),
-        running_s=column("running_s"),
-        computing_gpu_s=computing_gpu_s,
-        # Rounding may leave a little below 0.
-        communication_share=np.maximum(0.0, 1 - computing_gpu_s / column("ran_gpu_s")),
-        fairness=finish_time_fairness(simulation),
-        preemptions=column("preemptions", np.int64),
-        restarts=column("restarts", np.int64),
-        losses=column("losses", np.int64),
-        migrations=column("migrations", np.int64),
-        allocations=column("allocations", np.int64),
-        machine_allocations=by_tier[:, Tier.MACHINE],
-        rack_allocations=by_tier[:, Tier.RACK],
-        network_allocations=by_tier[:, Tier.NETWORK],
-        most_copies=column("most_copies", np.int64),
-        ran_on_loan=column("ran_on_loan", np.bool_),
-        most_racks=column("most_racks", np.int64),
-    )
+    return pd.DataFrame(
+        {
+            **of_job,
+            **of_run,
+            # Rounding may leave a little below 0.
+            "communication_share": np.maximum(
+                0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]
+            ),
+            "fairness": finish_time_fairness(simulation),
+            **{f"{tier.name.lower()}_allocations": by_tier[:, tier] for tier in Tier},
+        }
+    ).rename(columns={"id": "job_id", "done_gpu_s": "computing_gpu_s"})
+
+
+def series_table(series: Series) -> pd.DataFrame:
+    """Return a series as a table: a row a moment, whose values hold on average until the next."""
+    import pandas as pd
+
+    columns = asdict(series)
+    held = columns.pop("gpus_held")
+    columns["own_gpus_held"] = series.own_gpus_held
+    return pd.DataFrame(columns | {f"gpus_held_{name}": values for name, values in held.items()})

@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from experiments.simulation.measures import counted
-from experiments.simulation.scenarios import BASIC, PLAIN, find_scenario
-from lyra_opt.errors import InputError
-from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, Options, RoundScheme
+from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
+from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
     from lyra_opt.simulation.loaning.orchestrator import Orchestrator
-    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.scheme import Options, Scheme
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
 HOUR_S = 3600
@@ -28,12 +27,6 @@ DAY_S = 86_400
 LYRA_LIKE_SERVERS = 443
 LYRA_LIKE_GPUS_PER_SERVER = 8
 LYRA_LIKE_INFERENCE_SERVERS = 520
-LYRA_LIKE_DAYS = 15
-
-DEFAULT_FORECASTER = "autoregressive"
-"""Of those that do not know the future the one with the least error on the generated demand."""
-
-DEFAULT_HEADROOM = 0.02
 LOAN_INTERVAL_S = 300.0
 
 LEAST_DRAIN_DAYS = 10
@@ -247,105 +240,9 @@ def proportional_inference_servers(gpus: int) -> int:
     return max(1, round(LYRA_LIKE_INFERENCE_SERVERS * gpus / published))
 
 
-def generated_workload(
-    *, days: int = LYRA_LIKE_DAYS, seed: int, gpus: int, scenario: str = BASIC.name
-) -> Workload:
-    """Return a workload with the published figures of Lyra's trace, for so many training GPUs."""
-    from instances.workloads.lyra_like import lyra_like
-
-    shares = find_scenario(scenario).shares
-    return lyra_like(days=days, seed=seed, training_gpus=gpus, **shares)
-
-
-def trace_workload(path: str | Path, *, vc: str | None = None, days: int | None = None) -> Workload:
-    """Read a job trace.
-
-    Parameters
-    ----------
-    path
-        The file.
-    vc
-        Only the jobs of this virtual cluster.
-    days
-        Only the jobs of the first days; None for all.
-
-    Raises
-    ------
-    InputError
-        If the file is no job trace.
-    """
-    from instances.workloads.readers import read_workload
-    from instances.workloads.transform import first_days
-
-    workload = read_workload(path, vc=vc)
-    return workload if days is None else first_days(workload, days)
-
-
-def admitted(
-    workload: Workload,
-    cluster: Cluster,
-    *,
-    source: str,
-    seed: int,
-    scenario: str = PLAIN.name,
-    drop_oversized: bool = False,
-) -> tuple[Workload, int]:
-    """Return what a scenario says of the jobs that fit a cluster, and how many were dropped.
-
-    Parameters
-    ----------
-    workload
-        Of whose jobs nobody else has said it.
-    cluster
-        Which the jobs have to fit.
-    source
-        Where they are from, for errors.
-    seed
-        Of what the scenario draws.
-    scenario
-        What is assumed of the jobs; `PLAIN` leaves them as they are.
-    drop_oversized
-        Whether jobs larger than the cluster are left out.
-
-    Raises
-    ------
-    InputError
-        If there is a job larger than the cluster that is not to be left out, or no other.
-    """
-    from instances.workloads.transform import with_elasticity, without_oversized
-
-    dropped = 0
-    oversized = [job for job in workload.jobs if not cluster.holds(job)]
-    if oversized:
-        largest = max(oversized, key=lambda job: job.min_gpus)
-        remark = (
-            f"job {largest.id} asks for {largest.min_gpus:,} GPUs, but the cluster has "
-            f"{cluster.gpus:,}"
-        )
-        if len(oversized) == len(workload.jobs):
-            raise InputError(source, f"no job fits the cluster: {remark}")
-        if not drop_oversized:
-            others = f" ({len(oversized):,} jobs are too large)" if len(oversized) > 1 else ""
-            raise InputError(source, f"{remark}{others}; --drop-oversized leaves out such jobs")
-        workload, dropped = without_oversized(workload, cluster.gpus)
-    if scenario != PLAIN.name:
-        workload = with_elasticity(workload, seed=seed, **find_scenario(scenario).shares)
-    return workload, dropped
-
-
 def forks(scheme: Scheme) -> bool:
     """Whether a scheme runs copies of a job at once."""
     return isinstance(scheme, RoundScheme) and scheme.make().forks
-
-
-def make_options(*, seed: int, scenario: str) -> Options:
-    """Return how a cluster behaves in a scenario."""
-    efficiency = find_scenario(scenario).mixed_efficiency
-    return (
-        Options(seed=seed)
-        if efficiency is None
-        else Options(seed=seed, mixed_efficiency=efficiency)
-    )
 
 
 def make_loaning(

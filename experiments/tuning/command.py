@@ -7,13 +7,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.network_arguments import (
-    NETWORK_WORKLOADS,
-    add_cluster_arguments,
-    given_cluster,
-    given_leases,
-    given_workload,
-)
+from experiments.simulation.command import add_changes, given_scenario
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
 
 if TYPE_CHECKING:
@@ -26,7 +20,6 @@ if TYPE_CHECKING:
 TIMERS_FILE, RESULT_FILE = "timers.toml", "tuning.json"
 DEFAULT_TRIALS, LEAST_TRIALS, MOST_TRIALS = 60, 4, 100_000
 DEFAULT_SEEDS, MOST_SEEDS = 4, 1000
-MOST_JOBS = 1_000_000
 DEFAULT_MOST_LEASES, MOST_LEASES = 24, 100_000
 
 DESCRIPTION = """\
@@ -43,9 +36,9 @@ ones still. Timers are whole leases or for ever. The name of a baseline with lon
 
 EXAMPLES = """\
 examples:
-  lyra-opt tune-timers --topology instances/network/four-racks.toml --job-count 100 --out tuned
-  lyra-opt simulate --topology instances/network/four-racks.toml --workload dally-batch \\
-    --scheme dally --scheme manual --timers tuned/timers.toml
+  lyra-opt tune-timers dally-batch --set jobs.parameters.jobs=100 --out tuned
+  lyra-opt simulate dally-batch \\
+    --set 'schemes=["dally", {name="manual", timers="tuned/timers.toml"}]'
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
@@ -60,39 +53,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         epilog=EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    add_cluster_arguments(parser, is_required=True)
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--workload",
+    parser.add_argument(
+        "scenario",
         type=plain_text,
-        default=NETWORK_WORKLOADS[0],
-        metavar="NAME",
-        help="generated jobs, of those that simulate --help lists for --topology, or yours "
-        f"(default: {NETWORK_WORKLOADS[0]})",
+        metavar="SCENARIO",
+        help="cluster with a network, and jobs: a name, such as dally-batch, or a TOML file",
     )
-    source.add_argument(
-        "--jobs",
-        type=plain_text,
-        metavar="FILE",
-        help="job trace; seeds draw what its jobs train, unless it has a column model",
-    )
-    parser.add_argument(
-        "--job-count",
-        type=integer_from(1, MOST_JOBS),
-        metavar="N",
-        help="generated jobs (default: as published)",
-    )
-    parser.add_argument(
-        "--vc", type=plain_text, metavar="NAME", help="jobs of this virtual cluster of a trace"
-    )
-    parser.add_argument(
-        "--days", type=integer_from(1), metavar="N", help="the first days of a trace"
-    )
-    parser.add_argument(
-        "--drop-oversized",
-        action="store_true",
-        help="leave out jobs that are larger than the cluster",
-    )
+    add_changes(parser)
     parser.add_argument(
         "--trials",
         type=integer_from(LEAST_TRIALS, MOST_TRIALS),
@@ -143,7 +110,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--out",
         type=plain_text,
         metavar="DIR",
-        help=f"write {TIMERS_FILE}, for simulate --timers, and {RESULT_FILE} with all trials there",
+        help=f"write {TIMERS_FILE}, for scheme manual, and {RESULT_FILE} with all trials there",
     )
     parser.set_defaults(run=run)
 
@@ -162,35 +129,35 @@ def _classes(text: str) -> tuple[int, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from experiments.simulation.building import make_setup
     from experiments.simulation.carried_out import SimulationError
     from experiments.simulation.measures import counted
-    from experiments.simulation.page import output_folder, require_folder_path
     from experiments.simulation.printing import say
     from experiments.tuning.search import load_optuna
     from experiments.tuning.situation import Situation
     from experiments.tuning.timer_space import TimerSpace
+    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.documents import format_document, write_text
+    from lyra_opt.errors import UserError
     from lyra_opt.network.class_timers import timers_text
-    from lyra_opt.simulation.scheme import Options
-    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.scheme import find_scheme
 
     # All that can be wrong is found out before the first simulation.
     load_optuna()
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
-    cluster, leases = given_cluster(arguments), given_leases(arguments)
-    options = Options(seed=arguments.seed, leases=leases)
-    topology = cluster.topology
-    assert topology is not None, "the cluster has a network"
-    space = TimerSpace.of(topology, most_leases=arguments.most_leases, classes=arguments.classes)
+    scenario = given_scenario(arguments)
     seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
-    drawn = [given_workload(arguments, cluster, seed=seed) for seed in seeds]
-    draws = [workload for workload, _ in drawn]
-    dropped = [count for _, count in drawn]
-    speed = Speed(cluster)
-    for draw in draws:
-        speed.require_runs(draw)
+    # Every candidate sees jobs that all placement rules can run.
+    setups = [make_setup(scenario, [find_scheme("manual")], seed) for seed in seeds]
+    cluster, options = setups[0].cluster, setups[0].options
+    topology, leases = cluster.topology, options.leases
+    if topology is None or cluster.communication is None:
+        raise UserError(f"{scenario.source}: must have a network, for whose racks timers are")
+    space = TimerSpace.of(topology, most_leases=arguments.most_leases, classes=arguments.classes)
+    draws = [setup.workload for setup in setups]
+    dropped = [setup.dropped for setup in setups]
     known, fresh = (
         Situation(cluster=cluster, draws=tuple(part), options=options)
         for part in (draws[: arguments.seeds], draws[arguments.seeds :])
@@ -287,7 +254,7 @@ def _print(arguments: argparse.Namespace, tuning: Tuning, record: dict[str, Any]
     print(f"  {tuning.timers.in_words()}")
     print("In brackets the least and the greatest over draws.")
     if arguments.out is not None:
-        print(f"{Path(arguments.out) / TIMERS_FILE}: for simulate --scheme manual --timers")
+        print(f"{Path(arguments.out) / TIMERS_FILE}: for the parameter timers of scheme manual")
     print("What is assumed:")
     for sentence in record["assumptions"]:
         print(f"- {one_line(sentence)}")

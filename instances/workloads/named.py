@@ -5,14 +5,21 @@ A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from instances.heterogeneous.trace_jobs import PHILLY_TRACE, hadar_480
-from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
+from instances.network.generated_jobs import (
+    DISTRIBUTED_JOBS_PER_DAY,
+    dally_batch,
+    dally_distributed,
+    dally_poisson,
+)
+from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.traces import TRACES_VARIABLE, locate
-from instances.workloads.lyra_like import lyra_like
+from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
 from instances.workloads.readers import read_workload
 from lyra_opt.errors import UserError
 from lyra_opt.plugins import Plugins
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from instances.heterogeneous.throughputs import ThroughputTable
+    from instances.workloads.scenario import Scenario
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
@@ -30,6 +38,9 @@ ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
 
 DALLY_JOBS_PER_DAY = 100.0
 """Of ``dally-poisson``: the busiest of the published rates."""
+
+NOTHING_ASSUMED = {"elastic_percent": 0, "fungible_percent": 0}
+"""Of what no public trace says: no job is elastic, fungible or heterogeneous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +54,29 @@ class NamedWorkload:
     summary
         What its jobs are, on one line.
     make
-        Returns the jobs for a cluster, drawn by a seed.
-    cluster
-        Name of the cluster of unlike GPUs that it is for unless another one is named; None for
-        jobs that say nothing of types of GPUs.
+        Returns the jobs for a cluster, drawn by a seed. Arguments that may only be given by name
+        are parameters that a scenario may set; but ``assumptions`` gets what the scenario assumes
+        of jobs, which is drawn afterwards for generators that do not ask for it, and ``table`` its
+        table of throughputs.
     """
 
     name: str
     summary: str
-    make: Callable[[Cluster, int], Workload]
-    cluster: str | None = None
+    make: Callable[..., Workload]
+
+    @property
+    def asks_for(self) -> tuple[str, ...]:
+        """Names of what it can be given beside cluster and seed."""
+        return tuple(
+            each.name
+            for each in signature(self.make).parameters.values()
+            if each.kind is each.KEYWORD_ONLY
+        )
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of what may be set."""
+        return tuple(name for name in self.asks_for if name not in ("assumptions", "table"))
 
 
 WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
@@ -91,12 +115,48 @@ def gavel_like_for(
     if arrivals_per_hour is None:
         arrivals_per_hour = ARRIVALS_PER_HOUR_PER_GPU * cluster.gpus
     return gavel_like(
-        jobs=jobs or GAVEL_LIKE_JOBS,
+        jobs=GAVEL_LIKE_JOBS if jobs is None else jobs,
         seed=seed,
         gpu_types=cluster.gpu_types,
         arrivals_per_hour=arrivals_per_hour or None,
         table=table,
     )
+
+
+def _lyra_like(
+    cluster: Cluster,
+    seed: int,
+    *,
+    days: int = PUBLISHED_DAYS,
+    jobs: int | None = None,
+    assumptions: Scenario | None = None,
+) -> Workload:
+    shares = NOTHING_ASSUMED if assumptions is None else asdict(assumptions)
+    return lyra_like(days=days, seed=seed, training_gpus=cluster.gpus, jobs=jobs, **shares)
+
+
+def _dally_batch(cluster: Cluster, seed: int, *, jobs: int = BATCH.jobs) -> Workload:  # noqa: ARG001
+    return dally_batch(seed=seed, jobs=jobs)
+
+
+def _dally_poisson(
+    cluster: Cluster,  # noqa: ARG001
+    seed: int,
+    *,
+    jobs: int = BATCH.jobs,
+    jobs_per_day: float = DALLY_JOBS_PER_DAY,
+) -> Workload:
+    return dally_poisson(seed=seed, jobs=jobs, jobs_per_day=jobs_per_day)
+
+
+def _dally_distributed(
+    cluster: Cluster,  # noqa: ARG001
+    seed: int,
+    *,
+    jobs: int = DISTRIBUTED.jobs,
+    jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY,
+) -> Workload:
+    return dally_distributed(seed=seed, jobs=jobs, jobs_per_day=jobs_per_day)
 
 
 def _hadar_480(cluster: Cluster, seed: int) -> Workload:
@@ -118,41 +178,38 @@ def _named_mix(jobs: int) -> NamedWorkload:
         name=f"mix-{jobs}",
         summary=f"{count}, of a GPU each, as for HadarE",
         make=make,
-        cluster="hadare-aws",
     )
 
 
 LYRA_LIKE = NamedWorkload(
     name="lyra-like",
     summary="the published figures of Lyra's trace, for as many training GPUs",
-    make=lambda cluster, seed: lyra_like(seed=seed, training_gpus=cluster.gpus),
+    make=_lyra_like,
 )
 GAVEL_LIKE = NamedWorkload(
     name="gavel-like",
     summary="rules of Gavel's generator",
     make=gavel_like_for,
-    cluster="gavel-108",
 )
 HADAR_480 = NamedWorkload(
     name="hadar-480",
     summary="480 jobs of the Philly trace by class of GPU time; "
     f"{PHILLY_TRACE} must be here or in the folder that {TRACES_VARIABLE} names",
     make=_hadar_480,
-    cluster="hadar-60",
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(
     name="dally-batch",
-    summary="500 jobs at once, with the numbers of Dally's (--topology)",
-    make=lambda _, seed: dally_batch(seed=seed),
+    summary="500 jobs at once, with the numbers of Dally's",
+    make=_dally_batch,
 )
 DALLY_POISSON = NamedWorkload(
     name="dally-poisson",
-    summary="the jobs of dally-batch, one after the other (--topology)",
-    make=lambda _, seed: dally_poisson(seed=seed, jobs_per_day=DALLY_JOBS_PER_DAY),
+    summary="the jobs of dally-batch, one after the other",
+    make=_dally_poisson,
 )
 DALLY_DISTRIBUTED = NamedWorkload(
     name="dally-distributed",
-    summary="411 gangs of several GPUs, with the numbers of Dally's (--topology)",
-    make=lambda _, seed: dally_distributed(seed=seed),
+    summary="411 gangs of several GPUs, with the numbers of Dally's",
+    make=_dally_distributed,
 )

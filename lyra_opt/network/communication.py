@@ -127,7 +127,7 @@ class CommunicationModel(ABC):
         """Return the error that nothing is known of the model that a job trains."""
         return UserError(
             f"job {job} trains {model!r}: must be one of: {', '.join(self.models())}; a file of "
-            "--slowdowns brings models of its own"
+            "measured slowdowns brings models of its own"
         )
 
     def placed_efficiency(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from lyra_opt.network.delay_scheduling import DelayScheduling
 from lyra_opt.network.timers import (
@@ -13,6 +14,9 @@ from lyra_opt.network.timers import (
     FixedTimers,
     GivenTimers,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def dally(window_leases: int = DEFAULT_WINDOW_LEASES) -> DelayScheduling:
@@ -36,11 +40,17 @@ def consolidated() -> DelayScheduling:
 
 
 def manual(
-    rack_leases: float = LEAST_RACK_LEASES, network_leases: float = LEAST_NETWORK_LEASES
+    rack_leases: float = LEAST_RACK_LEASES,
+    network_leases: float = LEAST_NETWORK_LEASES,
+    timers: str | Path | None = None,
 ) -> DelayScheduling:
-    """Return Dally with one fixed pair of timers for all gangs.
+    """Return Dally with one fixed pair of timers for all gangs, or with those of a file by class.
 
     The default, 6 and 12 leases, is the floors of Dally's auto-tuner. That is assumed: which pair
     the paper's manual timers are is not known, and the simulator's own defaults are 1 and 2.
     """
+    if timers is not None:
+        from lyra_opt.network.class_timers import read_timers
+
+        return read_timers(timers).policy()
     return DelayScheduling("manual", FixedTimers(rack_leases, network_leases))

@@ -128,5 +128,5 @@ as shipped."""
 def find_link_set(name: str) -> LinkSet:
     """Return the links called `name`; `UserError` that names all if there are none."""
     if name not in LINK_SETS:
-        raise UserError(f"--network is {name!r}: must be one of: {', '.join(LINK_SETS)}")
+        raise UserError(f"links {name!r}: must be one of: {', '.join(LINK_SETS)}")
     return LINK_SETS[name]

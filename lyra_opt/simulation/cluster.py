@@ -206,6 +206,7 @@ class Cluster:
         servers: int,
         *,
         gpus_per_server: int = 8,
+        gpu: GpuType = TRAINING_GPU,
         servers_per_rack: int | None = None,
         inference_servers: int = 0,
         inference_gpus_per_server: int = 8,
@@ -216,7 +217,7 @@ class Cluster:
 
         Parameters
         ----------
-        servers, gpus_per_server
+        servers, gpus_per_server, gpu
             Of the training cluster.
         servers_per_rack
             Of the training cluster, numbered rack by rack; None where racks do not matter. Distance
@@ -243,9 +244,9 @@ class Cluster:
             )
         cluster = cls(
             name=name or f"{servers}x{gpus_per_server}",
-            gpu_types=(TRAINING_GPU,),
+            gpu_types=(gpu,),
             servers=tuple(
-                Server(id=f"training-{number}", gpus={TRAINING_GPU.name: gpus_per_server})
+                Server(id=f"training-{number}", gpus={gpu.name: gpus_per_server})
                 for number in range(servers)
             ),
             topology=topology,

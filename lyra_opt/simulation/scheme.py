@@ -6,9 +6,12 @@ A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or out
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.documents import unknown_key
 from lyra_opt.errors import FieldError, UserError
 from lyra_opt.plugins import Plugins
 from lyra_opt.simulation.kernel import Kernel
@@ -24,7 +27,8 @@ from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 from lyra_opt.validation import require_choice, require_number, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from lyra_opt.heterogeneous.policy import RoundPolicy
     from lyra_opt.network.policy import PlacementPolicy
@@ -39,6 +43,8 @@ ENTRY_POINT_GROUP = "lyra_opt.schemes"
 
 FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
 """Tenures by name."""
+
+_NOT_PARAMETERS = frozenset({"name", "summary", "paper", "tenure"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +113,43 @@ class Scheme(ABC):
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
         return None
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """Return the scheme with some parameters other than it has them.
+
+        Parameters
+        ----------
+        parameters
+            Arguments of the rule that ``make`` makes; where there is none, fields of the scheme.
+
+        Raises
+        ------
+        FieldError
+            If it has no such parameter, or a value breaks its rule.
+        """
+        make = getattr(self, "make", None)
+        known = [
+            name
+            for name in (
+                signature(make).parameters
+                if make is not None
+                else (each.name for each in fields(self))
+            )
+            if name not in _NOT_PARAMETERS
+        ]
+        for name, value in parameters.items():
+            if name not in known:
+                raise FieldError(name, value, unknown_key(name, known))
+        if make is None or not parameters:
+            return replace(self, **parameters)
+        changed = partial(make, **parameters)
+        try:
+            changed()
+        except FieldError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise FieldError("", dict(parameters), f"is refused: {error}") from None
+        return replace(self, make=changed)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -175,27 +176,31 @@ class SeriesObserver(Observer):
 
 
 class ProgressObserver(Observer):
-    """Tells the simulated seconds since the first submission now and then.
+    """Tells now and then how far a simulation is.
 
     Parameters
     ----------
     show
-        Is told.
+        Is told the simulated seconds since the first submission, and how many jobs are submitted
+        and complete.
     """
 
-    def __init__(self, show: Callable[[float], None]) -> None:
+    def __init__(self, show: Callable[[float, int, int], None]) -> None:
         self._show = show
         self._first_s = self._step_s = self._next_s = 0.0
+        self._submissions_s: list[float] = []
 
     def begins(self, view: View) -> None:
         """See `Observer`."""
         self._first_s = self._next_s = view.now_s
         self._step_s = expected_makespan_s(view.workload, view.cluster) / STEPS
+        self._submissions_s = [job.submit_s for job in view.workload.jobs]
 
-    def passes(self, view: View, until_s: float) -> None:  # noqa: ARG002
+    def passes(self, view: View, until_s: float) -> None:
         """See `Observer`."""
         if until_s >= self._next_s:
-            self._show(until_s - self._first_s)
+            submitted = bisect_right(self._submissions_s, view.now_s)
+            self._show(until_s - self._first_s, submitted, submitted - view.jobs_there)
             self._next_s = until_s + self._step_s
 
 

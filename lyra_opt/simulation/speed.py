@@ -98,20 +98,8 @@ class Speed:
             That names the first job that can never run, and why.
         """
         for job in workload.jobs:
-            if not self.cluster.holds(job):
-                asked = f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else ""
-                raise UserError(
-                    f"job {job.id} needs {job.min_workers} workers of {job.gpus_per_worker} "
-                    f"GPUs{asked}, which no type of the {self.cluster.gpus} GPUs of cluster "
-                    f"{self.cluster.name} holds; --drop-oversized leaves such jobs out"
-                )
-        for job in workload.jobs:
-            if job.measured is not None and not self.rates_of(job):
-                asked = " that it asks for" if job.gpu_types else ""
-                raise UserError(
-                    f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs{asked} of "
-                    f"cluster {self.cluster.name} can run"
-                )
+            if (obstacle := self.obstacle(job)) is not None:
+                raise UserError(obstacle)
         if self.communication is None:
             return
         topology = self.cluster.topology
@@ -126,6 +114,24 @@ class Speed:
             if job.model not in known:
                 raise self.communication.unknown(job.model, job.id)
             self.communication.tier_efficiency(job.model, job.min_gpus, topology)
+
+    def obstacle(self, job: Job) -> str | None:
+        """Return why a job can never run on own servers, in a clause; None if it can."""
+        cluster = self.cluster
+        if not cluster.holds(job):
+            each = f" of {job.gpus_per_worker}" if job.gpus_per_worker > 1 else ""
+            asked = f"{job.min_workers:,} GPUs" if not each else f"{job.min_workers} workers{each}"
+            kinds = "" if len(cluster.gpus_of_type) == 1 else " of one type"
+            if job.gpu_types:
+                kinds = f" of type {' or '.join(job.gpu_types)}"
+            return f"job {job.id} needs {asked}{kinds}, but {cluster.name} has {cluster.gpus:,}"
+        if job.measured is not None and not self.rates_of(job):
+            wanted = " that it asks for" if job.gpu_types else ""
+            return (
+                f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs{wanted} of "
+                f"cluster {cluster.name} can run"
+            )
+        return None
 
     def unit_of(self, job: Job) -> _Unit:
         """Return how the work of a job is counted; see the module."""

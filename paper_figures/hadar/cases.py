@@ -114,11 +114,11 @@ class Run:
     @classmethod
     def of(cls, finished: Replay) -> Self:
         """Return what came of a simulation."""
-        outcomes = finished.outcomes
+        jobs = finished.jobs
         return cls(
             metrics=finished.metrics,
-            jct_s=outcomes.jct_s,
-            completed_s=outcomes.completion_s - finished.first_submission_s,
+            jct_s=jobs.jct_s.to_numpy(),
+            completed_s=jobs.completion_s.to_numpy() - finished.first_submission_s,
         )
 
     @property

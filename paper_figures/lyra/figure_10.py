@@ -93,6 +93,6 @@ def _entries(results: Results, rows: Mapping[str, tuple[Case, Sequence[str]]]) -
 def measures(found: Sequence[Result]) -> list[float]:
     """Return preemptions over jobs on servers on loan, and the mean collateral damage."""
     hosted = sum(result.reclaims.hosted for result in found)
-    preempted = sum(int(result.outcomes.preemptions.sum()) for result in found)
+    preempted = sum(int(result.jobs.preemptions.sum()) for result in found)
     collateral = [result.record["collateral_share"] or 0.0 for result in found]
     return [preempted / hosted if hosted else 0.0, sum(collateral) / len(collateral)]

@@ -37,11 +37,11 @@ def compare(results: Results) -> Comparison:
     baseline, lyra = results.of(BASELINE), results.of(LOANING)
     assert baseline is not None, "the Baseline is always there"
     assert lyra is not None, "Lyra is always there"
-    there = lyra.outcomes.ran_on_loan
+    there = lyra.jobs.ran_on_loan
     ours = {
         name: [
             figure
-            for values in (result.outcomes.queued_s, result.outcomes.jct_s)
+            for values in (result.jobs.queued_s, result.jobs.jct_s)
             for figure in _figures(values[there])
         ]
         for name, result in (("Baseline", baseline), ("Lyra", lyra))

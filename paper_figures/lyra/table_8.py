@@ -89,6 +89,6 @@ def _percentiles(result: Result | None) -> list[float | None]:
         return [None] * len(COLUMNS)
     return [
         float(value)
-        for values in (result.outcomes.queued_s, result.outcomes.jct_s)
+        for values in (result.jobs.queued_s, result.jobs.jct_s)
         for value in np.percentile(values, RANKS)
     ]

@@ -29,7 +29,7 @@ def test_workers_find_what_this_process_finds() -> None:
         assert first is not None
         assert second is not None
         assert first.record["jct_mean_s"] == second.record["jct_mean_s"]
-        assert np.array_equal(first.outcomes.queued_s, second.outcomes.queued_s)
+        assert np.array_equal(first.jobs.queued_s, second.jobs.queued_s)
     assert len(here.over_seeds(CASES[0])) == 2
 
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
+from experiments.frames import load_runs
+from experiments.store import table_path
 from lyra_opt.loading import load_instance
 from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import (
+    HEADER,
+    ONE_SERVER,
+    SMALL,
+    THREE_JOBS,
+    changes,
+    schemes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
-
-HEADER = "job_id,submit_time_s,duration_s,gpus\n"
-
-# On one server of two GPUs, FIFO runs a, b, c one after the other; SJF takes c before b.
-THREE_JOBS = HEADER + "a,0,100,2\nb,10,50,1\nc,20,30,2\n"
 
 KEYS = [
     *("workload", "scenario", "scheme", "seed", "servers", "gpus_per_server"),
@@ -36,30 +39,10 @@ KEYS = [
     *("loan_usage", "training_usage_while_submitting", "overall_usage_while_submitting"),
     *("inference_shortfall_share", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]
-MEASURED = ("wall_time_s", "jobs_per_cpu_s")
+MEASURED = ("wall_time_s", "jobs_per_cpu_s", "decision_mean_s", "decision_p99_s", "decision_max_s")
 
 # Long enough for elastic jobs to be on loan at times.
-BUSY = ("--workload", "lyra-like", "--servers", "20", "--days", "2")
-SMALL = ("--workload", "lyra-like", "--servers", "10", "--days", "1")
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    """Return the trace of three jobs."""
-    path = tmp_path / "three.csv"
-    path.write_text(THREE_JOBS)
-    return path
-
-
-@pytest.fixture
-def simulate(run: Run, trace: Path) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that simulates the three jobs on one server of two GPUs."""
-
-    def simulate_trace(*arguments: object) -> tuple[int, str, str]:
-        given = ("--jobs", trace, "--servers", 1, "--gpus-per-server", 2, *arguments)
-        return run("simulate", *given)
-
-    return simulate_trace
+BUSY = ("lyra-paper", *changes("cluster.servers=20", "jobs.parameters.days=2"))
 
 
 class TestFigures:
@@ -70,13 +53,19 @@ class TestFigures:
         [("fifo", (0 + 90 + 130) / 3, 90, 400 / 3), ("sjf", (0 + 120 + 80) / 3, 80, 380 / 3)],
     )
     def test_list_schedules(
-        self, simulate: Run, scheme: str, queue_mean_s: float, queue_p50_s: float, jct_mean_s: float
+        self,
+        three_jobs: Run,
+        scheme: str,
+        queue_mean_s: float,
+        queue_p50_s: float,
+        jct_mean_s: float,
     ) -> None:
         """Two schedules that are quickly drawn by hand."""
-        exit_code, out, err = simulate("--scheme", scheme, "--json")
+        exit_code, out, err = three_jobs("--scheme", scheme, "--json")
         record = json.loads(out)
         assert exit_code == 0
         assert list(record) == KEYS
+        assert (record["scenario"], record["scheme"]) == ("plain", scheme)
         assert record["jobs"] == record["finished"] == 3
         assert record["queue_mean_s"] == pytest.approx(queue_mean_s)
         assert record["queue_p50_s"] == queue_p50_s
@@ -88,52 +77,75 @@ class TestFigures:
             assert record[key] is None
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
-    def test_all_at_one_moment(self, run: Run, tmp_path: Path) -> None:
+    def test_all_at_one_moment(self, simulate: Run, tmp_path: Path) -> None:
         """There is no load then, and JSON has no infinity."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
-        record = json.loads(run("simulate", "--jobs", path, "--servers", 1, "--json")[1])
+        record = json.loads(simulate("plain", "--jobs", path, *ONE_SERVER, "--json")[1])
         assert record["load"] is None
         assert record["training_usage_while_submitting"] is None
         assert record["makespan_s"] == 100
 
-    def test_side_by_side(self, simulate: Run) -> None:
+    def test_side_by_side(self, three_jobs: Run) -> None:
         """Several schemes are an array, and columns of a table; a repeated one counts once."""
-        schemes = ("--scheme", "fifo", "--scheme", "sjf", "--scheme", "fifo")
-        records = json.loads(simulate(*schemes, "--json")[1])
+        named = schemes("fifo", "sjf", "fifo")
+        records = json.loads(three_jobs(*named, "--json")[1])
         assert [record["scheme"] for record in records] == ["fifo", "sjf"]
-        out = simulate(*schemes)[1]
+        out = three_jobs(*named)[1]
+        assert out.startswith("scenario plain, three on 1x2:\n")
         assert re.search(r"Queuing time, mean \(s\) +73.3 +66.7\n", out)
         assert re.search(r"Training usage \(%\) +86.1 +86.1\n", out)
         assert "- Each worker of the trace's jobs holds one GPU" in out
 
-    def test_a_trace_is_plain_unless_told_otherwise(self, simulate: Run) -> None:
+    def test_schemes_with_parameters_and_labels(self, three_jobs: Run) -> None:
+        """One scheme in two ways is two columns; a label names it on the command line too."""
+        given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
+        records = json.loads(three_jobs(*given, "--json")[1])
+        assert [record["scheme"] for record in records] == ["fifo", "by-length"]
+        by_hand = [pytest.approx(400 / 3), pytest.approx(380 / 3)]
+        assert [record["jct_mean_s"] for record in records] == by_hand
+        alone = json.loads(three_jobs(*given, "--scheme", "by-length", "--json")[1])
+        assert alone["jct_mean_s"] == by_hand[1]
+
+    def test_tenure_of_one_scheme_and_of_all(self, three_jobs: Run) -> None:
+        """What keeps GPUs for ever by itself can be asked for them every round."""
+        first = changes('schemes=["fifo", {name="fifo", tenure="rounds"}]')
+        for given, told in ((first, [False, True]), (changes("tenure.all=rounds"), [True])):
+            out = three_jobs(*given, "--json")[1]
+            records = json.loads(out if out.startswith("[") else f"[{out}]")
+            in_rounds = ["every 360 s" in " ".join(each["assumptions"]) for each in records]
+            assert in_rounds == told
+
+    def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs: Run) -> None:
         """Elasticity is assumed only where it is asked for, and said to be."""
-        plain = json.loads(simulate("--json")[1])
-        assert plain["scenario"] == "plain"
-        assert plain["scheme"] == "lyra"
+        plain = json.loads(three_jobs("--json")[1])
         assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
-        ideal = json.loads(simulate("--json", "--scenario", "ideal")[1])
+        ideal = json.loads(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json")[1])
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
-    def test_dropping_oversized_jobs(self, simulate: Run, trace: Path) -> None:
+    def test_dropping_oversized_jobs(self, three_jobs: Run, trace: Path) -> None:
         """They are counted."""
         trace.write_text(THREE_JOBS + "d,30,10,3\ne,40,10,64\n")
-        exit_code, out, err = simulate("--drop-oversized", "--json")
+        refused = "job e needs 64 GPUs, but 1x2 has 2 (2 jobs are too large)"
+        assert_one_line_error(three_jobs(), str(trace), refused, "jobs.oversized=drop")
+        exit_code, out, err = three_jobs(*changes("jobs.oversized=drop"), "--json")
         assert exit_code == 0
-        assert json.loads(out)["dropped"] == 2
-        assert json.loads(out)["jobs"] == 3
-        assert "2 jobs larger than the cluster left out" in err
+        assert (json.loads(out)["dropped"], json.loads(out)["jobs"]) == (2, 3)
+        assert "2 jobs left out that can never run" in err
+        assert any(text.startswith("2 jobs left out") for text in json.loads(out)["assumptions"])
 
-    def test_generated_clusters_keep_their_proportions(self, run: Run) -> None:
-        """A smaller cluster borrows from a smaller one, unless told otherwise."""
-        arguments = ("simulate", *SMALL, "--scheme", "fifo", "--json")
-        assert json.loads(run(*arguments)[1])["inference_servers"] == 12
-        record = json.loads(run(*arguments, "--inference-servers", 0)[1])
-        assert record["inference_servers"] == 0
-        assert record["overall_usage"] == record["training_usage"]
+    def test_a_part_of_a_trace(self, simulate: Run, tmp_path: Path) -> None:
+        """The first days, and of those the first jobs."""
+        path = tmp_path / "jobs.csv"
+        path.write_text(HEADER + "a,0,100,1\nb,60,100,1\nc,80000,100,1\nd,90000,100,1\n")
 
-    def test_loans(self, run: Run, tmp_path: Path) -> None:
+        def jobs(*texts: str) -> int:
+            given = ("plain", "--jobs", path, *ONE_SERVER, *changes(*texts))
+            return json.loads(simulate(*given, "--json")[1])["jobs"]
+
+        assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
+
+    def test_loans(self, simulate: Run, tmp_path: Path) -> None:
         """A usage series stands for the demand; the oracle never lends what will be missed."""
         usage = tmp_path / "usage.csv"
         rows = [
@@ -141,21 +153,30 @@ class TestFigures:
             for minute in range(0, 600, 5)
         ]
         usage.write_text("time,total_gpu_num,running_gpu_num\n" + "\n".join(rows) + "\n")
-        given = ("simulate", *SMALL, "--inference-usage", usage, "--forecaster", "oracle", "--json")
-        record = json.loads(run(*given, "--headroom", "0.1")[1])
-        assert record["forecaster"] == "oracle"
-        assert record["headroom"] == 0.1
+        given = changes(
+            *(f"cluster.loans.usage={usage}", "cluster.loans.forecaster=oracle"),
+            "cluster.loans.headroom=0.1",
+        )
+        record = json.loads(simulate(*SMALL, *given, "--scheme", "lyra", "--json")[1])
+        assert (record["forecaster"], record["headroom"]) == ("oracle", 0.1)
         assert record["loans"] > 0
         assert record["reclaims"] > 0
         assert record["inference_shortfall_share"] == 0
         assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
 
-    def test_schemes_of_other_kinds(self, run: Run) -> None:
+    def test_loans_keep_their_proportion(self, simulate: Run) -> None:
+        """A smaller cluster borrows from a smaller one, unless told otherwise."""
+        given = (*SMALL, "--scheme", "fifo", "--json")
+        assert json.loads(simulate(*given)[1])["inference_servers"] == 12
+        record = json.loads(simulate(*given, *changes("cluster.loans.servers=0"))[1])
+        assert record["inference_servers"] == 0
+        assert record["overall_usage"] == record["training_usage"]
+
+    def test_schemes_of_other_kinds(self, simulate: Run) -> None:
         """Rules in rounds and with leases run on the same servers, and borrow some too."""
         names = ("lyra", "hadar", "dally")
-        schemes = [part for name in names for part in ("--scheme", name)]
-        given = (*SMALL, *schemes, "--round-s", 600, "--hand-over-s", 0)
-        exit_code, out, err = run("simulate", *given, "--json")
+        given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
+        exit_code, out, err = simulate(*SMALL, *schemes(*names), *given, "--json")
         assert exit_code == 0, err
         records = json.loads(out)
         assert [record["scheme"] for record in records] == list(names)
@@ -173,131 +194,175 @@ class TestFigures:
             assert len(told) == 1
             assert part in told[0]
 
-    def test_same_seed_same_files(self, run: Run, tmp_path: Path) -> None:
-        """Everything but times, decisions kept included; another seed gives another run."""
 
-        def files(name: str, seed: int) -> dict[str, bytes]:
-            out, capture = tmp_path / name / "out", tmp_path / name / "capture"
-            schemes = ("--scheme", "lyra", "--scheme", "random")
-            seeded = ("--seed", seed, "--out", out, "--capture", capture)
-            exit_code, printed, _ = run("simulate", *SMALL, *schemes, *seeded, "--json")
-            assert exit_code == 0
-            records = json.loads(printed)
-            assert json.loads((out / "metrics.json").read_text()) == records
-            for record in records:
-                for key in MEASURED:
-                    del record[key]
-            found = {"metrics": json.dumps(records).encode()}
-            for path in (out / "jobs.csv", out / "series.csv", *capture.iterdir()):
-                found[path.name] = path.read_bytes()
-            return found
+class TestRuns:
+    """Seeds, axes, processes, and what a folder keeps of them."""
 
-        first = files("first", 1)
-        assert files("again", 1) == first
-        assert files("other", 2) != first
+    def test_seeds(self, simulate: Run) -> None:
+        """A replay for each, and their means in the table; a repeated one counts once."""
+        given = (*SMALL, "--scheme", "fifo", "--seed", 4, "--seed", 7, "--seed", 4)
+        records = json.loads(simulate(*given, "--json")[1])
+        assert [record["seed"] for record in records] == [4, 7]
+        assert records[0]["jct_mean_s"] != records[1]["jct_mean_s"]
+        out = simulate(*given)[1]
+        mean_s = (records[0]["jct_mean_s"] + records[1]["jct_mean_s"]) / 2
+        assert "on 10x8, means over 2 seeds:" in out
+        assert re.search(rf"^JCT, mean \(s\) +{mean_s:,.0f}$", out, re.MULTILINE)
+        of_file = simulate(*SMALL, "--scheme", "fifo", *changes("seeds=[4, 7]"), "--json")[1]
+        assert [record["jct_mean_s"] for record in json.loads(of_file)] == [
+            record["jct_mean_s"] for record in records
+        ]
 
+    def test_axes(self, three_jobs: Run, tmp_path: Path) -> None:
+        """All combinations are rows, and the axes columns of the data frame."""
+        given = changes('axes={"cluster.servers" = [1, 2], "jobs.count" = [2, 3]}')
+        written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
+        exit_code, out, err = three_jobs(*given, *written, "--json")
+        assert exit_code == 0, err
+        frame = load_runs(tmp_path / "out")
+        points = [(servers, jobs) for servers in (1, 2) for jobs in (2, 3)]
+        rows = frame[["cluster.servers", "jobs.count", "scheme"]]
+        assert [*rows.itertuples(index=False, name=None)] == [
+            (*point, scheme) for point in points for scheme in ("fifo", "sjf")
+        ]
+        means = frame.groupby(["cluster.servers", "jobs.count", "scheme"]).jct_mean_s.mean()
+        assert means[2, 2, "fifo"] == 75  # each job on a server of its own
+        assert means[1, 3, "sjf"] == pytest.approx(380 / 3)
+        records = json.loads(out)
+        assert [record.pop("axes") for record in records[::2]] == [
+            {"cluster.servers": servers, "jobs.count": jobs} for servers, jobs in points
+        ]
+        assert list(records[0]) == KEYS
+        printed = three_jobs(*given)[1]
+        titles = re.findall(r"^scenario plain, (.*), three", printed, re.MULTILINE)
+        assert titles == [f"cluster.servers = {s}, jobs.count = {j}" for s, j in points]
 
-class TestFiles:
-    """What --out and --capture write."""
-
-    def test_tables(self, simulate: Run, tmp_path: Path) -> None:
-        """A row for each scheme and job, and for each scheme and moment."""
+    def test_tables(self, three_jobs: Run, tmp_path: Path) -> None:
+        """What became of each job, and the cluster over time: one line of pandas each."""
         out = tmp_path / "new" / "folder"
-        exit_code, printed, _ = simulate("--scheme", "fifo", "--scheme", "sjf", "--out", out)
+        exit_code, printed, _ = three_jobs(*schemes("fifo", "sjf"), "--out", out)
         assert exit_code == 0
         assert str(out / "report.html") in printed
-        with (out / "jobs.csv").open() as stream:
-            jobs = list(csv.DictReader(stream))
-        assert [(row["scheme"], row["job_id"], row["start_s"]) for row in jobs] == [
-            *(("fifo", "a", "0.0"), ("fifo", "b", "100.0"), ("fifo", "c", "150.0")),
-            *(("sjf", "a", "0.0"), ("sjf", "b", "130.0"), ("sjf", "c", "100.0")),
-        ]
-        assert jobs[2]["queued_s"] == "130.0"
-        assert jobs[2]["jct_s"] == "160.0"
-        assert jobs[2]["held_gpu_s"] == "60.0"
-        assert jobs[2]["ran_on_loan"] == "false"
-        with (out / "series.csv").open() as stream:
-            series = list(csv.DictReader(stream))
-        last = series[-1]
-        assert (last["scheme"], last["time_s"], last["running_jobs"]) == ("sjf", "180.0", "0.0")
+        jobs = pd.read_csv(out / "runs" / "fifo seed=0" / "jobs.csv.gz")
+        assert [*jobs.job_id] == ["a", "b", "c"]
+        assert [*jobs.start_s] == [0, 100, 150]
+        assert [*jobs.queued_s] == [0, 90, 130]
+        assert [*jobs.jct_s] == [100, 140, 160]
+        assert [*jobs.held_gpu_s] == [200, 50, 60]
+        assert not jobs.ran_on_loan.any()
+        assert [*pd.read_csv(table_path(out, "sjf seed=0", "jobs")).start_s] == [0, 130, 100]
+        series = pd.read_csv(table_path(out, "sjf seed=0", "series"))
+        moments = series.iloc[[0, -1]][["time_s", "running_jobs", "own_gpus_held"]]
+        assert moments.to_numpy().tolist() == [[0, 1, 2], [180, 0, 0]]
+        held_gpu_s = (series.own_gpus_held[:-1] * series.time_s.diff()[1:].to_numpy()).sum()
+        assert held_gpu_s == pytest.approx(310)
 
-    def test_series_without_inference_servers(self, run: Run, tmp_path: Path) -> None:
-        """Means over steps of 25 s, a 4,000th of the makespan, although no servers move."""
-        trace = tmp_path / "jobs.csv"
-        trace.write_text(HEADER + "a,0,100000,4\nb,1010,300,8\n")
-        run("simulate", "--jobs", trace, "--servers", 1, "--scheme", "fifo", "--out", tmp_path)
-        with (tmp_path / "series.csv").open() as stream:
-            rows = list(csv.DictReader(stream))
-        assert [float(row["time_s"]) for row in rows] == [25 * step for step in range(4013)]
-        queued = {float(row["time_s"]): float(row["queued_jobs"]) for row in rows}
-        waits = range(1025, 100_000, 25)
-        # In the step from 1000 s on, one job waits for 15 of 25 s.
-        assert queued == {
-            **dict.fromkeys(queued, 0),
-            1000: pytest.approx(0.6),
-            **dict.fromkeys(waits, 1),
-        }
-        held = {float(row["time_s"]): float(row["training_gpus_held"]) for row in rows}
-        assert (held[0], held[99_975], held[100_000], held[100_300]) == (4, 4, 8, 0)
-
-    def test_series_counts_no_waits_of_no_time(self, run: Run, tmp_path: Path) -> None:
-        """A job that is preempted and starts again at once does not wait for five minutes."""
-        given = ("simulate", "--workload", "lyra-like", "--servers", 40, "--days", 1)
-        record = json.loads(run(*given, "--out", tmp_path, "--json")[1])
+    def test_series_counts_no_waits_of_no_time(self, simulate: Run, tmp_path: Path) -> None:
+        """A job that is preempted and starts again at once does not wait for a step."""
+        given = ("lyra-paper", *changes("cluster.servers=40", "jobs.parameters.days=1"))
+        written = ("--out", tmp_path / "out", "--json")
+        record = json.loads(simulate(*given, "--scheme", "lyra", *written)[1])
         assert record["preemptions"] > 0, "or the test says nothing"
         assert record["queue_mean_s"] == 0, "or the test says nothing"
-        with (tmp_path / "series.csv").open() as stream:
-            rows = list(csv.DictReader(stream))
-        assert {row["queued_jobs"] for row in rows} == {"0.0"}
-        assert float(rows[0]["running_jobs"]) > 0
-        assert rows[-1]["running_jobs"] == "0.0"
-        times = [float(row["time_s"]) for row in rows]
-        assert times == sorted(set(times))
+        series = pd.read_csv(table_path(tmp_path / "out", "lyra seed=0", "series"))
+        assert not series.queued_jobs.any()
+        assert series.running_jobs.iloc[0] > 0
+        assert series.time_s.is_monotonic_increasing
+        assert series.time_s.is_unique
 
-    def test_page_needs_no_other_file(self, run: Run, tmp_path: Path) -> None:
-        """Plots are drawn into it, with nothing that a browser would load."""
-        given = ("simulate", *SMALL, "--scheme", "fifo", "--scheme", "lyra", "--out", tmp_path)
-        assert run(*given)[0] == 0
-        page = (tmp_path / "report.html").read_text()
-        links = _Links()
-        links.feed(page)
-        assert all(link.startswith("#") for link in links.loaded)
-        assert links.tags.count("svg") == 3
-        assert not {"script", "link", "img", "iframe", "object"} & set(links.tags)
-        names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
-        assert "://" not in re.sub(names, "", page)
-        plots = sorted((tmp_path / "plots").iterdir())
-        assert [path.name for path in plots] == ["distributions.svg", "loans.svg", "over_time.svg"]
-        for path in plots:
-            ElementTree.fromstring(path.read_text())
+    def test_same_seed_same_files(self, simulate: Run, tmp_path: Path) -> None:
+        """Everything but times, decisions kept included; another seed gives another run.
 
-    def test_time_axes_leave_out_what_only_drains(self, run: Run, tmp_path: Path) -> None:
-        """One job of many days does not squeeze the others into a corner."""
-        trace, out = tmp_path / "jobs.csv", tmp_path / "out"
-        short = "".join(f"s{number},{60 * number},600,1\n" for number in range(199))
-        given = ("simulate", "--jobs", trace, "--servers", 3, "--scheme", "fifo", "--out", out)
-        trace.write_text(HEADER + short)
-        run(*given)
-        assert "Cut off" not in (out / "report.html").read_text()
-        trace.write_text(HEADER + short + "long,20000,1000000,1\n")
-        run(*given)
-        page = (out / "report.html").read_text()
-        assert "Cut off on the right, where 99 % of the jobs are complete." in page
-        assert "Time since the first submission (hours)" in page
+        Nor does it matter whether one process runs all, or two.
+        """
 
-    def test_page_escapes_names(self, run: Run, tmp_path: Path) -> None:
-        """A file may be called anything."""
-        trace = tmp_path / "a<b>$x$.csv"
-        trace.write_text(THREE_JOBS)
-        given = ("--servers", 1, "--scheme", "fifo", "--out", tmp_path / "out")
-        assert run("simulate", "--jobs", trace, *given)[0] == 0
-        assert "<h1>a&lt;b&gt;$x$</h1>" in (tmp_path / "out" / "report.html").read_text()
+        def files(name: str, seed: int, processes: int) -> dict[str, bytes]:
+            out, capture = tmp_path / name / "out", tmp_path / name / "capture"
+            named = schemes("lyra", "random")
+            written = ("--seed", seed, "--out", out, "--capture", capture, "--json")
+            exit_code, printed, _ = simulate(*SMALL, *named, *written, "--processes", processes)
+            assert exit_code == 0
+            records = json.loads(printed)
+            for record in records:
+                for key in MEASURED:
+                    record.pop(key, None)
+            found = {"figures": json.dumps(records).encode()}
+            for path in (*out.glob("runs/*/*"), *capture.iterdir()):
+                found[f"{path.parent.name}/{path.name}"] = path.read_bytes()
+            return found
 
-    def test_captured_decisions_are_solved(self, run: Run, tmp_path: Path) -> None:
+        first = files("first", 1, 1)
+        assert len(first) > 5
+        assert files("again", 1, 1) == first
+        assert files("other", 2, 1) != first
+
+    def test_worker_processes(self, three_jobs: Run, run: Run, trace: Path, tmp_path: Path) -> None:
+        """Rows and tables are those of one process."""
+        named = schemes("fifo", "sjf", "lyra")
+        given = ("plain", "--jobs", trace, *ONE_SERVER, *named, "--json")
+        exit_code, out, err = run("simulate", *given, "--processes", 2, "--out", tmp_path / "two")
+        assert exit_code == 0, err
+        alone = json.loads(three_jobs(*named, "--out", tmp_path / "one", "--json")[1])
+        together = json.loads(out)
+        for record in (*alone, *together):
+            for key in MEASURED:
+                record.pop(key, None)
+        assert together == alone
+        tables = [path.relative_to(tmp_path / "one") for path in tmp_path.glob("one/runs/*/*")]
+        assert len(tables) == 6
+        for table in tables:
+            assert (tmp_path / "two" / table).read_bytes() == (
+                tmp_path / "one" / table
+            ).read_bytes()
+
+    def test_resuming_repeats_nothing(
+        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What finished before an interrupt is kept; other jobs are refused."""
+        from experiments.simulation import replays
+
+        ran: list[str] = []
+
+        def counting(setup: Any, scheme: Any, **others: Any) -> Any:
+            ran.append(scheme.name)
+            if ran == ["fifo", "sjf"]:
+                raise KeyboardInterrupt
+            return original(setup, scheme, **others)
+
+        original = replays.replay
+        monkeypatch.setattr(replays, "replay", counting)
+        given = (*schemes("fifo", "sjf", "lyra"), "--out", tmp_path / "out")
+        exit_code, out, err = three_jobs(*given)
+        assert (exit_code, out) == (130, "")
+        assert "interrupted: 1 of 3 runs are stored; --resume goes on" in err
+        assert_one_line_error(three_jobs(*given), "exists already; add --resume")
+        other = (*given, *changes("cluster.servers=2"), "--resume")
+        assert_one_line_error(three_jobs(*other), "holds the results of another study")
+        exit_code, out, err = three_jobs(*given, "--resume", "--json")
+        assert exit_code == 0, err
+        assert ran == ["fifo", "sjf", "sjf", "lyra"]
+        assert "2 runs to do, 1 stored already" in err
+        assert [record["scheme"] for record in json.loads(out)] == ["fifo", "sjf", "lyra"]
+
+    def test_the_store_keeps_the_scenario(self, three_jobs: Run, tmp_path: Path) -> None:
+        """Word for word, with what was changed on the command line above it."""
+        from experiments.simulation.runs import load_replays
+
+        three_jobs("--out", tmp_path / "out")
+        text = load_replays(tmp_path / "out").study.text
+        assert "# run with cluster.servers = 1\n" in text
+        assert f"# run with the jobs of {tmp_path / 'three.csv'}\n" in text
+        assert "[cluster]\ngpus_per_server = 8\n" in text
+
+
+class TestCapture:
+    """Decisions met on the way are instances."""
+
+    def test_captured_decisions_are_solved(self, simulate: Run, run: Run, tmp_path: Path) -> None:
         """They are instance files like any others, under names of their own."""
-        schemes = ("--scheme", "fifo", "--scheme", "lyra", "--scheme", "least-loss")
         folder = tmp_path / "decisions"
-        exit_code, _, err = run("simulate", *BUSY, *schemes, "--capture", folder)
+        named = schemes("fifo", "lyra", "least-loss")
+        exit_code, _, err = simulate(*BUSY, *named, "--capture", folder)
         assert exit_code == 0
         assert "scheme fifo puts no decision to a solver: nothing captured" in err
         found = r"(\d+) of [\d,]+ {} decisions"
@@ -329,16 +394,32 @@ class TestFiles:
             answers = json.loads(run("solve", *these, "--solver", "lyra-greedy", "--json")[1])
             assert {answer["objective"] > 0 for answer in answers} == costs
 
-    def test_capture_limit(self, run: Run, tmp_path: Path) -> None:
-        """It holds for contested and easy decisions by themselves."""
-        given = ("simulate", *SMALL, "--capture", tmp_path, "--capture-limit", 2)
-        assert run(*given)[0] == 0
+    def test_how_many_and_which(self, simulate: Run, tmp_path: Path) -> None:
+        """The most holds for contested and easy decisions by themselves."""
+        given = (*SMALL, "--scheme", "lyra", "--capture", tmp_path)
+        assert simulate(*given, *changes("capture.most=2", 'capture.kinds=["reclaim"]'))[0] == 0
         kinds = Counter(path.name.split("-lyra-")[0] for path in tmp_path.iterdir())
-        assert kinds["reclaim-easy"] == kinds["allocation-easy"] == 2
-        assert max(kinds.values()) == 2
+        assert kinds["reclaim-easy"] == max(kinds.values()) == 2
+        assert set(kinds) <= {"reclaim-easy", "reclaim-contested"}
 
-    def test_traces_are_looked_for_in_their_folder(
-        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("axes", ["", '"cluster.servers" = [1, 2]'])
+    def test_decisions_of_all_runs_are_kept(
+        self, three_jobs: Run, tmp_path: Path, axes: str
+    ) -> None:
+        """Runs that differ in an axis or a seed alone do not write over each other's files."""
+        given = (*changes(f"axes={{{axes}}}"), "--scheme", "hadar", "--seed", 0, "--seed", 1)
+        exit_code, _, err = three_jobs(*given, "--capture", tmp_path / "kept")
+        assert exit_code == 0, err
+        counts = re.findall(r"(\d+) of [\d,]+ \w+ heterogeneous decisions", err)
+        assert len(counts) >= 2
+        assert len(list((tmp_path / "kept").iterdir())) == sum(map(int, counts))
+
+
+class TestTraces:
+    """Where files are found."""
+
+    def test_in_their_folder(
+        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Jobs and usage both; what is there as given comes first."""
         folder, here = tmp_path / "traces", tmp_path / "here"
@@ -349,95 +430,30 @@ class TestFiles:
         usage = "time,total_gpu_num,running_gpu_num\n" + "".join(rows)
         (folder / "usage.csv").write_text(usage)
         monkeypatch.chdir(here)
-        given = ("simulate", "--jobs", "jobs.csv", "--servers", 1, "--json")
-        loans = ("--inference-servers", 2, "--inference-usage", "usage.csv")
+        given = ("plain", "--jobs", "jobs.csv", *ONE_SERVER, "--json")
+        loans = changes("cluster.loans.servers=2", "cluster.loans.usage=usage.csv")
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-        assert_one_line_error(run(*given), "jobs.csv: cannot be read")
+        assert_one_line_error(simulate(*given), "jobs.csv: cannot be read")
         monkeypatch.setenv("LYRA_OPT_TRACES", str(folder))
-        record = json.loads(run(*given, *loans)[1])
+        record = json.loads(simulate(*given, *loans)[1])
         assert record["jobs"] == 3
         assert any("covers 0.0417 days" in sentence for sentence in record["assumptions"])
         (here / "jobs.csv").write_text(HEADER + "a,0,100,2\n")
-        assert json.loads(run(*given)[1])["jobs"] == 1
+        assert json.loads(simulate(*given)[1])["jobs"] == 1
 
-
-class _Links(HTMLParser):
-    """Collects what a page would load, and which elements it holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loaded: list[str] = []
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
-                self.loaded.append(value)
-
-
-class TestBadInput:
-    """One line that says what is wrong, and nothing written."""
-
-    @pytest.mark.parametrize(
-        ("arguments", "parts"),
-        [
-            ("", ["--jobs", "--workload", "required"]),
-            ("--jobs three.csv --workload lyra-like", ["not allowed with"]),
-            ("--jobs three.csv", ["--jobs needs --servers"]),
-            ("--jobs none.csv --servers 1", ["none.csv", "cannot be read"]),
-            ("--jobs bad.csv --servers 1", ["bad.csv", "row 3", "duration_s", '"soon"']),
-            ("--jobs . --servers 1", ["cannot be read", "directory"]),
-            ("--jobs big.csv --servers 1", ["big.csv", "job b", "64 GPUs", "--drop-oversized"]),
-            ("--jobs three.csv --servers 1 --gpus-per-server 1", ["three.csv", "job a", "2 GPUs"]),
-            ("--jobs huge.csv --servers 1 --drop-oversized", ["huge.csv", "no job fits"]),
-            ("--jobs three.csv --servers 1 --vc x", ["three.csv", "vc"]),
-            ("--jobs three.csv --servers 1 --headroom 0.1", ["--headroom", "--inference-servers"]),
-            ("--workload other", ["workload 'other'", "lyra-like", "mix-12", "dally-batch"]),
-            ("--workload lyra-like --scheme best", ["scheme 'best'", "least-loss"]),
-            ("--workload lyra-like --scenario odd", ["scenario 'odd'", "heterogeneous"]),
-            ("--workload lyra-like --servers 0", ["--servers", "'0'"]),
-            ("--workload lyra-like --servers -4", ["--servers", "'-4'"]),
-            ("--workload lyra-like --inference-servers -1", ["--inference-servers", "'-1'"]),
-            ("--workload lyra-like --gpus-per-server 0", ["--gpus-per-server", "'0'"]),
-            ("--workload lyra-like --days 0", ["--days", "'0'"]),
-            ("--workload lyra-like --days 1.5", ["--days", "'1.5'"]),
-            ("--workload lyra-like --seed -1", ["--seed", "'-1'"]),
-            ("--workload lyra-like --headroom 1.1", ["--headroom", "from 0 to 1"]),
-            ("--workload lyra-like --headroom nan", ["--headroom", "from 0 to 1"]),
-            ("--workload lyra-like --days 1 --forecaster luck", ["'luck'", "seasonal"]),
-            ("--workload lyra-like --vc x", ["--vc", "--jobs"]),
-            (
-                "--workload lyra-like --drop-oversized",
-                ["--drop-oversized says nothing with --workload lyra-like"],
-            ),
-            ("--workload lyra-like --days 1 --inference-usage three.csv", ["three.csv", "time"]),
-            ("--workload lyra-like --capture three.csv", ["--capture", "is a file"]),
-            ("--workload lyra-like --capture three.csv/x", ["--capture", "is a file"]),
-            ("--workload lyra-like --out three.csv", ["--out three.csv", "is a file"]),
-            ("--workload lyra-like --out three.csv/x", ["--out three.csv/x", "is a file"]),
-            ("--workload lyra-like --capture-limit 5", ["--capture-limit", "without --capture"]),
-            ("--workload lyra-like --capture x --capture-limit 0", ["--capture-limit", "'0'"]),
-        ],
-    )
-    def test_table(
-        self,
-        run: Run,
-        trace: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        arguments: str,
-        parts: list[str],
+    def test_beside_the_scenario(
+        self, simulate: Run, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whatever is wrong is found before the first simulation."""
-        (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
-        (tmp_path / "huge.csv").write_text(HEADER + "a,0,100,200\n")
-        (tmp_path / "big.csv").write_text(HEADER + "a,0,100,2\nb,0,100,64\n")
-        before = {path.name: path.read_text() for path in tmp_path.iterdir()}
-        monkeypatch.chdir(tmp_path)
-        result = run("simulate", "--out", "out", *arguments.split(), "--json")
-        assert_one_line_error(result, *parts)
-        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+        """A folder with a scenario and its trace can be moved, and run from anywhere."""
+        scenario = tmp_path / "mine.toml"
+        scenario.write_text(
+            'format = "lyra-opt/scenario"\nversion = 1\nname = "mine"\nschemes = ["fifo"]\n'
+            'cluster = {servers = 1}\njobs = {trace = "three.csv"}\n'
+        )
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        record = json.loads(simulate(scenario, "--json")[1])
+        assert (record["scenario"], record["jobs"]) == ("mine", 3)
 
     @pytest.mark.parametrize(
         ("content", "parts"),
@@ -461,55 +477,91 @@ class TestBadInput:
         ],
     )
     def test_malformed_jobs(
-        self, simulate: Run, trace: Path, tmp_path: Path, content: str, parts: list[str]
+        self, three_jobs: Run, trace: Path, tmp_path: Path, content: str, parts: list[str]
     ) -> None:
-        """File, row, column, value and rule."""
+        """File, row, column, value and rule; nothing is written."""
         trace.write_text(content)
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
-        assert_one_line_error(simulate(*written, "--json"), str(trace), *parts)
+        assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
+
+class TestFailures:
+    """What goes wrong on the way."""
+
     def test_failed_check(
-        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """GPU-seconds that are not conserved are an error, and the run's figures not shown."""
+        """GPU-seconds that are not conserved make the run a failed row; others are reported."""
 
         def refuse(simulation: Any) -> None:
             if simulation.policy.name == "fifo":
                 raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
 
         monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", refuse)
-        exit_code, out, err = simulate("--scheme", "fifo", "--out", tmp_path / "out")
-        assert exit_code == 1
-        assert out == ""
+        exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
+        assert (exit_code, out) == (1, "")
         assert "scheme fifo: the simulation is wrong: jobs held 3 GPU-seconds" in err
-        assert not (tmp_path / "out").exists()
-        # Other schemes are shown all the same, still as an array.
-        exit_code, out, _ = simulate("--scheme", "fifo", "--scheme", "sjf", "--json")
+        given = (*schemes("fifo", "sjf"), "--out", tmp_path / "out", "--json")
+        exit_code, out, err = three_jobs(*given)
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["sjf"]
+        assert "Traceback" not in err
+        frame = load_runs(tmp_path / "out").set_index("scheme")
+        assert [*frame.status] == ["error", "finished"]
+        assert "jobs held 3 GPU-seconds" in frame.message["fifo"]
+        assert frame.jct_mean_s.isna().tolist() == [True, False]
+        # What failed is run again.
+        monkeypatch.undo()
+        monkeypatch.setattr(
+            "experiments.simulation.report.write_report", lambda replays: replays.folder
+        )
+        assert three_jobs(*given, "--resume")[0] == 0
+        assert [*load_runs(tmp_path / "out").status] == ["finished", "finished"]
 
-    def test_interrupt(
-        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_a_policy_that_breaks_a_rule(
+        self, simulate: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Ctrl-C leaves nothing behind."""
+        """It says so and is left out; the others are reported, and the exit code is 1."""
+        from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+
+        monkeypatch.setattr(ROUND_POLICIES["yarn-cs"], "decide", lambda self, state: {})
+        given = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))
+        exit_code, out, err = simulate(*given, *schemes("hadar", "yarn-cs"), "--json")
+        assert exit_code == 1
+        assert [record["scheme"] for record in json.loads(out)] == ["hadar"]
+        assert "failed: yarn-cs seed=0: " in err
+        assert "policy yarn-cs, at" in err
+        assert "Traceback" not in err
+
+    def test_interrupt_leaves_no_empty_folders(
+        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An empty folder of decisions looks like a result."""
 
         def interrupt(simulation: Any) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", interrupt)
-        written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
-        exit_code, out, err = simulate("--scheme", "fifo", *written)
-        assert exit_code == 130
-        assert out == ""
-        assert err.endswith("lyra-opt: interrupted\n")
+        exit_code, out, err = three_jobs("--capture", tmp_path / "new" / "capture")
+        assert (exit_code, out) == (130, "")
+        assert "interrupted: 0 of 1 runs are stored" in err
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
+
+    def test_a_folder_that_cannot_be_made_costs_no_simulation(
+        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is found out first; what was made on the way to it is gone again."""
+        monkeypatch.setattr("experiments.simulation.replays.replay", None)  # none is run
+        given = ("--out", tmp_path / "new" / ("x" * 300))  # too long for any file system
+        assert_one_line_error(three_jobs(*given), "cannot be made")
+        assert not (tmp_path / "new").exists()
 
 
 def test_help(run: Run) -> None:
-    """Schemes, scenarios and examples, without loading what simulates."""
+    """What to type next, without loading what simulates."""
     exit_code, out, _ = run("simulate", "--help")
     assert exit_code == 0
-    for part in ("\n  lyra-exact ", "\n  heterogeneous ", "\nexamples:\n", "130 after Ctrl-C"):
+    for part in ("lyra-opt scenarios keys", "\nexamples:\n", "130 after Ctrl-C"):
         assert part in out
     assert max(map(len, out.splitlines())) <= 100

@@ -285,8 +285,8 @@ def test_progress_in_lines(
     """Where there is no terminal, a line now and then, with the time left."""
     clock = iter([0.0, 1.0, 20.0, 21.0])
     monkeypatch.setattr("experiments.progress.time.monotonic", lambda: next(clock))
-    with progress.simulated_time("lyra", 10 * 86_400.0) as show:
-        show(86_400.0)
-        show(4 * 86_400.0)
-        show(5 * 86_400.0)
-    assert capsys.readouterr().err == "lyra: day 4.0 of about 10.0, about 30 s left\n"
+    with progress.simulated_time("lyra", 50) as show:
+        show(86_400.0, 20, 0)
+        show(4 * 86_400.0, 40, 20)
+        show(5 * 86_400.0, 50, 30)
+    assert capsys.readouterr().err == ("lyra: day 4.0, 20 of 50 jobs complete, about 13 s left\n")

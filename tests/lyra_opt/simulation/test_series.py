@@ -233,12 +233,19 @@ def test_series_of_leases_that_are_skipped() -> None:
 
 def test_progress_is_told() -> None:
     """In order, since the first submission, to the end, and not at every event."""
-    told: list[float] = []
+    told: list[tuple[float, int, int]] = []
+
+    def tell(time_s: float, submitted: int, complete: int) -> None:
+        told.append((time_s, submitted, complete))
+
     jobs = [job_of(f"j{place}", 1000 + 0.01 * place, 1) for place in range(9000)]
     cluster = Cluster.of_servers(1, gpus_per_server=200)
-    simulation = replay(jobs, cluster, "fifo", observers=(ProgressObserver(told.append),))
+    simulation = replay(jobs, cluster, "fifo", observers=(ProgressObserver(tell),))
     makespan_s = simulation.now_s - 1000
     assert told == sorted(told)
-    assert 0 <= told[0] <= 0.02 * makespan_s
-    assert 0.98 * makespan_s <= told[-1] <= makespan_s
+    assert 0 <= told[0][0] <= 0.02 * makespan_s
+    assert 0.98 * makespan_s <= told[-1][0] <= makespan_s
+    assert all(0 <= complete <= submitted <= 9000 for _, submitted, complete in told)
+    assert [complete for *_, complete in told] == sorted(complete for *_, complete in told)
+    assert told[-1][2] > 0.9 * 9000
     assert len(told) < 9000

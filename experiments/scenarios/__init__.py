@@ -1,0 +1,1 @@
+"""Scenario files that have names; ``lyra-opt scenarios list`` lists them."""

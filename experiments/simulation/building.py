@@ -1,0 +1,394 @@
+"""From a scenario to what is simulated: cluster, jobs, loans and schemes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.simulation.measures import counted
+from experiments.simulation.scenario import SchemeEntry
+from experiments.simulation.setup import Setup, make_loaning, proportional_inference_servers
+from instances.heterogeneous.clusters import find_cluster
+from instances.heterogeneous.throughput_files import load_throughputs
+from instances.heterogeneous.workload_throughputs import with_throughputs
+from instances.network.trace_jobs import assigned_models as with_network_models
+from instances.network.trace_jobs import shares_of
+from instances.workloads.named import find_workload
+from instances.workloads.readers import read_workload
+from instances.workloads.transform import first_days, limited, with_elasticity
+from lyra_opt.documents import unknown_key
+from lyra_opt.errors import FieldError, InputError
+from lyra_opt.network.topology import DEFAULT_LINKS
+from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
+from lyra_opt.simulation.scheme import Options, find_scheme
+from lyra_opt.simulation.speed import Speed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.simulation.scenario import ClusterTable, NetworkTable, Scenario
+    from instances.heterogeneous.throughputs import ThroughputTable
+    from instances.workloads.scenario import Scenario as JobAssumptions
+    from lyra_opt.network.communication import CommunicationModel
+    from lyra_opt.network.links import LinkSet
+    from lyra_opt.simulation.cluster import GpuType
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.workload import Job, Workload
+
+DEFAULT_THROUGHPUTS = "gavel"
+"""Where own GPUs are unlike and nothing else is said."""
+
+
+def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
+    """Return the schemes of a scenario, called by their labels, with their own tenures.
+
+    Parameters
+    ----------
+    names
+        Labels of those of the file that are wanted, or names of others; empty for those of the
+        file.
+
+    Raises
+    ------
+    UserError
+        If there is no such scheme, or it has no such parameter.
+    """
+    table = scenario.table
+    by_label = {entry.label: entry for entry in table.schemes}
+    entries = [by_label.get(name, SchemeEntry(name=name, label=name)) for name in names]
+    return [_scheme(entry, scenario) for entry in dict.fromkeys(entries or table.schemes)]
+
+
+def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
+    found = find_scheme(entry.name)
+    parameters = {name: _located(value, scenario) for name, value in entry.parameters}
+    try:
+        found = found.with_parameters(parameters)
+    except FieldError as error:
+        raise InputError(scenario.source, str(error.inside(f"schemes.{entry.name}"))) from None
+    tenure = entry.tenure or scenario.table.tenure.all or found.tenure
+    return replace(found, name=entry.label, tenure=tenure)
+
+
+def _located(value: Any, scenario: Scenario) -> Any:
+    """Return a parameter; what names a file beside the scenario as its path."""
+    if isinstance(value, str) and Path(value).suffix:
+        return str(scenario.path_of(value))
+    return value
+
+
+def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setup:
+    """Return what a scenario simulates with a seed.
+
+    Parameters
+    ----------
+    schemes
+        Under which all jobs have to be able to run.
+
+    Raises
+    ------
+    UserError
+        If something that the scenario names is not there or wrong, or a job can never run.
+    """
+    table = scenario.table
+    try:
+        cluster = make_cluster(scenario)
+        options = Options(
+            seed=seed,
+            mixed_efficiency=table.speed.mixed_efficiency,
+            scaling_interval_s=table.tenure.scaling_interval_s,
+            forever=table.tenure.forever,
+            leases=table.tenure.leases,
+            rounds=table.tenure.rounds,
+        )
+        workload, assumptions = _jobs(scenario, cluster, seed)
+    except FieldError as error:
+        raise InputError(scenario.source, str(error)) from None
+    workload, dropped = runnable(
+        workload,
+        cluster,
+        schemes,
+        options,
+        source=table.jobs.trace or workload.name,
+        drop=table.jobs.oversized == "drop",
+    )
+    # What is not known of a job that could run must not be found out after hours of others.
+    Speed(cluster).require_runs(workload)
+    if assumptions is not None:
+        # Drawn of those that run, so that shares are exact.
+        workload = with_elasticity(workload, seed=seed, **asdict(assumptions))
+    loans = table.cluster.loans
+    loaning = None
+    if loans is not None:
+        loaning = make_loaning(
+            workload,
+            cluster,
+            seed=seed,
+            forecaster=loans.forecaster,
+            headroom=loans.headroom,
+            usage=None if loans.usage is None else scenario.path_of(loans.usage),
+        )
+    return Setup(
+        workload=workload,
+        scenario=table.name,
+        cluster=cluster,
+        options=options,
+        dropped=dropped,
+        loaning=loaning,
+    )
+
+
+def make_cluster(scenario: Scenario) -> Cluster:
+    """Return the cluster of a scenario; `UserError` if something that it names is not there."""
+    table = scenario.table.cluster
+    cluster = _own_servers(scenario, table)
+    if table.name is not None:
+        cluster = replace(cluster, name=table.name)
+    loans = table.loans
+    if loans is None:
+        return cluster
+    servers = loans.servers
+    if servers is None:
+        servers = proportional_inference_servers(cluster.gpus)
+    return cluster.with_lent(
+        servers,
+        gpus_per_server=loans.gpus_per_server,
+        gpu_type=INFERENCE_GPU
+        if loans.gpu_type is None
+        else _gpu_type(scenario, loans.gpu_type, "cluster.loans.gpu_type"),
+    )
+
+
+def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
+    network = table.network
+    if network is not None and network.topology is not None:
+        return _on_topology(scenario, network.topology)
+    if table.like is not None:
+        return find_cluster(table.like)
+    if table.groups:
+        types = {
+            each.gpu_type: _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
+            for number, each in enumerate(table.groups)
+        }
+        servers = []
+        for number, group in enumerate(table.groups):
+            mark = (
+                group.gpu_type if len(types) == len(table.groups) else f"{group.gpu_type}-{number}"
+            )
+            servers += [
+                Server(id=f"{mark}-{place}", gpus={group.gpu_type: group.gpus_per_server})
+                for place in range(group.servers)
+            ]
+        counts = dict.fromkeys(types, 0)
+        for group in table.groups:
+            counts[group.gpu_type] += group.servers * group.gpus_per_server
+        cluster = Cluster(
+            name=",".join(f"{name}={count}" for name, count in counts.items()),
+            gpu_types=tuple(types.values()),
+            servers=tuple(servers),
+        )
+    else:
+        assert table.servers is not None, "the scenario says which servers there are"
+        cluster = Cluster.of_servers(
+            table.servers,
+            gpus_per_server=table.gpus_per_server,
+            servers_per_rack=table.servers_per_rack,
+            gpu=TRAINING_GPU
+            if table.gpu_type is None
+            else _gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),
+        )
+    return cluster if network is None else _with_network(scenario, cluster, table)
+
+
+def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
+    known = scenario.table.gpu_types
+    if name not in known:
+        rule = f"{unknown_key(name, list(known)).replace('key', 'type', 1)}; gpu_types adds others"
+        raise FieldError(path, name, rule)
+    return known[name]
+
+
+def _on_topology(scenario: Scenario, file: str) -> Cluster:
+    """Return the machines of a topology file, with its links or those that the scenario names."""
+    from lyra_opt.network.links import find_link_set
+    from lyra_opt.network.topology import read_topology
+
+    table = scenario.table.cluster
+    assert table.network is not None, "the topology is that of a network"
+    named = table.network.links
+    links = None if named is None else find_link_set(named)
+    topology, links = read_topology(scenario.path_of(file), network=links)
+    communication, called, assumption = _communication(scenario, table.network, links)
+    gpu = (
+        () if table.gpu_type is None else (_gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),)
+    )
+    return Cluster.of_racks(
+        topology,
+        communication,
+        network=called,
+        assumptions=(assumption,),
+        **({"gpu_types": gpu} if gpu else {}),
+    )
+
+
+def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> Cluster:
+    """Return a cluster whose servers stand in racks, between which distance costs speed."""
+    from lyra_opt.network.links import find_link_set
+    from lyra_opt.network.topology import Rack, Topology
+
+    assert table.network is not None
+    assert table.servers_per_rack is not None
+    links = find_link_set(table.network.links or DEFAULT_LINKS)
+    communication, called, assumption = _communication(scenario, table.network, links)
+    sizes = [sum(server.gpus.values()) for server in cluster.servers]
+    racks = []
+    # A rack of a topology has machines of one size: a rack of several sizes is refused.
+    for start in range(0, len(sizes), table.servers_per_rack):
+        of_rack = sizes[start : start + table.servers_per_rack]
+        if len(set(of_rack)) > 1:
+            rule = "must put servers of one size into each rack"
+            raise FieldError("cluster.servers_per_rack", table.servers_per_rack, rule)
+        racks.append(Rack(machines=len(of_rack), gpus_per_machine=of_rack[0]))
+    return replace(
+        cluster,
+        topology=Topology(name=table.name or cluster.name, racks=tuple(racks)),
+        communication=communication,
+        network=called,
+        assumptions=(*cluster.assumptions, assumption),
+    )
+
+
+def _communication(
+    scenario: Scenario, table: NetworkTable, links: LinkSet
+) -> tuple[CommunicationModel, str, str]:
+    """Return what distance costs, what the links are called, and what is assumed of them."""
+    from lyra_opt.network.communication import ClosedForm, read_slowdowns
+
+    if table.slowdowns is not None:
+        return (
+            read_slowdowns(scenario.path_of(table.slowdowns)),
+            "measured slowdowns",
+            "Slowdowns by model, gang and tier are those of a file.",
+        )
+    hidden = (
+        f"; {100 * table.overlap:g} % of an iteration's computing can hide it"
+        if table.overlap
+        else ", none of which hides behind computing"
+    )
+    return (
+        ClosedForm(links=links, overlap=table.overlap),
+        links.name,
+        "Assumed in place of ASTRA-sim: gradients are reduced in a ring over the slowest tier that "
+        f"a gang spans, layer by layer{hidden}; compute times and bytes of the models are the sums "
+        "of the profiles in Dally's public simulator, which look odd: orders of magnitude.",
+    )
+
+
+def _jobs(
+    scenario: Scenario, cluster: Cluster, seed: int
+) -> tuple[Workload, JobAssumptions | None]:
+    """Return what is submitted, and what is still to be assumed of it."""
+    table = scenario.table
+    jobs = table.jobs
+    assumptions = jobs.assumptions
+    if jobs.workload is not None:
+        named = find_workload(jobs.workload)
+        parameters = dict(jobs.parameters)
+        for name, value in parameters.items():
+            if name not in named.parameters:
+                rule = unknown_key(name, named.parameters)
+                raise FieldError(f"jobs.parameters.{name}", value, rule)
+        if "assumptions" in named.asks_for:
+            parameters["assumptions"], assumptions = assumptions, None
+        if "table" in named.asks_for and table.speed.throughputs is not None:
+            parameters["table"] = _throughputs(scenario, table.speed.throughputs)
+        try:
+            workload = named.make(cluster, seed, **parameters)
+        except FieldError as error:
+            raise error.inside("jobs.parameters") from None
+    elif jobs.trace is not None:
+        workload = read_workload(scenario.path_of(jobs.trace), vc=jobs.vc)
+        if jobs.days is not None:
+            workload = first_days(workload, jobs.days)
+        if jobs.count is not None:
+            workload = limited(workload, jobs.count)
+        workload = _with_models(scenario, workload, cluster, seed)
+    else:
+        raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")
+    return workload, assumptions
+
+
+def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: int) -> Workload:
+    """Return the jobs of a trace with what they train, where speed depends on it."""
+    throughputs = scenario.table.speed.throughputs
+    own_types = [cluster.type_of[name] for name, count in cluster.gpus_of_type.items() if count]
+    if throughputs is None and cluster.communication is None and len(own_types) > 1:
+        throughputs = DEFAULT_THROUGHPUTS
+    if throughputs is not None:
+        trace = with_throughputs(trace, _throughputs(scenario, throughputs), own_types, seed=seed)
+    if cluster.communication is not None:
+        models = cluster.communication.models()
+        trace = with_network_models(trace, seed=seed, shares=shares_of(models))
+    return trace
+
+
+def _throughputs(scenario: Scenario, name: str) -> ThroughputTable:
+    file = scenario.path_of(name) if Path(name).suffix else name
+    return load_throughputs(file, gpu_types=scenario.table.gpu_types)
+
+
+def runnable(
+    workload: Workload,
+    cluster: Cluster,
+    schemes: Sequence[Scheme],
+    options: Options,
+    *,
+    source: str,
+    drop: bool,
+) -> tuple[Workload, int]:
+    """Return the jobs that can run under all schemes, and how many others there were.
+
+    Parameters
+    ----------
+    source
+        Where the jobs are from, for errors.
+    drop
+        Whether others are left out.
+
+    Raises
+    ------
+    UserError
+        If there are others that are not to be left out, or none is left.
+    """
+    speed = Speed(cluster)
+
+    def obstacle_of(job: Job) -> str | None:
+        if (reason := speed.obstacle(job)) is not None:
+            return reason
+        alone = replace(workload, jobs=(job,))
+        for scheme in schemes:
+            reason = scheme.obstacle(alone, cluster, options.tenure(scheme.tenure))
+            if reason is not None:
+                return f"scheme {scheme.name}: {reason}"
+        return None
+
+    if all(speed.obstacle(job) is None for job in workload.jobs) and all(
+        scheme.obstacle(workload, cluster, options.tenure(scheme.tenure)) is None
+        for scheme in schemes
+    ):
+        return workload, 0
+    found = [(job, obstacle_of(job)) for job in workload.jobs]
+    kept = tuple(job for job, reason in found if reason is None)
+    dropped = len(found) - len(kept)
+    if not dropped:
+        return workload, 0
+    worst = max((each for each in found if each[1] is not None), key=lambda each: each[0].min_gpus)
+    if not kept:
+        raise InputError(source, f"no job can run: {worst[1]}")
+    if not drop:
+        others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
+        remark = "--set jobs.oversized=drop leaves out such jobs"
+        raise InputError(source, f"{worst[1]}{others}; {remark}")
+    sentence = f"{counted(dropped, 'job')} left out that would wait for ever: {worst[1]}."
+    return replace(workload, jobs=kept, assumptions=(*workload.assumptions, sentence)), dropped

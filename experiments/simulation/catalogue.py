@@ -1,0 +1,136 @@
+"""What a scenario can be made of: scenarios that come along, keys, parts and schemes."""
+
+from __future__ import annotations
+
+import json
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from experiments.fields import described, schema_of
+from experiments.simulation.scenario import ScenarioTable, bundled
+from lyra_opt.commands.output import print_table
+from lyra_opt.documents import parse_toml
+from lyra_opt.errors import UserError
+from lyra_opt.simulation.scheme import SCHEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from experiments.simulation.scenario import Scenario
+    from lyra_opt.plugins import Plugins
+
+COLUMNS = 99
+
+
+def print_scenarios() -> None:
+    """Print the names of bundled scenarios, and what they are for."""
+    described_as = {
+        name: parse_toml(entry.read_text(encoding="utf-8"), name, "a scenario")["description"]
+        for name, entry in bundled().items()
+    }
+    _print_columns(described_as)
+
+
+def print_keys() -> None:
+    """Print every key of a scenario."""
+    for each in described(ScenarioTable):
+        print(f"{each.path}  ({each.values}; default: {each.default})")
+        for line in wrap(each.meaning, COLUMNS - 4):
+            print(f"    {line}")
+
+
+def print_schema() -> None:
+    """Print the JSON schema of scenarios."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A scenario of the simulated cluster of lyra-opt",
+        **schema_of(ScenarioTable),
+    }
+    print(json.dumps(schema, indent=2))
+
+
+def print_parts() -> None:
+    """Print what can be named in a scenario, and what each is."""
+    from instances.heterogeneous.clusters import CLUSTERS
+    from instances.heterogeneous.gpu_types import gpu_types
+    from instances.heterogeneous.throughput_files import THROUGHPUTS
+    from instances.workloads.named import WORKLOADS
+    from instances.workloads.readers import LAYOUTS
+    from lyra_opt.network.links import LINK_SETS
+
+    broken: dict[str, str] = {}
+    workloads = {
+        name: each.summary + _parameters(each.parameters)
+        for name, each in _known(WORKLOADS, broken)
+    }
+    types = {
+        name: f"speed {each.relative_speed:.3g}, {each.price_per_hour:g} an hour"
+        for name, each in gpu_types().items()
+    }
+    parts: dict[str, Mapping[str, str]] = {
+        "jobs.workload": workloads,
+        "jobs.trace, by layout": {
+            name: each.form for name, each in _known(LAYOUTS, broken) if name
+        },
+        "cluster.like": {name: each.summary for name, each in _known(CLUSTERS, broken)},
+        "cluster.gpu_type, cluster.groups[].gpu_type, cluster.loans.gpu_type": types,
+        "cluster.network.links": dict.fromkeys(LINK_SETS, ""),
+        "speed.throughputs": {name: each.summary for name, each in _known(THROUGHPUTS, broken)},
+        "not to be had": broken,
+    }
+    for title, entries in parts.items():
+        if entries:
+            print(f"{title}:")
+            _print_columns(entries, indent=2)
+
+
+def print_schemes(scenario: Scenario | None) -> None:
+    """Print all schemes and, for a scenario, whether they run in it or why not."""
+    broken: dict[str, str] = {}
+    schemes = dict(_known(SCHEMES, broken))
+    if scenario is None:
+        rows = [[each.name, each.paper, each.tenure, each.summary] for each in schemes.values()]
+        print_table(["scheme", "paper", "tenure", "what it does"], rows, right=4)
+    else:
+        refusals = _refusals(scenario, list(schemes))
+        rows = [[name, refusals[name] or "runs"] for name in schemes]
+        print_table(["scheme", f"in scenario {scenario.table.name}"], rows, right=2)
+    for name, reason in broken.items():
+        print(f"{name}: {reason}")
+
+
+def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:
+    from dataclasses import replace
+
+    from experiments.simulation.building import make_schemes, make_setup
+
+    schemes = make_schemes(scenario, names)
+    setup = make_setup(scenario, [], scenario.table.seeds[0])
+    return {
+        scheme.name: scheme.obstacle(
+            setup.workload, setup.cluster, replace(setup.options).tenure(scheme.tenure)
+        )
+        for scheme in schemes
+    }
+
+
+def _known(plugins: Plugins, broken: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield those that can be loaded by name; somebody's own may not, and says why."""
+    for name in plugins.names():
+        try:
+            yield name, plugins.find(name)
+        except UserError as error:
+            broken[name] = str(error)
+
+
+def _parameters(names: tuple[str, ...]) -> str:
+    return f" (jobs.parameters: {', '.join(names)})" if names else ""
+
+
+def _print_columns(entries: Mapping[str, str], indent: int = 0) -> None:
+    width = max(map(len, entries))
+    for name, text in entries.items():
+        first, *others = wrap(text, COLUMNS - width - 2 - indent) or [""]
+        print(f"{' ' * indent}{name:<{width}}  {first}".rstrip())
+        for other in others:
+            print(" " * (indent + width + 2) + other)

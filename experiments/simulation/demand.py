@@ -1,0 +1,82 @@
+"""How much is asked of a cluster, day by day, before anything is simulated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.simulation.setup import DAY_S
+from lyra_opt.simulation.speed import Speed
+
+if TYPE_CHECKING:
+    from experiments.simulation.setup import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfDemand:
+    """A day of submissions.
+
+    Parameters
+    ----------
+    load
+        Work submitted on it, as a share of what all GPUs can do in a day.
+    backlog_days
+        Days that all GPUs need, after it, for what is left of all submissions until then even if
+        none ever idles.
+    """
+
+    load: float
+    backlog_days: float
+
+
+def demand_by_day(setup: Setup) -> list[DayOfDemand]:
+    """Return how much is submitted on each day, counted from the first submission.
+
+    A lower bound on what becomes of the cluster: each job counts what it takes on the GPUs that
+    suit it best, and GPUs on loan count as own ones of their speed. Time O(jobs + days).
+    """
+    workload, cluster = setup.workload, setup.cluster
+    first_s = workload.jobs[0].submit_s
+    days = max(1, math.ceil(workload.submission_span_s / DAY_S))
+    speed = Speed(cluster)
+    work_gpu_s = np.zeros(days)
+    for job in workload.jobs:
+        place = min(days - 1, int((job.submit_s - first_s) // DAY_S))
+        if job.measured is None:
+            work_gpu_s[place] += job.work_worker_s * job.gpus_per_worker
+        else:
+            fastest = max(speed.rates_of(job).values())
+            work_gpu_s[place] += job.min_gpus * speed.unit_of(job).work / fastest
+    own_gpus = sum(
+        count * min(1.0, cluster.type_of[name].relative_speed)
+        if all(job.measured is None for job in workload.jobs)
+        else count
+        for name, count in cluster.gpus_of_type.items()
+    )
+    capacity_gpu_s = np.full(days, own_gpus * DAY_S, dtype=float)
+    if setup.plan is not None:
+        capacity_gpu_s += _lent_gpu_s(setup, days)
+    found = []
+    backlog_gpu_s = 0.0
+    for submitted, capacity in zip(work_gpu_s, capacity_gpu_s, strict=True):
+        backlog_gpu_s = max(0.0, backlog_gpu_s + submitted - capacity)
+        found.append(DayOfDemand(float(submitted / capacity), float(backlog_gpu_s / capacity)))
+    return found
+
+
+def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:
+    """Return what GPUs on loan can do on each day, in seconds of own GPUs."""
+    plan, cluster = setup.plan, setup.cluster
+    assert plan is not None, "there are loans"
+    lent = next(pool.gpu_type for pool in cluster.pools if pool.is_lent)
+    gpus_of_server = cluster.inference_gpus / cluster.inference_servers
+    found = np.zeros(days)
+    for tick, servers in enumerate(plan.on_loan):
+        place = int(tick * plan.interval_s // DAY_S)
+        if place >= days:
+            break
+        found[place] += servers * plan.interval_s
+    return found * gpus_of_server * lent.relative_speed

@@ -1,0 +1,219 @@
+"""The replays of a scenario as rows of a store: each variant, seed and scheme once."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import re
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from experiments.environment import current_environment
+from experiments.memory import peak_memory_mib, reset_peak_memory
+from experiments.progress import simulated_time
+from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from experiments.simulation.building import make_schemes, make_setup
+from experiments.simulation.capture import Capture
+from experiments.simulation.replay import replay, series_table
+from experiments.simulation.scenario import variants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from experiments.simulation.scenario import Scenario
+    from experiments.simulation.setup import Setup
+
+SETUPS_KEPT = 2
+"""Schemes of one setup follow one another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTask:
+    """One replay: what a worker process is sent.
+
+    Parameters
+    ----------
+    scenario
+        A variant, without axes.
+    point
+        What the variant has of each axis.
+    schemes
+        Labels of all schemes, under each of which every job has to be able to run.
+    scheme
+        The label of the one that is replayed.
+    seed
+        Of all that is drawn.
+    position
+        Place of the run among all.
+    capture
+        Folder that decisions are written to; None keeps none.
+    """
+
+    scenario: Scenario
+    point: Mapping[str, Any]
+    schemes: tuple[str, ...]
+    scheme: str
+    seed: int
+    position: int
+    capture: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """What identifies the run in its store."""
+        axes = [f"{name}={value}" for name, value in self.point.items()]
+        return " ".join([self.scheme, *axes, f"seed={self.seed}"])
+
+    def run(self) -> ReplayRecord:
+        """Replay it; every error makes the run a failed one."""
+        started_at = datetime.now(UTC)
+        reset_peak_memory()
+        setup = self.setup()
+        (scheme,) = make_schemes(self.scenario, [self.scheme])
+        capture = None
+        if self.capture is not None:
+            capture = Capture(
+                workload=setup.workload.name,
+                scheme=self._name_of_decisions,
+                seed=self.seed,
+                most=self.scenario.table.capture.most,
+            )
+        with self._progress(setup) as show:
+            finished = replay(
+                setup,
+                scheme,
+                capture=capture,
+                captured_kinds=self.scenario.table.capture.kinds,
+                progress=show,
+            )
+        captured = {}
+        if capture is not None and self.capture is not None:
+            capture.save(self.capture)
+            captured = {"captured": capture.in_words()}
+        return self._record(
+            started_at,
+            ReplayStatus.FINISHED,
+            workload=setup.workload.name,
+            cluster=setup.cluster.name,
+            wall_time_s=finished.wall_time_s,
+            cpu_time_s=finished.cpu_time_s,
+            peak_memory_mib=peak_memory_mib(),
+            figures=finished.as_json_object() | captured,
+            assumptions=finished.assumptions,
+            tables={"jobs": finished.jobs, "series": series_table(finished.series)},
+        )
+
+    def failed(self, started_at: datetime, message: str) -> ReplayRecord:
+        """Return the row of a run that ended in an error."""
+        return self._record(started_at, ReplayStatus.ERROR, message=message)
+
+    def setup(self) -> Setup:
+        """Return what is simulated; made once for runs that follow one another."""
+        return _setup(_Source(self.scenario), self.schemes, self.seed)
+
+    @property
+    def _name_of_decisions(self) -> str:
+        """What files of decisions are called after, so that no other run has files of the name."""
+        is_one_of_many = self.point or len(self.scenario.table.seeds) > 1
+        return re.sub(r"[^\w.=+-]+", "-", self.key if is_one_of_many else self.scheme)
+
+    def _progress(self, setup: Setup) -> AbstractContextManager[Any]:
+        if multiprocessing.parent_process() is not None:  # the parent counts the runs
+            return nullcontext()
+        return simulated_time(self.key, len(setup.workload.jobs))
+
+    def _record(self, started_at: datetime, status: ReplayStatus, **outcome: Any) -> ReplayRecord:
+        columns: dict[str, Any] = {
+            "study": self.scenario.table.name,
+            "position": self.position,
+            "key": self.key,
+            "axes": {**self.point, "scheme": self.scheme},
+            "seed": self.seed,
+            "status": status,
+            "scenario": self.scenario.table.name,
+            "scheme": self.scheme,
+            "workload": "",
+            "cluster": "",
+            "started_at": started_at.isoformat(timespec="milliseconds"),
+            **asdict(current_environment()),
+        }
+        return ReplayRecord(**(columns | outcome))
+
+
+class _Source:
+    """A scenario, equal to one that says the same."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._meaning = scenario.source, scenario.meaning_hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Source) and self._meaning == other._meaning
+
+    def __hash__(self) -> int:
+        return hash(self._meaning)
+
+
+@lru_cache(maxsize=SETUPS_KEPT)
+def _setup(source: _Source, schemes: tuple[str, ...], seed: int) -> Setup:
+    return make_setup(source.scenario, make_schemes(source.scenario, schemes), seed)
+
+
+def replay_tasks(
+    scenario: Scenario, schemes: Sequence[str] = (), *, capture: Path | None = None
+) -> list[ReplayTask]:
+    """Return what a scenario asks for: variant by variant, seed by seed, scheme by scheme.
+
+    Parameters
+    ----------
+    schemes
+        Labels of those of the file that are wanted, or names of others; empty for those of the
+        file.
+    capture
+        Folder that decisions are written to.
+
+    Raises
+    ------
+    UserError
+        If there is no such scheme, or a variant breaks a rule.
+    """
+    labels = tuple(dict.fromkeys(schemes)) or tuple(each.label for each in scenario.table.schemes)
+    make_schemes(scenario, labels)
+    places = [
+        (point, variant, seed, label)
+        for point, variant in variants(scenario)
+        for seed in variant.table.seeds
+        for label in labels
+    ]
+    return [
+        ReplayTask(
+            scenario=variant,
+            point=point,
+            schemes=labels,
+            scheme=label,
+            seed=seed,
+            position=position,
+            capture=capture,
+        )
+        for position, (point, variant, seed, label) in enumerate(places)
+    ]
+
+
+def study_of(scenario: Scenario, tasks: Sequence[ReplayTask]) -> StudyRecord:
+    """Return what a store of these replays belongs to."""
+    table = scenario.table
+    schemes = list(dict.fromkeys(task.scheme for task in tasks))
+    meaning = f"{scenario.meaning_hash} {schemes}"
+    return StudyRecord(
+        name=table.name,
+        kind=ReplayRecord.kind,
+        description=table.description,
+        text=scenario.text,
+        meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
+        runs=len(tasks),
+        settings={"schemes": schemes},
+    )

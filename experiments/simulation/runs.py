@@ -1,0 +1,67 @@
+"""The replays of a store: rows, what happened to each job, and the cluster over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.records import ReplayRecord, ReplayStatus
+from experiments.store import ResultStore, table_path
+from lyra_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from experiments.records import StudyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """What a folder holds of a scenario.
+
+    Parameters
+    ----------
+    folder
+        Of the store.
+    study
+        What it belongs to; its text is the scenario.
+    runs
+        Those that finished, in the order of the scenario.
+    failed
+        The others.
+    """
+
+    folder: Path
+    study: StudyRecord
+    runs: tuple[ReplayRecord, ...]
+    failed: tuple[ReplayRecord, ...]
+
+    def jobs(self, run: ReplayRecord) -> pd.DataFrame:
+        """Return what became of each job of a run, a row each."""
+        return self._table(run, "jobs")
+
+    def series(self, run: ReplayRecord) -> pd.DataFrame:
+        """Return the cluster over time in a run, a row a moment."""
+        return self._table(run, "series")
+
+    def _table(self, run: ReplayRecord, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        path = table_path(self.folder, run.key, name)
+        try:
+            return pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            raise InputError(str(path), f"cannot be read: {error}") from None
+
+
+def load_replays(folder: Path) -> Replays:
+    """Return the replays of a store; `UserError` if there is none, or it holds something else."""
+    with ResultStore.open(folder) as store:
+        study, runs = store.study, store.runs()
+    if study.kind != ReplayRecord.kind:
+        raise InputError(str(folder), f"holds runs of another kind: {study.kind}")
+    finished = [run for run in runs if run.status == ReplayStatus.FINISHED]
+    failed = [run for run in runs if run.status != ReplayStatus.FINISHED]
+    return Replays(folder, study, tuple(finished), tuple(failed))

@@ -1,0 +1,630 @@
+"""Scenario files: what is simulated, on what, and under which assumptions, as TOML.
+
+``lyra-opt scenarios keys`` lists every key; ``experiments/scenarios`` holds those with names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.fields import (
+    Anything,
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    Settings,
+    Table,
+    Text,
+    key,
+    parsed,
+    rule_at,
+    with_change,
+)
+from instances.heterogeneous.gpu_types import gpu_types
+from instances.workloads.scenario import Scenario as JobAssumptions
+from lyra_opt.documents import join_path, parse_toml, read_text, unknown_key
+from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.plugins import Plugins
+from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
+from lyra_opt.simulation.speed import MIXED_EFFICIENCY
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lyra_opt.simulation.cluster import GpuType
+
+SCENARIO_FORMAT = "lyra-opt/scenario"
+SCENARIO_VERSION = 1
+SUFFIX = ".toml"
+LARGEST_SCENARIO_BYTES = 2**20
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+LARGEST_CLUSTER = 1_000_000
+LARGEST_SERVER = 1024
+MOST_DAYS = 1000
+MOST_SEEDS = 10_000
+
+DEFAULT_FORECASTER = "autoregressive"
+"""Of those that do not know the future the one with the least error on the generated demand."""
+
+DEFAULT_HEADROOM = 0.02
+TENURES = ("forever", "leases", "rounds")
+NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "schemes")
+"""Keys that no axis varies: what a scenario is, and what is a list by itself."""
+
+DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
+"""The problems whose instances can be captured."""
+
+COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
+"""Packages that hold scenario files, in the tree or outside of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _GpuTypes:
+    """Types of GPUs by name, beside those of the toolkit."""
+
+    def check(self, path: str, value: object) -> Mapping[str, GpuType]:
+        if not isinstance(value, dict):
+            raise FieldError(path, value, "must be a table")
+        return gpu_types(value, field=path)
+
+    def schema(self) -> dict[str, Any]:
+        keys = {
+            "relative_speed": {"anyOf": [Number(above=True).schema(), Text().schema()]},
+            "price_per_hour": Number(above=True).schema(),
+            "source": Text().schema(),
+        }
+        entry = {"type": "object", "additionalProperties": False, "properties": keys}
+        return {"type": "object", "additionalProperties": entry}
+
+    def in_words(self) -> str:
+        return "tables with relative_speed, price_per_hour and source by name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupTable:
+    """Servers that are alike."""
+
+    servers: int = key(Integer(1, LARGEST_CLUSTER), "how many")
+    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each", 8)
+    gpu_type: str = key(Text(), "what its GPUs are")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoansTable:
+    """Servers of an inference cluster that training jobs may borrow."""
+
+    servers: int | None = key(
+        Integer(0, LARGEST_CLUSTER),
+        "inference servers",
+        None,
+        shown="520 for each 443 x 8 training GPUs, as in Lyra",
+    )
+    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each", 8)
+    gpu_type: str | None = key(
+        Text(), "what its GPUs are", None, shown="T4, three of which do what a V100 does"
+    )
+    usage: str | None = key(
+        Text(),
+        "series of GPU usage (CSV: time, total_gpu_num, running_gpu_num) that stands for inference "
+        "demand, from the first submission on and over again where it ends",
+        None,
+        shown="generated, like that of Lyra's inference cluster",
+    )
+    forecaster: str = key(
+        Text(),
+        "how loans foresee inference demand: oracle, last-value, seasonal or autoregressive",
+        DEFAULT_FORECASTER,
+    )
+    headroom: float = key(
+        Number(0, 1), "share of the inference cluster that is never lent", DEFAULT_HEADROOM
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTable:
+    """Across which gangs compute the slower the farther apart they are."""
+
+    topology: str | None = key(
+        Text(),
+        "TOML file with racks, machines and GPUs, in place of cluster.servers",
+        None,
+        shown="racks of cluster.servers_per_rack",
+    )
+    links: str | None = key(
+        Text(),
+        "links by name: shipped, congested-1, congested-2 or congested-3",
+        None,
+        shown="those of the topology, else shipped",
+    )
+    overlap: float = key(
+        Number(0, 1),
+        "share of an iteration's computing behind which communication can hide",
+        0.0,
+    )
+    slowdowns: str | None = key(
+        Text(),
+        "measured slowdowns in place of links (CSV: model, gpus, tier, slowdown), for each model "
+        "and gang of several GPUs at each tier that it can span",
+        None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.slowdowns is not None:
+            for name, value in (("links", self.links), ("overlap", self.overlap or None)):
+                if value is not None:
+                    rule = "must not stand beside slowdowns, which take the place of links"
+                    raise FieldError(name, value, rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterTable:
+    """Where jobs run."""
+
+    name: str | None = key(Text(), "what it is called in results", None, shown="by its servers")
+    like: str | None = key(Text(), 'a cluster by name, see "lyra-opt scenarios parts"', None)
+    servers: int | None = key(Integer(1, LARGEST_CLUSTER), "training servers, all alike", None)
+    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each training server", 8)
+    gpu_type: str | None = key(
+        Text(), "what the GPUs of training servers are", None, shown="V100, the reference"
+    )
+    groups: tuple[GroupTable, ...] = key(
+        ListOf(Table(GroupTable)),
+        "servers of several kinds in place of servers, the fastest first",
+        (),
+    )
+    servers_per_rack: int | None = key(
+        Integer(1, LARGEST_CLUSTER),
+        "servers of a rack; they cost speed only with a network, but jobs.csv says how many each "
+        "job spanned",
+        None,
+        shown="racks do not matter",
+    )
+    loans: LoansTable | None = key(Table(LoansTable), "servers that can be borrowed", None)
+    network: NetworkTable | None = key(Table(NetworkTable), "what distance costs", None)
+
+    def __post_init__(self) -> None:
+        topology = None if self.network is None else self.network.topology
+        given = {
+            "servers": self.servers,
+            "like": self.like,
+            "groups": self.groups or None,
+            "network.topology": topology,
+        }
+        said = [name for name, value in given.items() if value is not None]
+        if len(said) > 1:
+            rule = f"must not stand beside {said[0]}: each says which servers there are"
+            raise FieldError(said[1], given[said[1]], rule)
+        if not said:
+            raise FieldError("", {}, f"must say which servers there are: one of {_listed(given)}")
+        if self.network is not None and topology is None and self.servers_per_rack is None:
+            raise FieldError("servers_per_rack", None, "must be there for a network of racks")
+        if self.servers_per_rack is not None and topology is not None:
+            rule = "must not stand beside network.topology, which has racks of its own"
+            raise FieldError("servers_per_rack", self.servers_per_rack, rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobsTable:
+    """What is submitted."""
+
+    trace: str | None = key(
+        Text(),
+        "job trace, plain or gzip; looked for beside the scenario, as given, and in the folder "
+        "that the variable LYRA_OPT_TRACES names",
+        None,
+    )
+    workload: str | None = key(
+        Text(), 'generated jobs in its place, see "lyra-opt scenarios parts"', None
+    )
+    parameters: Mapping[str, Any] = key(
+        Named(Anything()), "what the generator takes, such as jobs or days", {}
+    )
+    vc: str | None = key(Text(), "only jobs of this virtual cluster of a trace", None)
+    days: int | None = key(
+        Integer(1, MOST_DAYS), "only jobs submitted in the first days of a trace", None
+    )
+    count: int | None = key(Integer(1), "only the first jobs of a trace", None)
+    oversized: str = key(
+        Text(("refuse", "drop")),
+        "what to do with jobs that are too large for the cluster, or for a scheme",
+        "refuse",
+    )
+    assumptions: JobAssumptions | None = key(
+        Settings(JobAssumptions),
+        "who is elastic, fungible and so on, drawn by seed, which no public trace says",
+        None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.trace is not None and self.workload is not None:
+            raise FieldError("workload", self.workload, "must not stand beside trace")
+        if self.workload is None and self.parameters:
+            rule = "must not stand there without workload"
+            raise FieldError("parameters", dict(self.parameters), rule)
+        if self.workload is not None:
+            for name in ("vc", "days", "count"):
+                if getattr(self, name) is not None:
+                    rule = "is for a trace; a generated workload has parameters"
+                    raise FieldError(name, getattr(self, name), rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedTable:
+    """How fast jobs run."""
+
+    throughputs: str | None = key(
+        Text(),
+        "table of measured throughputs by model and type of GPU: gavel, or a CSV file",
+        None,
+        shown="gavel where own GPUs are unlike and there is no network, else none",
+    )
+    mixed_efficiency: float = key(
+        Number(0, 1, above=True),
+        "throughput of a job on own and borrowed GPUs at once, as a share of the ideal",
+        MIXED_EFFICIENCY,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenureTable:
+    """For how long jobs keep their GPUs, and what it costs to give them back."""
+
+    all: str | None = key(Text(TENURES), "tenure of all schemes", None, shown="that of each scheme")
+    scaling_interval_s: float = key(
+        Number(),
+        "least time between two resizings of elastic jobs; 0 resizes at every event",
+        SCALING_INTERVAL_S,
+    )
+    forever: Forever = key(Settings(Forever), "until they complete or are preempted", Forever())
+    leases: Leases = key(Settings(Leases), "for leases", Leases())
+    rounds: Rounds = key(Settings(Rounds), "for rounds that end together", Rounds())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureTable:
+    """Which decisions are kept where a folder for them is given."""
+
+    most: int = key(Integer(1), "contested decisions of each kind and scheme, and easy ones", 50)
+    kinds: tuple[str, ...] = key(ListOf(Text(DECISION_KINDS)), "problems", DECISION_KINDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemeEntry:
+    """A scheme as a scenario names it.
+
+    Parameters
+    ----------
+    name
+        Of the scheme.
+    label
+        What it is called in results.
+    tenure
+        Name of its tenure; None for its own.
+    parameters
+        What is other than the scheme has it.
+    """
+
+    name: str
+    label: str
+    tenure: str | None = None
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheme:
+    """A name, or a table with a name and what is other than the scheme has it."""
+
+    def check(self, path: str, value: object) -> SchemeEntry:
+        if isinstance(value, str):
+            return SchemeEntry(name=Text().check(path, value), label=value)
+        if not isinstance(value, dict) or "name" not in value:
+            raise FieldError(path, value, "must be a name, or a table with a name")
+        own = {
+            name: Text(TENURES if name == "tenure" else ()).check(f"{path}.{name}", value[name])
+            for name in ("name", "label", "tenure")
+            if name in value
+        }
+        parameters = tuple(
+            (name, Anything().check(path, each)) for name, each in value.items() if name not in own
+        )
+        tenure = own.get("tenure")
+        changed = [f"{name}={_shown(each)}" for name, each in parameters]
+        changed += [] if tenure is None else [f"tenure={tenure}"]
+        return SchemeEntry(
+            name=own["name"],
+            label=own.get("label", " ".join([own["name"], *changed])),
+            tenure=tenure,
+            parameters=parameters,
+        )
+
+    def schema(self) -> dict[str, Any]:
+        table = {
+            "type": "object",
+            "properties": {
+                "name": Text().schema(),
+                "label": Text().schema(),
+                "tenure": Text(TENURES).schema(),
+            },
+            "required": ["name"],
+        }
+        return {"anyOf": [Text().schema(), table]}
+
+    def in_words(self) -> str:
+        return "name, or table with name, label, tenure and what is other than the scheme has it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seeds:
+    """A number of seeds from 0 on, or a list of them."""
+
+    def check(self, path: str, value: object) -> tuple[int, ...]:
+        if isinstance(value, list):
+            seeds: tuple[int, ...] = ListOf(Integer()).check(path, value)
+            if len(set(seeds)) < len(seeds):
+                raise FieldError(path, value, "must not have one twice")
+            return seeds
+        return tuple(range(Integer(1, MOST_SEEDS).check(path, value)))
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Integer(1, MOST_SEEDS).schema(), ListOf(Integer()).schema()]}
+
+    def in_words(self) -> str:
+        return "number of seeds from 0 on, or list of them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioTable:
+    """The whole file."""
+
+    format: str = key(Text((SCENARIO_FORMAT,)), "of the file")
+    version: int = key(Integer(SCENARIO_VERSION, SCENARIO_VERSION), "of the format")
+    name: str = key(Text(), "what it is called in results")
+    description: str = key(Text(), "what it is for", "")
+    seeds: tuple[int, ...] = key(_Seeds(), "of all that is drawn; a replay for each", (0,))
+    axes: Mapping[str, tuple[Any, ...]] = key(
+        Named(ListOf(Anything())),
+        "keys of this file with the values that each takes in turn, such as "
+        '"cluster.loans.servers" = [0, 70, 140]; all combinations are replayed',
+        {},
+    )
+    schemes: tuple[SchemeEntry, ...] = key(
+        ListOf(_Scheme()), 'how the cluster is run, see "lyra-opt schemes"'
+    )
+    cluster: ClusterTable = key(Table(ClusterTable), "where jobs run")
+    gpu_types: Mapping[str, GpuType] = key(
+        _GpuTypes(),
+        "types of GPUs of your own, or otherwise than bundled: work done while a V100 does 1 (a "
+        'number, or a ratio such as "1555/900") where no throughput table measured it, and price',
+        gpu_types(),
+        shown="those that come along",
+    )
+    jobs: JobsTable = key(Table(JobsTable), "what is submitted", JobsTable())
+    speed: SpeedTable = key(Table(SpeedTable), "how fast jobs run", SpeedTable())
+    tenure: TenureTable = key(Table(TenureTable), "for how long", TenureTable())
+    capture: CaptureTable = key(Table(CaptureTable), "which decisions are kept", CaptureTable())
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            rule = (
+                "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100"
+            )
+            raise FieldError("name", self.name, rule)
+        for path, values in self.axes.items():
+            if path.partition(".")[0] in NO_AXES:
+                rule = f"must not be an axis, as nothing of {', '.join(NO_AXES)} is"
+                raise FieldError(join_path("axes", path), list(values), rule)
+            shown = [str(value) for value in values]  # as in the keys of runs
+            if len(set(shown)) < len(shown):
+                rule = "must not have one value twice"
+                raise FieldError(join_path("axes", path), list(values), rule)
+        labels = [entry.label for entry in self.schemes]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise FieldError("schemes", label, "must not occur twice; give one a label")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A scenario that has been read.
+
+    Parameters
+    ----------
+    source
+        Where it is from, for errors.
+    folder
+        That of the file, in which files are looked for that it names.
+    text
+        The file, word for word, below a comment for each change.
+    document
+        What it says, changes included, as plain tables.
+    table
+        The same, checked.
+    """
+
+    source: str
+    folder: Path
+    text: str
+    document: Mapping[str, Any]
+    table: ScenarioTable
+
+    @property
+    def meaning_hash(self) -> str:
+        """SHA-256 of what it says; comments, layout and description do not count."""
+        meaning = {name: value for name, value in self.document.items() if name != "description"}
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let worker processes be sent what it says, which they check again."""
+        return _scenario, (self.source, self.folder, self.text, self.document)
+
+    def path_of(self, file: str) -> Path:
+        """Return where a file is that it names: beside it, as given, or among the traces."""
+        from instances.traces import locate
+
+        beside = self.folder / file
+        return beside if beside.is_file() else locate(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key that is other than in the file.
+
+    Parameters
+    ----------
+    path
+        Of the key.
+    value
+        Of the key.
+    typed
+        The value as it was typed where it is no text in TOML, for keys that must have text: a
+        virtual cluster may be called 6214e9, which TOML has for a number.
+    """
+
+    path: str
+    value: Any
+    typed: str | None = None
+
+
+@lru_cache(maxsize=1)
+def bundled() -> dict[str, Any]:
+    """Return the scenario files that have names, by name, in order."""
+    found: dict[str, Any] = {}
+    for collection in COLLECTIONS.names():
+        folder = files(COLLECTIONS.find(collection))
+        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+            if entry.name.endswith(SUFFIX):
+                name = entry.name.removesuffix(SUFFIX)
+                if name in found:
+                    raise UserError(f"scenario {name!r} is called so twice: {found[name]}, {entry}")
+                found[name] = entry
+    return found
+
+
+def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
+    """Return the text of a scenario, where it is from for errors, and its folder.
+
+    Raises
+    ------
+    UserError
+        If there is no scenario called so (the message names all), or no such file.
+    """
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        text = read_text(name_or_path, LARGEST_SCENARIO_BYTES)
+        return text, name_or_path, Path(name_or_path).parent
+    known = bundled()
+    if name_or_path not in known:
+        rule = unknown_key(name_or_path, list(known)).replace("unknown key", "unknown")
+        rule = rule.replace("the known keys are", "there are")
+        raise UserError(f"scenario {name_or_path!r}: {rule}; a file ends in {SUFFIX}")
+    entry = known[name_or_path]
+    return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
+
+
+def load_scenario(
+    name_or_path: str, changes: Iterable[Change] = (), *, jobs: str | None = None
+) -> Scenario:
+    """Read and check a scenario.
+
+    Parameters
+    ----------
+    name_or_path
+        A bundled scenario's name, or a TOML file.
+    changes
+        Keys that are other than in the file.
+    jobs
+        Job trace that takes the place of the jobs of the file.
+
+    Raises
+    ------
+    UserError
+        If there is no such scenario, or something in it is wrong; names file, field, value and
+        rule.
+    """
+    text, source, folder = scenario_text(name_or_path)
+    document = parse_toml(text, source, "a scenario")
+    try:
+        if jobs is not None:
+            of_trace = {
+                name: value
+                for name, value in document.get("jobs", {}).items()
+                if name not in ("workload", "parameters")
+            }
+            document = {**document, "jobs": {**of_trace, "trace": jobs}}
+            text = f"# run with the jobs of {jobs}\n{text}"
+        for change in changes:
+            is_text = isinstance(rule_at(ScenarioTable, change.path), Text)
+            value = change.typed if is_text and change.typed is not None else change.value
+            document = with_change(document, change.path, value)
+            text = f"# run with {change.path} = {_shown(value)}\n{text}"
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
+    return _scenario(source, folder, text, document)
+
+
+def _scenario(source: str, folder: Path, text: str, document: Mapping[str, Any]) -> Scenario:
+    try:
+        table = parsed(ScenarioTable, document)
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
+    return Scenario(source=source, folder=folder, text=text, document=document, table=table)
+
+
+def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
+    """Return the scenario with each combination of the values of its axes, and these.
+
+    Raises
+    ------
+    InputError
+        If a combination breaks a rule.
+    """
+    axes = scenario.table.axes
+    plain = {name: value for name, value in scenario.document.items() if name != "axes"}
+    found = []
+    for values in product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        document = plain
+        try:
+            for path, value in point.items():
+                document = with_change(document, path, value)
+        except FieldError as error:
+            raise InputError(scenario.source, str(error.inside("axes"))) from None
+        found.append((point, _scenario(scenario.source, scenario.folder, scenario.text, document)))
+    return found
+
+
+def parse_change(text: str) -> Change:
+    """Return a change such as ``cluster.loans.servers=70``; `UserError` if it is none."""
+    path, sign, value = text.partition("=")
+    path = path.strip()
+    if not sign or not path or not all(path.split(".")):
+        raise UserError(f"--set {text!r}: must be KEY=VALUE, such as cluster.loans.servers=70")
+    try:
+        found = tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return Change(path, value.strip())
+    return Change(path, found, None if isinstance(found, str) else value.strip())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_shown(each)}" for name, each in value.items()) + "}"
+    return json.dumps(value) if not isinstance(value, float) else f"{value:g}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,72 @@
+"""What the tests of ``lyra-opt simulate`` share: runs in this process, a tiny trace, no page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from experiments.simulation.runs import Replays
+
+HEADER = "job_id,submit_time_s,duration_s,gpus\n"
+
+# On one server of two GPUs, FIFO runs a, b, c one after the other; SJF takes c before b.
+THREE_JOBS = HEADER + "a,0,100,2\nb,10,50,1\nc,20,30,2\n"
+
+
+@pytest.fixture(autouse=True)
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the page out, which has tests of its own."""
+
+    def write_report(replays: Replays) -> Path:
+        return replays.folder / "report.html"
+
+    monkeypatch.setattr("experiments.simulation.report.write_report", write_report)
+
+
+@pytest.fixture
+def simulate(run: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs ``lyra-opt simulate`` without worker processes."""
+
+    def in_this_process(*arguments: object) -> tuple[int, str, str]:
+        return run("simulate", *arguments, "--processes", 1)
+
+    return in_this_process
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return the trace of three jobs."""
+    path = tmp_path / "three.csv"
+    path.write_text(THREE_JOBS)
+    return path
+
+
+@pytest.fixture
+def three_jobs(
+    simulate: Callable[..., tuple[int, str, str]], trace: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that simulates the three jobs on one server of two GPUs."""
+
+    def simulate_trace(*arguments: object) -> tuple[int, str, str]:
+        return simulate("plain", "--jobs", trace, *ONE_SERVER, *arguments)
+
+    return simulate_trace
+
+
+def changes(*texts: str) -> list[str]:
+    """Return what changes keys of a scenario."""
+    return [part for text in texts for part in ("--set", text)]
+
+
+def schemes(*names: str) -> list[str]:
+    """Return what names schemes."""
+    return [part for name in names for part in ("--scheme", name)]
+
+
+ONE_SERVER = changes("cluster.servers=1", "cluster.gpus_per_server=2")
+SMALL = ("lyra-paper", *changes("cluster.servers=10", "jobs.parameters.days=1"))

@@ -1,0 +1,282 @@
+"""Scenario files: what is read, changed and refused, and what is made of it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from experiments.simulation.building import make_cluster, make_schemes, make_setup
+from experiments.simulation.demand import demand_by_day
+from experiments.simulation.replays import replay_tasks
+from experiments.simulation.scenario import (
+    Change,
+    Scenario,
+    bundled,
+    load_scenario,
+    parse_change,
+    scenario_text,
+    variants,
+)
+from lyra_opt.errors import InputError, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = """\
+format = "lyra-opt/scenario"
+version = 1
+name = "small"
+schemes = ["fifo"]
+
+[cluster]
+servers = 2
+gpus_per_server = 4
+
+[jobs]
+trace = "jobs.csv"
+"""
+
+JOBS = "job_id,submit_time_s,duration_s,gpus\na,0,86400,8\nb,0,86400,8\nc,172800,3600,1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a scenario and its trace."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    return tmp_path
+
+
+def small(folder: Path, *changes: str, **given: Any) -> Scenario:
+    """Return the scenario of the folder, changed."""
+    return load_scenario(str(folder / "small.toml"), map(parse_change, changes), **given)
+
+
+class TestReading:
+    """From text to tables."""
+
+    def test_bundled_ones_are_called_as_their_files(self) -> None:
+        """And all can be read but for ``plain``, of whose servers nobody knows the number."""
+        assert {"plain", "lyra-paper", "hadar-60", "dally-batch"} <= set(bundled())
+        for name in bundled():
+            changes = [Change("cluster.servers", 3)] if name == "plain" else []
+            assert load_scenario(name, changes).table.name == name
+        with pytest.raises(InputError, match="cluster must say which servers there are|servers"):
+            load_scenario("plain")
+
+    def test_names_that_there_are_not(self) -> None:
+        """The nearest is named; a file says that it cannot be read."""
+        with pytest.raises(UserError, match="but lyra-paper is one"):
+            scenario_text("lyra-papers")
+        with pytest.raises(InputError, match=r"nothing\.toml: cannot be read"):
+            scenario_text("nothing.toml")
+
+    @pytest.mark.parametrize(
+        ("text", "path", "value", "typed"),
+        [
+            ("cluster.servers=60", "cluster.servers", 60, "60"),
+            ("a=1.5", "a", 1.5, "1.5"),
+            ("jobs.vc=6214e9", "jobs.vc", 6214e9, "6214e9"),
+            ('schemes=["a", "b"]', "schemes", ["a", "b"], '["a", "b"]'),
+            ("jobs.trace=a b.csv", "jobs.trace", "a b.csv", None),
+            ('name="x"', "name", "x", None),
+            ("name=a=b", "name", "a=b", None),
+        ],
+    )
+    def test_changes(self, text: str, path: str, value: Any, typed: str | None) -> None:
+        """Values are TOML, or else text."""
+        assert parse_change(text) == Change(path, value, typed)
+
+    @pytest.mark.parametrize("text", ["cluster.servers", "=3", "a..b=3", ".a=1"])
+    def test_what_is_no_change(self, text: str) -> None:
+        """The form is said."""
+        with pytest.raises(UserError, match="must be KEY=VALUE"):
+            parse_change(text)
+
+    def test_text_may_look_like_a_number(self, folder: Path) -> None:
+        """A virtual cluster may be called 6214e9."""
+        assert small(folder, "jobs.vc=6214e9").table.jobs.vc == "6214e9"
+        assert small(folder, "jobs.vc=007").table.jobs.vc == "007"
+
+    def test_jobs_take_the_place_of_a_workload(self) -> None:
+        """With its parameters; what is assumed of jobs stays."""
+        table = load_scenario("lyra-paper", jobs="mine.csv").table.jobs
+        assert (table.trace, table.workload, table.parameters) == ("mine.csv", None, {})
+        assert table.assumptions is not None
+
+    def test_what_was_changed_is_said(self, folder: Path) -> None:
+        """So that a stored scenario says what was run."""
+        text = small(folder, "cluster.servers=5", jobs="jobs.csv").text
+        assert "# run with cluster.servers = 5\n" in text
+        assert "# run with the jobs of jobs.csv\n" in text
+        assert text.endswith(SMALL)
+
+    def test_layout_and_description_mean_nothing(self, folder: Path) -> None:
+        """Two files that say the same share their results; a value makes others."""
+        first = small(folder).meaning_hash
+        (folder / "small.toml").write_text("# other\n" + SMALL)
+        assert small(folder, "description=else").meaning_hash == first
+        assert small(folder, "cluster.servers=3").meaning_hash != first
+
+    def test_workers_are_sent_it(self, folder: Path) -> None:
+        """It arrives as it was."""
+        scenario = small(folder, "gpu_types.odd.relative_speed=0.5")
+        found = pickle.loads(pickle.dumps(scenario))
+        assert found.table == scenario.table
+        assert found.meaning_hash == scenario.meaning_hash
+
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [
+            ("cluster.server=3", "cluster.server is 3: unknown key, but servers is one"),
+            ("cluster.servers=0", "cluster.servers is 0: must be an integer of at least 1"),
+            ('cluster.like="hadar-60"', "must not stand beside"),
+            ("cluster.network.links=shipped", "cluster.servers_per_rack"),
+            ("jobs.workload=lyra-like", "jobs.workload"),
+            ("jobs.parameters.jobs=3", "must not stand there without workload"),
+            ("jobs.assumptions.elastic_percent=101", "jobs.assumptions.elastic_percent is 101"),
+            ("jobs.assumptions.elastic_percents=1", "but elastic_percent is one"),
+            ("tenure.rounds.round_s=0", "tenure.rounds.round_s is 0"),
+            ("tenure.rounds.restart_s=400", "tenure.rounds.restart_s is 400"),
+            ("tenure.all=never", "tenure.all"),
+            ("gpu_types.odd.price_per_hour=2", "gpu_types.odd.relative_speed is missing"),
+            ("gpu_types.v100.relative_speed=0", "gpu_types.v100"),
+            ("seeds=0", "seeds is 0"),
+            ("seeds=[1, 1]", "seeds"),
+            ("schemes=[]", "schemes"),
+            ('schemes=["fifo", "fifo"]', "must not occur twice"),
+            ("schemes=[{}]", "must be a name, or a table with a name"),
+            ("name=a b", "name is"),
+            ("version=2", "version is 2"),
+        ],
+    )
+    def test_bad_keys(self, folder: Path, change: str, part: str) -> None:
+        """File, key, value and rule in one line."""
+        with pytest.raises(InputError) as caught:
+            small(folder, change)
+        assert str(caught.value).startswith(f"{folder / 'small.toml'}: ")
+        assert part in str(caught.value)
+
+
+class TestMaking:
+    """From tables to what is simulated."""
+
+    def test_files_are_looked_for_beside_it(self, folder: Path) -> None:
+        """Whatever the current folder is."""
+        setup = make_setup(small(folder), make_schemes(small(folder)), 0)
+        assert [job.id for job in setup.workload.jobs] == ["a", "b", "c"]
+        assert (setup.cluster.gpus, setup.scenario, setup.loaning) == (8, "small", None)
+
+    def test_own_types(self, folder: Path) -> None:
+        """Added, or other than bundled; prices are kept."""
+        groups = 'cluster.groups=[{servers=1,gpu_type="odd"},{servers=2,gpu_type="v100"}]'
+        text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
+        (folder / "small.toml").write_text(text)
+        own = ("gpu_types.odd.relative_speed=2.5", "gpu_types.odd.price_per_hour=3")
+        cluster = make_cluster(small(folder, groups, *own, "gpu_types.v100.price_per_hour=7"))
+        assert cluster.gpus_of_type == {"odd": 8, "v100": 16}
+        assert cluster.type_of["odd"].relative_speed == 2.5
+        assert [each.price_per_hour for each in cluster.gpu_types] == [3, 7]
+        with pytest.raises(UserError, match=r"cluster.groups\[0\].gpu_type is .odd.: unknown type"):
+            make_cluster(small(folder, groups))
+
+    def test_networks_stand_on_any_servers(self, folder: Path) -> None:
+        """Racks of servers that are alike, with loans beside them."""
+        network = ("cluster.servers_per_rack=1", "cluster.network.links=congested-2")
+        cluster = make_cluster(small(folder, *network, "cluster.loans.servers=3"))
+        assert cluster.topology is not None
+        assert cluster.communication is not None
+        assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
+        assert cluster.inference_servers == 3
+
+    def test_loans_in_proportion(self) -> None:
+        """Lyra's own clusters, and smaller ones."""
+        assert make_cluster(load_scenario("lyra-paper")).inference_servers == 520
+        changed = load_scenario("lyra-paper", [Change("cluster.servers", 10)])
+        assert make_cluster(changed).inference_servers == 12
+
+    def test_schemes_have_parameters_and_tenures(self, folder: Path) -> None:
+        """They are called by what is other, or by a label."""
+        given = (
+            'schemes=["fifo", {name="fifo", tenure="leases"}, {name="dally", window_leases=3},'
+            ' {name="lyra", queue="first-come", label="mine"}]'
+        )
+        schemes = make_schemes(small(folder, given))
+        assert [(scheme.name, scheme.tenure) for scheme in schemes] == [
+            ("fifo", "forever"),
+            ("fifo tenure=leases", "leases"),
+            ("dally window_leases=3", "leases"),
+            ("mine", "forever"),
+        ]
+        assert schemes[3].queue == "first-come"  # type: ignore[attr-defined]
+        every = make_schemes(small(folder, "tenure.all=rounds"))
+        assert [scheme.tenure for scheme in every] == ["rounds"]
+
+    @pytest.mark.parametrize(
+        ("entry", "part"),
+        [
+            ('{name="fifo", queu="x"}', "schemes.fifo.queu is .*but queue is one"),
+            ('{name="fifo", queue="x"}', "must be one of: .*first-come"),
+            ('{name="dally", window_leases=0}', "window_leases"),
+            ('{name="dally", weeks=1}', "schemes.dally.weeks is 1: unknown key"),
+            ('{name="hadar", window_leases=1}', "unknown key"),
+            ('{name="none"}', "scheme 'none'"),
+        ],
+    )
+    def test_bad_parameters(self, folder: Path, entry: str, part: str) -> None:
+        """Of a scheme: name, parameter and rule."""
+        with pytest.raises(UserError, match=part):
+            make_schemes(small(folder, f"schemes=[{entry}]"))
+
+    def test_jobs_that_can_never_run(self, folder: Path) -> None:
+        """They are an error that says what helps, or left out and counted."""
+        few = small(folder, "cluster.servers=1")
+        with pytest.raises(
+            InputError, match=r"jobs\.csv: .*a needs 8 GPUs.*2 jobs.*oversized=drop"
+        ):
+            make_setup(few, make_schemes(few), 0)
+        dropped = small(folder, "cluster.servers=1", "jobs.oversized=drop")
+        setup = make_setup(dropped, make_schemes(dropped), 0)
+        assert (setup.dropped, len(setup.workload.jobs)) == (2, 1)
+        assert any("2 jobs left out" in sentence for sentence in setup.assumptions)
+
+    def test_axes_are_multiplied(self, folder: Path) -> None:
+        """Every combination with every seed and scheme, each with a key of its own."""
+        axes = 'axes={"cluster.servers"=[2, 3], "tenure.scaling_interval_s"=[0, 60]}'
+        scenario = small(folder, axes, "seeds=2", 'schemes=["fifo", "sjf"]')
+        assert [point for point, _ in variants(scenario)] == [
+            {"cluster.servers": servers, "tenure.scaling_interval_s": interval_s}
+            for servers in (2, 3)
+            for interval_s in (0, 60)
+        ]
+        tasks = replay_tasks(scenario)
+        assert len({task.key for task in tasks}) == len(tasks) == 16
+        assert tasks[0].setup().cluster.gpus == 8
+        assert tasks[-1].setup().cluster.gpus == 12
+        with pytest.raises(InputError, match=r"cluster\.servers is 0"):
+            replay_tasks(small(folder, 'axes={"cluster.servers"=[1, 0]}'))
+
+
+class TestDemand:
+    """How much is asked, before anything is simulated."""
+
+    def test_by_hand(self, folder: Path) -> None:
+        """Two days of 8 GPUs asked for on the first day, next to nothing on the third."""
+        scenario = small(folder)
+        days = demand_by_day(make_setup(scenario, make_schemes(scenario), 0))
+        assert [day.load for day in days] == pytest.approx([2.0, 3600 / (8 * 86_400)])
+        assert [day.backlog_days for day in days] == pytest.approx([1.0, 3600 / (8 * 86_400)])
+
+    def test_loans_count(self, folder: Path) -> None:
+        """By the speed of their GPUs."""
+        own = small(folder)
+        lent = small(folder, "cluster.loans.servers=3", "cluster.loans.headroom=0")
+        alone, with_loans = (
+            demand_by_day(make_setup(scenario, make_schemes(scenario), 0))
+            for scenario in (own, lent)
+        )
+        assert with_loans[0].load < alone[0].load
+        # Three servers of 8 T4, a third as fast, at most.
+        assert with_loans[0].load >= alone[0].load * 8 / (8 + 8)

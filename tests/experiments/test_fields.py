@@ -1,0 +1,186 @@
+"""Keys of tables that are declared once: what is read, refused, described and said to editors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.fields import (
+    Anything,
+    Flag,
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    Settings,
+    Table,
+    Text,
+    described,
+    key,
+    parsed,
+    rule_at,
+    schema_of,
+    with_change,
+)
+from lyra_opt.errors import FieldError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Checks its arguments itself.
+
+    Parameters
+    ----------
+    share
+        Of something, at most 1.
+    parts
+        Of it.
+    """
+
+    share: float = 0.5
+    parts: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if self.share > 1:
+            raise FieldError("share", self.share, "must be at most 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    """A table in a table."""
+
+    count: int = key(Integer(1, 9), "how many")
+    share: float = key(Number(0, 1, above=True), "a part", 0.5)
+
+    def __post_init__(self) -> None:
+        if self.count == 7:
+            raise FieldError("count", self.count, "must not be unlucky")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    """A table."""
+
+    name: str = key(Text(), "called so")
+    kind: str = key(Text(("a", "b")), "of two", "a")
+    on: bool = key(Flag(), "whether", False)
+    inner: Inner | None = key(Table(Inner), "inside", None, shown="nothing")
+    rows: tuple[Inner, ...] = key(ListOf(Table(Inner)), "several", ())
+    named: Mapping[str, Inner] = key(Named(Table(Inner)), "by name", {})
+    checked: Checked = key(Settings(Checked), "checked", Checked())
+    free: Any = key(Anything(), "whatever", None)
+
+
+FULL = {
+    "name": "x",
+    "kind": "b",
+    "on": True,
+    "inner": {"count": 3, "share": 1},
+    "rows": [{"count": 1}, {"count": 2, "share": 0.25}],
+    "named": {"one": {"count": 9}},
+    "checked": {"share": 0.75, "parts": [1.0, 0.5]},
+    "free": [1, 2],
+}
+
+
+def test_everything_is_read() -> None:
+    """Tables, lists of them, tables by name, and arguments of another class."""
+    found = parsed(Outer, FULL)
+    assert (found.name, found.kind, found.on) == ("x", "b", True)
+    assert found.inner == Inner(count=3, share=1.0)
+    assert found.rows == (Inner(count=1), Inner(count=2, share=0.25))
+    assert found.named == {"one": Inner(count=9)}
+    assert found.checked == Checked(0.75, (1.0, 0.5))
+    assert found.free == (1, 2)
+    assert parsed(Outer, {"name": "y"}) == Outer(name="y")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "part"),
+    [
+        ("nam", "x", "nam", "unknown key, but name is one"),
+        ("inner.shar", 1, "inner.shar", "but share is one"),
+        ("zzz", 1, "zzz", "the known keys are name, kind"),
+        ("name", "", "name", "must be a string"),
+        ("name", 3, "name", "must be a string"),
+        ("kind", "c", "kind", "one of: a, b"),
+        ("on", 1, "on", "true or false"),
+        ("inner", 3, "inner", "must be an object"),
+        ("inner.count", 10, "inner.count", "at most 9"),
+        ("inner.count", 0, "inner.count", "at least 1"),
+        ("inner.count", True, "inner.count", "integer"),
+        ("inner.count", 7, "inner.count", "unlucky"),
+        ("inner.share", 0, "inner.share", "above 0"),
+        ("inner.share", 1.5, "inner.share", "at most 1"),
+        ("inner.share", float("nan"), "inner.share", "finite"),
+        ("rows", [], "rows", "not empty"),
+        ("rows", [{"count": 1}, {"count": 7}], "rows[1].count", "unlucky"),
+        ("named.two", {"count": "1"}, "named.two.count", "integer"),
+        ("checked.share", 2, "checked.share", "at most 1"),
+        ("checked.shares", 2, "checked.shares", "but share is one"),
+    ],
+)
+def test_what_is_wrong_is_named(path: str, value: Any, field: str, part: str) -> None:
+    """By its path, with the rule, and the nearest key where one is unknown."""
+    with pytest.raises(FieldError) as caught:
+        parsed(Outer, with_change(FULL, path, value))
+    assert caught.value.field == field
+    assert part in str(caught.value)
+
+
+def test_what_is_missing_is_named() -> None:
+    """A key without a default."""
+    with pytest.raises(FieldError, match=r"inner\.count is missing"):
+        parsed(Outer, {"name": "x", "inner": {}})
+
+
+@given(st.dictionaries(st.sampled_from(list(FULL)), st.sampled_from([0, "x", True, [], {}, 0.5])))
+def test_schema_and_parser_agree(changes: dict[str, Any]) -> None:
+    """Whatever the schema refuses is refused; what it takes breaks at most a rule of its own."""
+    document = {**FULL, **changes}
+    validator = jsonschema.Draft202012Validator(schema_of(Outer))
+    try:
+        parsed(Outer, document)
+    except FieldError:
+        return
+    assert validator.is_valid(document)
+
+
+def test_keys_are_described() -> None:
+    """Each with its path, values, default and meaning, those of other classes too."""
+    found = {each.path: each for each in described(Outer)}
+    assert list(found) == [
+        *("name", "kind", "on", "inner.count", "inner.share", "rows[].count", "rows[].share"),
+        *("named.NAME.count", "named.NAME.share", "checked.share", "checked.parts", "free"),
+    ]
+    assert (found["name"].default, found["kind"].default) == ("required", '"a"')
+    assert found["kind"].values == '"a" or "b"'
+    assert (found["checked.share"].meaning, found["checked.share"].default) == (
+        "Of something, at most 1.",
+        "0.5",
+    )
+
+
+def test_rules_are_found_by_path() -> None:
+    """Through tables; a path that leads nowhere has none."""
+    assert isinstance(rule_at(Outer, "inner.count"), Integer)
+    assert isinstance(rule_at(Outer, "name"), Text)
+    for path in ("nothing", "inner.nothing", "name.x"):
+        assert rule_at(Outer, path) is None
+
+
+def test_changes_make_tables_on_their_way() -> None:
+    """And leave the document as it was."""
+    document = {"a": {"b": 1}}
+    assert with_change(document, "a.c.d", 2) == {"a": {"b": 1, "c": {"d": 2}}}
+    assert document == {"a": {"b": 1}}
+    with pytest.raises(FieldError, match="is no table"):
+        with_change(document, "a.b.c", 2)
