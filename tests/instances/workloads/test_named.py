@@ -44,13 +44,21 @@ def test_names() -> None:
     ],
 )
 def test_jobs(name: str, jobs: int) -> None:
-    """As many as were published, by the seed, on the cluster that they are for."""
+    """As many as were published, by the seed."""
     workload = find_workload(name)
-    cluster = find_cluster(workload.cluster or "hadar-60")
+    cluster = find_cluster("hadar-60")
     made = [workload.make(cluster, seed) for seed in (0, 0, 1)]
     assert [len(each.jobs) for each in made] == [jobs] * 3
     assert made[0] == made[1]
     assert (made[0].jobs == made[2].jobs) == name.startswith("mix-")
+
+
+def test_parameters_are_what_may_be_set() -> None:
+    """Not what a scenario says elsewhere: assumptions of jobs, and tables of throughput."""
+    assert find_workload("lyra-like").parameters == ("days", "jobs")
+    assert find_workload("gavel-like").parameters == ("jobs", "arrivals_per_hour")
+    few = find_workload("dally-poisson").make(find_cluster("hadar-60"), 0, jobs=3, jobs_per_day=1)
+    assert len(few.jobs) == 3
 
 
 def test_lyras_jobs_fill_the_cluster() -> None:
