@@ -82,11 +82,11 @@ def test_runs_on_every_kind_of_cluster(installed: dict[str, str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def simulate(installed: dict[str, str]) -> Callable[..., str]:
+def lyra_opt(installed: dict[str, str]) -> Callable[..., str]:
     """Return what runs the command, and returns what it printed."""
 
     def run(*arguments: object) -> str:
-        command = [sys.executable, "-m", "lyra_opt", "simulate", *map(str, arguments)]
+        command = [sys.executable, "-m", "lyra_opt", *map(str, arguments)]
         ran = subprocess.run(command, env=installed, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
@@ -94,61 +94,66 @@ def simulate(installed: dict[str, str]) -> Callable[..., str]:
     return run
 
 
-def test_the_command_line_knows_it(simulate: Callable[..., str], tmp_path: Path) -> None:
+def changes(*texts: str) -> list[str]:
+    """Return what changes keys of a scenario."""
+    return [part for text in texts for part in ("--set", text)]
+
+
+def test_the_command_line_knows_it(lyra_opt: Callable[..., str], tmp_path: Path) -> None:
     """Scheme and trace layout of the package are found by name and by columns."""
     trace = tmp_path / "ours.csv"
     trace.write_text("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n")
-    given = ("--jobs", trace, "--servers", 1, "--scheme", "least-remaining", "--json")
-    record = json.loads(simulate(*given))
+    given = ("--jobs", trace, *changes("cluster.servers=1"), "--scheme", "least-remaining")
+    record = json.loads(lyra_opt("simulate", "plain", *given, "--json"))
     assert (record["jobs"], record["preemptions"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
     ("where", "gpus"),
     [
-        (("--servers", 2, "--gpus-per-server", 4), 8),
-        (("--cluster", "our-cluster"), 8),
-        (("--gpus", "v100=2,k80=2", "--gpus-per-server", 2), 4),
-        (("--topology", "racks.toml"), 8),
+        (("cluster.servers=2", "cluster.gpus_per_server=4"), 8),
+        (("cluster.like=our-cluster",), 8),
+        (('cluster.groups=[{servers=1, gpu_type="v100"}, {servers=1, gpu_type="k80"}]',), 16),
+        (("cluster.network.topology=racks.toml",), 8),
     ],
 )
 def test_its_jobs_run_on_every_kind_of_cluster(
-    simulate: Callable[..., str],
+    lyra_opt: Callable[..., str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    where: tuple[object, ...],
+    where: tuple[str, ...],
     gpus: int,
 ) -> None:
-    """The generator is given the cluster that the other options describe, and the seed."""
+    """The generator is given the cluster that the scenario describes, and the seed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "racks.toml").write_text(RACKS)
     schemes = ("--scheme", "least-remaining", "--scheme", "least-remaining-borrowed")
-    given = ("--workload", "our-jobs", *where, *schemes, "--seed", 3, "--json")
-    for record in json.loads(simulate(*given)):
+    given = (*changes("jobs.workload=our-jobs", *where), *schemes, "--seed", 3, "--processes", 1)
+    for record in json.loads(lyra_opt("simulate", "plain", *given, "--json")):
         assert (record["workload"], record["jobs"]) == ("our-jobs-seed3", 2 * gpus)
         assert record["finished"] == 2 * gpus
 
 
-def test_its_scenario_is_drawn(simulate: Callable[..., str]) -> None:
-    """Nothing is assumed of its jobs unless a scenario is named; its own makes some elastic."""
-    given = ("--workload", "our-jobs", "--servers", 1, "--inference-servers", 0, "--json")
-    plain = json.loads(simulate(*given))
-    ours = json.loads(simulate(*given, "--scenario", "half-elastic"))
-    assert (plain["scenario"], ours["scenario"]) == ("plain", "half-elastic")
-    assert plain["scaling_operations"] == 0 < ours["scaling_operations"]
+def test_its_scenario_is_run(lyra_opt: Callable[..., str]) -> None:
+    """By its name, and changed as any other: what it assumes makes jobs elastic."""
+    given = ("simulate", "half-elastic", "--scheme", "lyra", "--json")
+    ours = json.loads(lyra_opt(*given))
+    rigid = json.loads(lyra_opt(*given, *changes("jobs.assumptions.elastic_percent=0")))
+    assert ours["scenario"] == rigid["scenario"] == "half-elastic"
+    assert rigid["scaling_operations"] == 0 < ours["scaling_operations"]
     assert any("50 % elastic" in sentence for sentence in ours["assumptions"])
 
 
-def test_help_lists_it(simulate: Callable[..., str]) -> None:
+def test_lists_name_it(lyra_opt: Callable[..., str]) -> None:
     """Each with its summary."""
-    shown = simulate("--help")
-    for entry in (
-        r"least-remaining +least remaining GPU time first, with preemption",
-        r"our-jobs +two jobs for each GPU, one a minute",
-        r"our-cluster +4 GPUs, and 4 that are half as fast",
-        r"half-elastic +every other job elastic, none fungible",
+    for arguments, entry in (
+        (("schemes",), r"least-remaining .*least remaining GPU time first, with preemption"),
+        (("scenarios", "parts"), r"  our-jobs +two jobs for each GPU, one a minute"),
+        (("scenarios", "parts"), r"  our-cluster +4 GPUs, and 4 that are half as fast"),
+        (("scenarios", "parts"), r"  our-table +our_job, our_start, our_length, our_gpus"),
+        (("scenarios", "list"), r"half-elastic +Our jobs on servers that are alike"),
     ):
-        assert re.search(f"^  {entry}$", shown, flags=re.MULTILINE), entry
+        assert re.search(f"^{entry}", lyra_opt(*arguments), flags=re.MULTILINE), entry
 
 
 def test_is_short() -> None:

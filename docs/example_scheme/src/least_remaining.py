@@ -1,10 +1,9 @@
 """Least remaining GPU time first, with preemption: a scheme on every kind of cluster.
 
-And what else a package of one's own can add: schemes of known parts, workloads, clusters,
-scenarios, and layouts of job traces.
+And what else a package of one's own can add: schemes of known parts, workloads, clusters, layouts
+of job traces, and a folder of scenarios.
 """
 
-from experiments.simulation.scenarios import Scenario
 from instances.heterogeneous.clusters import NamedCluster
 from instances.randomness import IntegerStream
 from instances.traces import TraceJob
@@ -79,12 +78,6 @@ OUR_CLUSTER = NamedCluster(
         gpu_types=(GpuType(name="new"), GpuType(name="old", relative_speed=0.5)),
         servers=(Server(id="s1", gpus={"new": 4}), Server(id="s2", gpus={"old": 4})),
     ),
-)
-
-OUR_SCENARIO = Scenario(
-    name="half-elastic",
-    summary="every other job elastic, none fungible",
-    shares={"elastic_percent": 50, "fungible_percent": 0},
 )
 
 # And a table of jobs of our own.

@@ -1,4 +1,4 @@
-"""What the tests of ``lyra-opt simulate`` share: runs in this process, a tiny trace, no page."""
+"""What the tests of ``lyra-opt simulate`` share: runs in this process, a tiny trace."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from experiments.simulation.runs import Replays
-
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 
 # On one server of two GPUs, FIFO runs a, b, c one after the other; SJF takes c before b.
 THREE_JOBS = HEADER + "a,0,100,2\nb,10,50,1\nc,20,30,2\n"
-
-
-@pytest.fixture(autouse=True)
-def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the page out, which has tests of its own."""
-
-    def write_report(replays: Replays) -> Path:
-        return replays.folder / "report.html"
-
-    monkeypatch.setattr("experiments.simulation.report.write_report", write_report)
 
 
 @pytest.fixture

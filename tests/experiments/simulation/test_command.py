@@ -513,9 +513,6 @@ class TestFailures:
         assert frame.jct_mean_s.isna().tolist() == [True, False]
         # What failed is run again.
         monkeypatch.undo()
-        monkeypatch.setattr(
-            "experiments.simulation.report.write_report", lambda replays: replays.folder
-        )
         assert three_jobs(*given, "--resume")[0] == 0
         assert [*load_runs(tmp_path / "out").status] == ["finished", "finished"]
 

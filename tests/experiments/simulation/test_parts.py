@@ -19,12 +19,10 @@ from experiments.simulation.capture import (
     lacks_gpus_for_gangs,
     preempts_somebody,
 )
-from experiments.simulation.plots import bin_length_s, distribution
 from experiments.simulation.replay import step_means
 from experiments.simulation.setup import (
     LONGEST_PLAN_DAYS,
     make_loaning,
-    make_options,
     plan_days,
     proportional_inference_servers,
 )
@@ -225,25 +223,6 @@ class TestMeans:
         expected = [each_second[start : start + length].mean() for start in edges_s[:-1]]
         assert step_means(1.0 * time_s, values, 1.0 * edges_s) == pytest.approx(expected)
 
-    @pytest.mark.parametrize(
-        ("makespan_s", "length_s"),
-        [(1, 1), (600, 1), (601, 10), (36_000, 60), (36_001, 300), (1e9, 86_400)],
-    )
-    def test_bin_length(self, makespan_s: float, length_s: int) -> None:
-        """Long runs get long bins."""
-        assert bin_length_s(makespan_s) == length_s
-
-
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=3000))
-def test_distribution(values: list[int]) -> None:
-    """Every point is one of the exact distribution; the ends are among them."""
-    found, shares = distribution(np.array(values, dtype=np.float64))
-    ordered = sorted(values)
-    assert len(found) <= 600
-    assert (found[0], found[-1], shares[-1]) == (ordered[0], ordered[-1], 1)
-    for value, share in zip(found, shares, strict=True):
-        assert ordered[round(share * len(ordered)) - 1] == value
-
 
 class TestPlan:
     """Loans are planned for as long as a run takes."""
@@ -267,11 +246,6 @@ class TestPlan:
         assert 0 < max(loaning.plan.on_loan) <= 4
         assert loaning.plan.busy_share[:288] == loaning.demand.busy_share[:288]
         assert make_loaning(jobs, Cluster.of_servers(1), seed=0) is None
-
-    def test_ideal_jobs_lose_nothing_on_mixed_gpus(self) -> None:
-        """Unlike those of the other scenarios (Lyra, section 7.1)."""
-        assert make_options(seed=0, scenario="ideal").mixed_efficiency == 1
-        assert make_options(seed=0, scenario="advanced").mixed_efficiency == 0.7
 
     def test_proportions(self) -> None:
         """Lyra's own clusters, and one too small to have a share."""

@@ -1,0 +1,275 @@
+"""``lyra-opt scenarios`` and ``schemes``: what there is, and what scenarios may say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import tomllib
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from experiments.fields import described
+from experiments.simulation.building import make_schemes, make_setup
+from experiments.simulation.scenario import (
+    ScenarioTable,
+    bundled,
+    load_scenario,
+    parse_change,
+)
+from lyra_opt.errors import InputError
+from lyra_opt.simulation.scheme import SCHEMES, scheme_names
+from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+REDUCED = {
+    "plain": ("cluster.servers=2",),
+    "lyra-like": ("cluster.servers=10", "jobs.parameters.days=1"),
+    "gavel-like": ("jobs.parameters.jobs=5",),
+    "dally-batch": ("jobs.parameters.jobs=5",),
+    "dally-distributed": ("jobs.parameters.jobs=5",),
+    "dally-poisson": ("jobs.parameters.jobs=5",),
+}
+"""What makes a scenario small, by its workload or name."""
+
+
+@pytest.fixture
+def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a trace of small jobs, and none elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    path = tmp_path / "small.csv"
+    rows = [f"6214e9,j{n},{3600 * n},3600,{1 + n % 4}\n" for n in range(48)]  # one of Philly's
+    path.write_text(f"vc,{HEADER}{''.join(rows)}")
+    usage = [f"2020-05-01 00:{minute:02d}:00,100,50\n" for minute in range(0, 60, 5)]
+    series = "time,total_gpu_num,running_gpu_num\n" + "".join(usage)
+    (tmp_path / "helios_earth_vc_usage_1min_2020-05.csv.gz").write_bytes(
+        gzip.compress(series.encode())
+    )
+    # Of all lengths that hadar-480 draws from; the first is the beginning of its first day.
+    hours = (0.5, 5, 20, 70)
+    lines = [f"t{n},{20_000 + n},{3600 * hours[n % 4]},1\n" for n in range(8)]
+    text = HEADER + "first,0,60,1\n" + "".join(lines)
+    (tmp_path / "philly_jobs.csv.gz").write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_scenarios_are_what_they_say(name: str, no_traces: Path) -> None:
+    """Each loads and builds at a reduced size, with all of its schemes and the servers it names."""
+    document = tomllib.loads(bundled()[name].read_text(encoding="utf-8"))
+    assert document["name"] == name
+    assert document["description"]
+    jobs = document.get("jobs", {})
+    wants_trace = "workload" not in jobs
+    reduced = REDUCED.get(jobs.get("workload", name), ())
+    scenario = load_scenario(
+        name, map(parse_change, reduced), jobs=str(no_traces) if wants_trace else None
+    )
+    schemes = make_schemes(scenario)
+    setup = make_setup(scenario, schemes, scenario.table.seeds[0])
+    assert setup.workload.jobs
+    assert setup.scenario == name
+    assert len(schemes) == len(document["schemes"])
+    for scheme in schemes:
+        tenure = setup.options.tenure(scheme.tenure)
+        assert scheme.obstacle(setup.workload, setup.cluster, tenure) is None
+
+
+class TestScenarios:
+    """``lyra-opt scenarios``."""
+
+    def test_list(self, run: Run) -> None:
+        """Every name with what it is for."""
+        exit_code, out, _ = run("scenarios", "list")
+        assert exit_code == 0
+        for name, entry in bundled().items():
+            begins = tomllib.loads(entry.read_text(encoding="utf-8"))["description"].split()[:3]
+            assert re.search(
+                rf"^{re.escape(name)} +{re.escape(' '.join(begins))}", out, re.MULTILINE
+            )
+
+    @pytest.mark.parametrize("name", ["plain", "lyra-paper"])
+    def test_show(self, run: Run, tmp_path: Path, name: str) -> None:
+        """Word for word, so that what is shown means the same from a file."""
+        exit_code, out, _ = run("scenarios", "show", name)
+        assert exit_code == 0
+        assert out == bundled()[name].read_text(encoding="utf-8")
+        path = tmp_path / "mine.toml"
+        path.write_text(out)
+        given = [parse_change("cluster.servers=9")]
+        assert (
+            load_scenario(str(path), given).meaning_hash == load_scenario(name, given).meaning_hash
+        )
+        assert_one_line_error(run("scenarios", "show", "plan"), "'plan'", "but plain is one")
+
+    def test_keys(self, run: Run) -> None:
+        """Every key with its values, its default and a meaning, none of them empty."""
+        exit_code, out, _ = run("scenarios", "keys")
+        assert exit_code == 0
+        found = list(described(ScenarioTable))
+        assert len({each.path for each in found}) == len(found)
+        for each in found:
+            assert f"{each.path}  ({each.values}; default: {each.default})\n    " in out
+            assert each.meaning, each.path
+        for part in ("cluster.loans.headroom", "tenure.rounds.round_s", "jobs.assumptions."):
+            assert f"\n{part}" in out
+
+    def test_parts(self, run: Run) -> None:
+        """Whatever can be named, where it can be named."""
+        exit_code, out, _ = run("scenarios", "parts")
+        assert exit_code == 0
+        sections = re.split(r"^(?=\S)", out, flags=re.MULTILINE)[1:]
+        of_key = {section.partition(":\n")[0]: section for section in sections}
+        for key, names in (
+            ("jobs.workload", ("lyra-like", "mix-5", "hadar-480", "dally-batch")),
+            ("jobs.trace, by layout", ("own", "microsoft-philly", "tiresias")),
+            ("cluster.like", ("hadar-60", "gavel-108", "hadare-lab")),
+            ("cluster.gpu_type, cluster.groups[].gpu_type, cluster.loans.gpu_type", ("a100",)),
+            ("cluster.network.links", ("shipped", "congested-3")),
+            ("speed.throughputs", ("gavel",)),
+        ):
+            for name in names:
+                assert re.search(rf"^  {name}\b", of_key[key], re.MULTILINE), (key, name)
+        assert "jobs.parameters: days, jobs" in " ".join(of_key["jobs.workload"].split())
+
+    def test_parts_that_cannot_be_had(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It says what cannot be loaded, beside all that can."""
+        from instances.workloads.named import WORKLOADS
+
+        broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.workloads")
+        monkeypatch.setattr(WORKLOADS, "_points", {**WORKLOADS._points, "odd": broken})
+        exit_code, out, _ = run("scenarios", "parts")
+        assert exit_code == 0
+        told = out[out.index("not to be had:") :]
+        assert "workload 'odd': no_such_module:ODD cannot be" in " ".join(told.split())
+        assert "\n  lyra-like" in out
+
+
+class TestSchema:
+    """``lyra-opt scenarios schema``, for editors."""
+
+    @pytest.fixture
+    def validator(self, run: Run) -> jsonschema.Draft202012Validator:
+        """Return what holds documents against the schema that is printed."""
+        exit_code, out, _ = run("scenarios", "schema")
+        assert exit_code == 0
+        schema = json.loads(out)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        return jsonschema.Draft202012Validator(schema)
+
+    def test_bundled_scenarios_are_valid(self, validator: jsonschema.Draft202012Validator) -> None:
+        """The parser and the schema agree on every one."""
+        for name, entry in bundled().items():
+            document = tomllib.loads(entry.read_text(encoding="utf-8"))
+            assert [error.message for error in validator.iter_errors(document)] == [], name
+
+    @pytest.mark.parametrize(
+        ("changed", "is_valid"),
+        [
+            ({"seeds": [1, 2]}, True),
+            ({"axes": {"cluster.servers": [1, 2]}}, True),
+            ({"schemes": [{"name": "manual", "timers": "mine.toml"}]}, True),
+            ({"gpu_types": {"mine": {"relative_speed": "3/2"}}}, True),
+            ({"colour": "red"}, False),
+            ({"cluster": {"server": 3}}, False),
+            ({"cluster": {"servers": 0}}, False),
+            ({"cluster": {"loans": {"headrooms": 0.1}}}, False),
+            ({"tenure": {"rounds": {"length_s": 3}}}, False),
+            ({"jobs": {"assumptions": {"elastic": 5}}}, False),
+            ({"gpu_types": {"mine": {"speed": 2}}}, False),
+            ({"schemes": []}, False),
+            ({"schemes": [{"label": "mine"}]}, False),
+            ({"axes": {"cluster.servers": 3}}, False),
+            ({"version": 2}, False),
+        ],
+    )
+    def test_it_agrees_with_the_parser(
+        self,
+        validator: jsonschema.Draft202012Validator,
+        tmp_path: Path,
+        changed: dict[str, Any],
+        is_valid: bool,
+    ) -> None:
+        """What one takes the other takes, and unknown keys are refused by both."""
+        document = {
+            "format": "lyra-opt/scenario",
+            "version": 1,
+            "name": "mine",
+            "schemes": ["fifo"],
+            "cluster": {"servers": 2},
+            "jobs": {"trace": "jobs.csv"},
+        }
+        document |= changed
+        assert validator.is_valid(document) == is_valid
+        path = tmp_path / "mine.toml"
+        path.write_text("\n".join(f"{name} = {toml(value)}" for name, value in document.items()))
+        if is_valid:
+            load_scenario(str(path))
+        else:
+            with pytest.raises(InputError, match=r"mine\.toml: "):
+                load_scenario(str(path))
+
+
+def toml(value: Any) -> str:
+    """Return a value as TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{name}" = {toml(each)}' for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
+class TestSchemes:
+    """``lyra-opt schemes``."""
+
+    def test_all(self, run: Run) -> None:
+        """Every name with its paper, its tenure and what it does."""
+        exit_code, out, _ = run("schemes")
+        assert exit_code == 0
+        rows = [line.split() for line in out.splitlines()[2:]]
+        assert [row[0] for row in rows] == scheme_names()
+        assert {row[2] for row in rows} == {"forever", "leases", "rounds"}
+        assert all(len(row) > 4 for row in rows)
+
+    def test_for_a_scenario(self, run: Run, tmp_path: Path) -> None:
+        """Which run there, and why others do not, as `simulate` would say."""
+        path = tmp_path / "jobs.csv"
+        path.write_text(HEADER + "a,0,100,2\n")
+        given = ("--for", "plain", "--jobs", path, *ONE_SERVER)
+        exit_code, out, err = run("schemes", *given)
+        assert exit_code == 0, err
+        verdicts = dict(re.findall(r"^(\S+) +(.*\S) *$", out, re.MULTILINE)[1:])
+        verdicts = {name: verdicts[name] for name in scheme_names()}
+        assert verdicts["lyra"] == verdicts["hadar"] == verdicts["dally"] == "runs"
+        assert verdicts["allox"] == "job a has a gang of 2, and it runs jobs of one GPU alone"
+        assert verdicts["gavel-cost"].endswith("there is one type")
+        for name, verdict in verdicts.items():
+            scheme = (*given[1:], "--scheme", name, "--processes", 1, "--json")
+            if verdict != "runs":
+                assert_one_line_error(run("simulate", *scheme), verdict)
+
+    def test_a_change_needs_a_scenario(self, run: Run) -> None:
+        """Nothing given is without effect."""
+        refused = run("schemes", *changes("cluster.servers=3"))
+        assert_one_line_error(refused, "--set", "--for")
+
+    def test_without_a_package_that_is_broken(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It says what cannot be loaded, beside all that can."""
+        broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.schemes")
+        monkeypatch.setattr(SCHEMES, "_points", {**SCHEMES._points, "odd": broken})
+        exit_code, out, _ = run("schemes")
+        assert exit_code == 0
+        assert "odd: scheme 'odd': no_such_module:ODD cannot be loaded" in out
+        assert re.search("^dally ", out, re.MULTILINE)

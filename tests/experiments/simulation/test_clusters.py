@@ -1,0 +1,546 @@
+"""``lyra-opt simulate`` on unlike GPUs and across a network, and what its options refuse."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from experiments.store import table_path
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.loading import load_instance
+from lyra_opt.network.communication import MODELS
+from lyra_opt.simulation.scheme import scheme_names
+from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes, schemes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
+_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+KEYS_OF_TYPES = [
+    *("workload", "cluster", "scheme", "seed", "servers", "gpus", "round_s", "restart_s"),
+    *("merge_s", "copy_efficiency", "dropped", "jobs", "finished", *_QUEUES, *_JCTS),
+    *("jct_min_s", "jct_max_s", "makespan_s", "cru", "gpu_usage", "gpu_usage_by_type"),
+    *("fairness_mean", "fairness_max", "restarts", "preemptions", "preemptions_per_submission"),
+    *("copies_mean", "copies_max", "rounds", "restarting_s", "merging_s", "decision_mean_s"),
+    *("decision_max_s", "ttd_s", "cost", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
+]
+KEYS_OF_RACKS = [
+    *("workload", "topology", "network", "scheme", "engine", "seed", "racks", "machines", "gpus"),
+    *("lease_s", "hand_over_s_per_gpu", "round_s", "restart_s", "dropped", "jobs", "finished"),
+    *(*_QUEUES, "queue_max_s", *_JCTS, "jct_max_s", "makespan_s"),
+    *("gpu_s", "computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
+    *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
+    *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
+    *("preemptions", "preemptions_per_submission", "migrations", "decisions"),
+    *("decision_mean_s", "decision_p99_s", "decision_max_s", "wall_time_s", "jobs_per_cpu_s"),
+    "assumptions",
+]
+
+# On one GPU, one after the other.
+ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
+
+SMALL_TYPES = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))
+TWO_RACKS = ("dally-batch", *changes("cluster.servers=4", "cluster.servers_per_rack=2"))
+SMALL_RACKS = (*TWO_RACKS, *changes("jobs.parameters.jobs=12"))
+
+REFUSED_ON_RACKS = {
+    "pollux": "goodput model of its own",
+    "lyra-tuned": "goodput model of its own",
+    "allox": "runs jobs of one GPU alone",
+    "hadare": "which no server can run, and it spreads none",
+    "gavel-cost": "its prices are by type of GPU, and there is one type",
+}
+"""Schemes that do not run Dally's jobs, and why."""
+
+
+def groups(**servers_of: int) -> list[str]:
+    """Return the change to servers of one GPU by type."""
+    tables = ", ".join(
+        f'{{servers = {servers}, gpus_per_server = 1, gpu_type = "{name}"}}'
+        for name, servers in servers_of.items()
+    )
+    return changes(f"cluster.groups=[{tables}]")
+
+
+@pytest.fixture
+def one_gpu_jobs(tmp_path: Path) -> Path:
+    """Return the trace of three jobs of one GPU."""
+    path = tmp_path / "one-gpu.csv"
+    path.write_text(ONE_GPU_JOBS)
+    return path
+
+
+def result(ran: tuple[int, str, str]) -> dict[str, object]:
+    """Return the only record of a run that must have succeeded."""
+    exit_code, out, err = ran
+    assert exit_code == 0, err
+    return json.loads(out)
+
+
+class TestTypes:
+    """GPUs of several types, in rounds."""
+
+    def test_by_hand(self, simulate: Run, one_gpu_jobs: Path, tmp_path: Path) -> None:
+        """One V100, rounds of 200 s, first come, first served: a until 110 s with its start."""
+        given = (*groups(v100=1), *changes("speed.throughputs=gavel", "tenure.rounds.round_s=200"))
+        written = ("--out", tmp_path / "out", "--scheme", "yarn-cs", "--json")
+        exit_code, out, err = simulate("plain", "--jobs", one_gpu_jobs, *given, *written)
+        record = json.loads(out)
+        assert exit_code == 0
+        assert list(record) == KEYS_OF_TYPES
+        assert record["jobs"] == record["finished"] == record["rounds"] == 3
+        assert record["makespan_s"] == record["ttd_s"] == pytest.approx(440)
+        assert record["jct_mean_s"] == pytest.approx((110 + 250 + 420) / 3)
+        assert record["queue_mean_s"] == pytest.approx((0 + 190 + 380) / 3)
+        assert record["gpu_usage"] == record["cru"] == pytest.approx(210 / 440)
+        assert record["gpu_usage_by_type"] == {"v100": record["gpu_usage"]}
+        assert record["restarting_s"] == 30
+        assert record["gpus"] == {"v100": 1}
+        assert any("seed" in sentence for sentence in record["assumptions"])  # of the models
+        assert "3 jobs over 0.0 hours ask for 0.1 GPU hours" in err
+        series = pd.read_csv(table_path(tmp_path / "out", "yarn-cs seed=0", "series"))
+        assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
+
+    @pytest.mark.parametrize("scheme", ROUND_POLICIES)
+    def test_every_scheme(self, simulate: Run, scheme: str) -> None:
+        """Each name of the registry runs, and says what it assumes."""
+        record = result(simulate("hadare-lab", "--scheme", scheme, "--json"))
+        assert (record["scheme"], record["finished"]) == (scheme, 5)
+        assert any("not measured" in sentence for sentence in record["assumptions"])
+        forks = ROUND_POLICIES[scheme]().forks
+        assert (record["copies_max"] > 1) <= forks
+        assert any("copies of a job" in text for text in record["assumptions"]) == forks
+
+    def test_keys_reach_the_simulation(self, simulate: Run) -> None:
+        """Rounds, copies, GPUs, seed and rate of arrival."""
+        given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--json")
+        plain = result(simulate("hadare-lab", *given))
+        rounds = "tenure.rounds={round_s=100, restart_s=20, merge_s=30, copy_efficiency=[1, 0.5]}"
+        costs = (*changes(rounds), *groups(v100=2, k80=2), "--seed", 7)
+        costly = result(simulate("plain", *given, *costs))
+        assert (plain["round_s"], plain["restart_s"], plain["merge_s"]) == (360, 10, 10)
+        assert (costly["round_s"], costly["restart_s"], costly["merge_s"]) == (100, 20, 30)
+        assert (costly["copy_efficiency"], costly["seed"]) == ([1, 0.5], 7)
+        assert (costly["servers"], costly["copies_max"]) == (4, 4)
+        assert costly["ttd_s"] > plain["ttd_s"]
+        late_s, at_once_s = (
+            result(
+                simulate(
+                    *(*SMALL_TYPES, "--scheme", "yarn-cs", "--json"),
+                    *changes(f"jobs.parameters.arrivals_per_hour={rate}"),
+                )
+            )["ttd_s"]
+            for rate in (0.001, 0)
+        )
+        assert late_s > 10 * at_once_s
+
+    def test_jobs_that_would_wait_for_ever(self, simulate: Run, tmp_path: Path) -> None:
+        """They are an error, or left out and counted, by every scheme that is asked for."""
+        path = tmp_path / "jobs.csv"
+        path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
+        given = ("plain", "--jobs", path, *groups(v100=8), "--json")
+        drop = changes("jobs.oversized=drop")
+        assert_one_line_error(simulate(*given, "--scheme", "hadar"), "job c", "9 GPUs", "has 8")
+        kept = result(simulate(*given, "--scheme", "hadar", *drop))
+        assert (kept["jobs"], kept["dropped"]) == (2, 1)
+        alone = simulate(*given, *schemes("hadar", "allox"))
+        assert_one_line_error(alone, "job c", "(2 jobs are too large)")
+        kept = result(simulate(*given, "--scheme", "allox", *drop))
+        assert (kept["jobs"], kept["dropped"]) == (1, 2)
+        path.write_text(HEADER + "c,0,100,9\n")
+        assert_one_line_error(simulate(*given, *drop), "no job can run")
+
+    def test_schemes_of_other_kinds(self, simulate: Run) -> None:
+        """They run on the same GPUs and jobs, and say how; what is not theirs is null."""
+        names = ("hadar", "lyra", "dally")
+        given = (*schemes(*names), *changes("tenure.leases.lease_s=7200"), "--json")
+        exit_code, out, err = simulate(*SMALL_TYPES, *given)
+        assert exit_code == 0, err
+        records = json.loads(out)
+        assert [record["scheme"] for record in records] == list(names)
+        assert all(list(each) == KEYS_OF_TYPES and each["finished"] == 6 for each in records)
+        assert [record["round_s"] for record in records] == [3600, None, None]
+        sentences = [record["assumptions"][-1] for record in records]
+        assert "who runs where is decided every 3600 s" in sentences[0]
+        assert "a preempted job starts again from its last checkpoint" in sentences[1]
+        assert "gives all its GPUs back after 7200 s" in sentences[2]
+
+    def test_captured_decisions_are_solved(self, simulate: Run, run: Run, tmp_path: Path) -> None:
+        """Rounds are instances, contested where GPUs do not suffice for all gangs."""
+        jobs = 'jobs={workload="gavel-like", parameters={jobs=12, arrivals_per_hour=0}}'
+        servers = 'cluster.groups=[{servers=1, gpu_type="v100"}, {servers=1, gpu_type="k80"}]'
+        rounds = ("tenure.rounds.round_s=36000", "capture.most=3")
+        captured = ("--scheme", "hadar", "--capture", tmp_path / "rounds")
+        exit_code, _, err = simulate("plain", *changes(jobs, servers, *rounds), *captured)
+        assert exit_code == 0, err
+        assert re.search(r"captured 3 of \d+ contested heterogeneous decisions, 3 of", err)
+        files_ = sorted((tmp_path / "rounds").iterdir())
+        assert len(files_) == 6
+        name = r"heterogeneous-(contested|easy)-hadar-round-at-\d+-s\.json"
+        for path in files_:
+            assert re.fullmatch(name, path.name)
+            instance = load_instance(path).instance
+            assert (sum(job.gang for job in instance.jobs) > 16) == ("contested" in path.name)
+        exit_code, out, err = run("solve", *files_, "--solver", "hadar", "--json")
+        assert exit_code == 0, err
+        assert all(answer["objective"] is not None for answer in json.loads(out))
+
+    def test_hadar_480(
+        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Jobs are drawn from the trace where it is, and a missing one is said to be."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+        given = ("hadar-60", "--scheme", "yarn-cs", "--json")
+        assert_one_line_error(simulate(*given), "philly_jobs.csv.gz", "LYRA_OPT_TRACES")
+        hours = (0.5, 5, 20, 70)
+        rows = [
+            f"t{number},{20_000 + number},{3600 * hours[number % 4]},1\n" for number in range(8)
+        ]
+        # The first submission is the beginning of the first day.
+        text = HEADER + "first,0,60,1\n" + "".join(rows)
+        (tmp_path / "philly_jobs.csv.gz").write_bytes(gzip.compress(text.encode()))
+        record = result(simulate(*given, *changes("tenure.rounds.round_s=36000")))
+        assert (record["jobs"], record["cluster"]) == (480, "hadar-60")
+
+
+class TestOwnTypes:
+    """Types of GPUs of one's own, and what is known of their speed."""
+
+    @pytest.mark.parametrize(
+        ("gpu_type", "speed"), [("v100", 1.0), ("a100", 1555 / 900), ("invented", 2.5)]
+    )
+    def test_speed_of_the_only_type(
+        self, simulate: Run, one_gpu_jobs: Path, gpu_type: str, speed: float
+    ) -> None:
+        """Times of a trace are those of the reference; twice as fast takes half as long."""
+        given = (*changes(f"cluster.gpu_type={gpu_type}"), "--scheme", "fifo", "--json")
+        own = changes("gpu_types.invented.relative_speed=2.5")
+        record = result(simulate("plain", "--jobs", one_gpu_jobs, *ONE_SERVER, *given, *own))
+        assert record["jobs"] == 3
+        shortest_s = min(record[key] for key in ("jct_p50_s", "makespan_s"))
+        assert shortest_s > 0
+        # Two GPUs: a alone on one, b and then c on the other.
+        assert record["makespan_s"] == pytest.approx(max(100, 10 * speed + 50 + 30) / speed)
+
+    def test_loans_of_an_invented_type(self, simulate: Run, tmp_path: Path) -> None:
+        """Fungible jobs run there as fast as the scenario says: three GPUs for one."""
+        path, usage = tmp_path / "jobs.csv", tmp_path / "usage.csv"
+        path.write_text(HEADER + "a,0,100000,1\nb,10,20000,1\n")
+        usage.write_text(
+            "time,total_gpu_num,running_gpu_num\n"
+            + "".join(f"2020-05-01 00:{minute:02d}:00,100,0\n" for minute in range(0, 60, 5))
+        )
+        given = (
+            *("cluster.servers=1", "cluster.gpus_per_server=1", "cluster.gpu_type=a100"),
+            *("cluster.loans.servers=2", "cluster.loans.gpus_per_server=3"),
+            *("cluster.loans.gpu_type=invented", "gpu_types.invented.relative_speed=0.4"),
+            *(f"cluster.loans.usage={usage}", "jobs.assumptions.fungible_percent=100"),
+        )
+        written = ("--scheme", "lyra", "--out", tmp_path / "out", "--json")
+        record = result(simulate("plain", "--jobs", path, *changes(*given), *written))
+        assert record["finished"] == 2
+        jobs = pd.read_csv(table_path(tmp_path / "out", "lyra seed=0", "jobs")).set_index("job_id")
+        assert jobs.ran_on_loan.tolist() == [False, True]
+        assert jobs.running_s["a"] == pytest.approx(100_000 / (1555 / 900))
+        assert jobs.running_s["b"] == pytest.approx(20_000 / (3 * 0.4))
+
+    def test_the_model_of_a_trace_is_used(self, simulate: Run, tmp_path: Path) -> None:
+        """Its measured rates hold on unlike GPUs, and nothing is drawn where it is said."""
+        path = tmp_path / "jobs.csv"
+        rounds = changes("tenure.rounds={round_s=10, restart_s=0, merge_s=0}")
+
+        def makespans(model: str) -> list[float]:
+            path.write_text(f"model,{HEADER}{model},a,0,1000,1\n")
+            given = ("plain", "--jobs", path, *rounds, "--scheme", "yarn-cs", "--json")
+            table = changes("speed.throughputs=gavel")
+            return [
+                result(simulate(*given, *table, *groups(k80=1), "--seed", seed))["makespan_s"]
+                for seed in range(4)
+            ]
+
+        # Gavel measured 4.43 steps a second on a V100, and 0.505 on a K80.
+        assert makespans("CycleGAN") == [pytest.approx(1000 * 4.43 / 0.505)] * 4
+        assert len(set(makespans(""))) > 1
+
+
+class TestRacks:
+    """Gangs that compute the slower the farther apart they are."""
+
+    def test_by_hand(self, simulate: Run, one_gpu_jobs: Path, tmp_path: Path) -> None:
+        """One GPU that stays idle for a second between two jobs."""
+        one = ("servers=1", "gpus_per_server=1", "servers_per_rack=1", "network={}", "name=one")
+        given = changes(*(f"cluster.{each}" for each in one))
+        written = ("--scheme", "dally", "--out", tmp_path / "out", "--json")
+        exit_code, out, err = simulate("plain", "--jobs", one_gpu_jobs, *given, *written)
+        record = json.loads(out)
+        assert exit_code == 0
+        assert list(record) == KEYS_OF_RACKS
+        assert (record["topology"], record["network"]) == ("one", "shipped")
+        assert record["jobs"] == record["finished"] == record["allocations"] == 3
+        assert record["makespan_s"] == pytest.approx(182)
+        assert record["jct_mean_s"] == pytest.approx((100 + 141 + 162) / 3)
+        assert record["queue_mean_s"] == pytest.approx((0 + 91 + 132) / 3)
+        assert record["gpu_usage"] == record["computing_usage"] == pytest.approx(180 / 182)
+        assert record["communication_share"] == 0
+        assert record["allocations_by_tier"] == {"machine": 3, "rack": 0, "network": 0}
+        assert "3 jobs over 0.0 hours ask for 0.1 GPU hours of computing of 1 GPU (" in err
+        jobs = pd.read_csv(table_path(tmp_path / "out", "dally seed=0", "jobs"))
+        assert jobs.machine_allocations.tolist() == [1, 1, 1]
+        assert set(jobs.model) <= set(MODELS)
+
+    def test_slowdowns(self, simulate: Run, tmp_path: Path) -> None:
+        """A gang of two on two machines, at half its speed; nothing is handed over but at ends."""
+        table, jobs = tmp_path / "slowdowns.csv", tmp_path / "one.csv"
+        rows = [f"{model},2,rack,2\n" for model in MODELS]
+        table.write_text("model,gpus,tier,slowdown\n" + "".join(rows))
+        jobs.write_text(HEADER + "a,0,100,2\n")
+        pair = ("servers=2", "gpus_per_server=1", "servers_per_rack=2")
+        given = ("plain", "--jobs", jobs, *changes(*(f"cluster.{each}" for each in pair)))
+        given += (*changes(f"cluster.network.slowdowns={table}"), "--scheme", "dally", "--json")
+        record = result(simulate(*given))
+        assert record["network"] == "measured slowdowns"
+        assert record["makespan_s"] == pytest.approx(200)
+        assert record["communication_share"] == pytest.approx(0.5)
+        assert record["communication_s"] == pytest.approx(200)
+        assert record["gpu_s_by_tier"] == {"machine": 0, "rack": pytest.approx(400), "network": 0}
+        # Leases of a minute and 2 s without the GPUs after each but the last.
+        leases = changes("tenure.leases={lease_s=60, hand_over_s_per_gpu=1}")
+        record = result(simulate(*given, *leases))
+        assert record["makespan_s"] == pytest.approx(200 + 3 * 2)
+        assert (record["allocations"], record["lease_losses"]) == (4, 3)
+
+    def test_slowdowns_that_lack_a_line(self, simulate: Run, tmp_path: Path) -> None:
+        """The file is named, with the model that it does not know, or the line that it lacks."""
+        table, jobs = tmp_path / "slowdowns.csv", tmp_path / "jobs.csv"
+        table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
+        measured = changes(f'cluster.network={{slowdowns="{table}"}}')
+        unknown = f"{table}: has no lines for model"
+        assert_one_line_error(simulate(*SMALL_RACKS, *measured), unknown, "trains; has: mine")
+        jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
+        lacks = f"{table}: the slowdowns have no line for model 'mine' on 2 GPUs, tier rack"
+        assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
+        jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
+        named = "has no lines for model 'yours', which job a trains; has: mine"
+        assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
+        without = simulate(*TWO_RACKS, "--jobs", jobs)
+        assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
+
+    @pytest.mark.parametrize(
+        "scheme", [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
+    )
+    def test_every_scheme(self, simulate: Run, scheme: str) -> None:
+        """Each name of the registry runs, on the same cluster and the same jobs."""
+        links = changes("cluster.network.links=congested-1")
+        record = result(simulate(*SMALL_RACKS, *links, "--scheme", scheme, "--json"))
+        assert (record["scheme"], record["finished"]) == (scheme, 12)
+        assert record["network"] == "congested-1"
+        assert sum(record["allocations_by_tier"].values()) == record["allocations"]
+        assert 0 < record["computing_gpu_s"] <= record["gpu_s"]
+
+    @pytest.mark.parametrize("scheme", REFUSED_ON_RACKS)
+    def test_refusals(self, simulate: Run, tmp_path: Path, scheme: str) -> None:
+        """What a scheme cannot run is said before the first simulation."""
+        given = (*SMALL_RACKS, *schemes("fifo", scheme), "--out", tmp_path / "out")
+        assert_one_line_error(simulate(*given), f"scheme {scheme}: ", REFUSED_ON_RACKS[scheme])
+        assert not (tmp_path / "out").exists()
+
+    def test_schemes_of_three_papers_side_by_side(self, simulate: Run) -> None:
+        """All in one table, the same work done by each, and how each is simulated is said."""
+        names = ("dally", "lyra", "hadar")
+        exit_code, out, _ = simulate(*SMALL_RACKS, *schemes(*names))
+        assert exit_code == 0
+        assert re.search(r"^ +dally +lyra +hadar$", out, re.MULTILINE)
+        for measure in ("Makespan", r"Allocations: machine / rack / network", "Communication"):
+            assert re.search(rf"^{measure} .*\d", out, re.MULTILINE)
+        records = json.loads(simulate(*SMALL_RACKS, *schemes(*names), "--json")[1])
+        work = [record["computing_gpu_s"] for record in records]
+        assert work == pytest.approx([work[0]] * 3)
+        assert [record["engine"] for record in records] == ["leases", "elastic", "rounds"]
+        # A lease means nothing to a scheme in rounds, nor a round to one with leases.
+        keys = ("lease_s", "hand_over_s_per_gpu", "round_s", "restart_s")
+        assert [[record[key] for key in keys] for record in records] == [
+            [3600, 1, None, None],
+            [None, None, None, None],
+            [None, None, 360, 10],
+        ]
+
+    def test_machines_of_unlike_sizes(self, simulate: Run, tmp_path: Path) -> None:
+        """No scheme needs machines that are alike."""
+        path = tmp_path / "uneven.toml"
+        path.write_text(
+            'format = "lyra-opt/topology"\nversion = 1\nname = "uneven"\n'
+            "[[rack]]\nmachines = 2\ngpus_per_machine = 8\n"
+            "[[rack]]\nmachines = 4\ngpus_per_machine = 4\n"
+        )
+        given = changes(f'cluster={{network={{topology="{path}"}}}}', "jobs.parameters.jobs=12")
+        named = (*schemes("dally", "fifo", "hadar"), "--json")
+        exit_code, out, err = simulate("dally-batch", *given, *named)
+        assert exit_code == 0, err
+        records = json.loads(out)
+        assert [(each["topology"], each["finished"]) for each in records] == [("uneven", 12)] * 3
+
+    def test_the_example_topology_is_that_of_the_scenario(self, simulate: Run) -> None:
+        """Racks said in a file, and in the scenario: the same cluster, the same figures."""
+        few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
+        path = files("instances.network") / "four-racks.toml"
+        by_file = changes(f'cluster={{network={{topology="{path}"}}}}')
+        records = [result(simulate("dally-batch", *given, *few)) for given in ((), by_file)]
+        for record in records:
+            assert (record["racks"], record["machines"], record["gpus"]) == (4, 32, 256)
+            assert (record["topology"], record["network"]) == ("four-racks", "shipped")
+        assert records[0]["jct_mean_s"] == records[1]["jct_mean_s"]
+
+    def test_captured_decisions_are_solved(self, simulate: Run, run: Run, tmp_path: Path) -> None:
+        """Placements and rounds are instances, contested where GPUs do not suffice for all."""
+        folder = tmp_path / "decisions"
+        given = (*TWO_RACKS, *changes("jobs.parameters.jobs=25", "capture.most=3"))
+        named = (*schemes("dally", "hadar", "fifo"), "--capture", folder)
+        exit_code, _, err = simulate(*given, *named)
+        assert exit_code == 0, err
+        assert "scheme fifo puts no decision to a solver: nothing captured" in err
+        found = sorted(folder.iterdir())
+        assert Counter(path.name.split("-at-")[0] for path in found) == dict.fromkeys(
+            (
+                f"{kind}-{sample}-{scheme}"
+                for kind, scheme in (("network", "dally-epoch"), ("heterogeneous", "hadar-round"))
+                for sample in ("contested", "easy")
+            ),
+            3,
+        )
+        networks = [path for path in found if path.name.startswith("network")]
+        for path in networks:
+            instance = load_instance(path).instance
+            lacking = sum(job.gang for job in instance.jobs) > instance.free_gpus
+            assert lacking == ("contested" in path.name)
+        for paths, solver in ((networks, "no-wait"), (sorted({*found} - {*networks}), "hadar")):
+            exit_code, out, err = run("solve", *paths, "--solver", solver, "--json")
+            assert exit_code == 0, err
+            assert all(answer["objective"] is not None for answer in json.loads(out))
+
+    def test_keys_reach_the_simulation(self, simulate: Run) -> None:
+        """Timers, overlap, leases, rounds, seed and rate of arrival."""
+
+        def record(*texts: str, scheme: str = "dally", seed: int = 0) -> dict[str, float]:
+            given = (*changes(*texts), "--scheme", scheme, "--seed", seed, "--json")
+            return result(simulate(*SMALL_RACKS, *given))
+
+        for leases, scheme in (("inf", "consolidated"), ("0", "no-wait")):
+            timers = f"rack_leases={leases}, network_leases={leases}"
+            manual = record(f'schemes=[{{name="manual", label="mine", {timers}}}]', scheme="mine")
+            assert manual["jct_mean_s"] == record(scheme=scheme)["jct_mean_s"]
+        plain, hidden = record(), record("cluster.network.overlap=1.0")
+        assert hidden["communication_share"] < plain["communication_share"]
+        window = 'schemes=[{name="dally", label="dally", window_leases=3}]'
+        other = record(window, "tenure.leases.hand_over_s_per_gpu=0", seed=5)
+        assert (other["seed"], other["hand_over_share"]) == (5, 0)
+        assert other["jct_mean_s"] != plain["jct_mean_s"]
+        rounds = record("tenure.rounds={round_s=3600, restart_s=60}", scheme="hadar")
+        assert (rounds["round_s"], rounds["restart_s"]) == (3600, 60)
+        few = ("jobs.workload=dally-poisson", "jobs.parameters.jobs=5", "jobs.oversized=drop")
+        slow, fast = (record(*few, f"jobs.parameters.jobs_per_day={rate}") for rate in (0.1, 100))
+        assert slow["makespan_s"] > 5 * fast["makespan_s"]
+
+    def test_jobs_that_say_nothing_of_their_models_are_refused(self, simulate: Run) -> None:
+        """Before the first simulation, whatever the scheme."""
+        given = ("plain", *changes("cluster.servers=4", "cluster.servers_per_rack=2"))
+        jobs = changes("cluster.network={}", "jobs.workload=lyra-like", "jobs.parameters.days=1")
+        assert_one_line_error(simulate(*given, *jobs), "does not say what it trains")
+
+
+class TestBadInput:
+    """One line that says what is wrong, and nothing written."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "parts"),
+        [
+            ("", ["SCENARIO", "required"]),
+            ("plai", ["scenario 'plai'", "but plain is one", ".toml"]),
+            ("none.toml", ["none.toml", "cannot be read"]),
+            ("broken.toml", ["broken.toml", "is not valid TOML"]),
+            ("plain", ["scenario plain: cluster", "one of servers, like"]),
+            ("plain --set cluster.servers", ["--set", "KEY=VALUE"]),
+            ("plain --set cluster.server=1", ["cluster.server is 1: unknown key, but servers is"]),
+            ("ONE --set cluster.servers.x=1", ["cluster.servers is 1", "is no table"]),
+            ("plain --set cluster=3", ["cluster is 3"]),
+            ("plain --set cluster.servers=1", ["jobs", "--jobs FILE"]),
+            ("plain --set cluster.servers=1 --jobs none.csv", ["none.csv", "cannot be read"]),
+            ("plain --set cluster.servers=1 --jobs .", ["cannot be read", "directory"]),
+            ("plain --set cluster.servers=1 --jobs bad.csv", ["bad.csv", "row 3", '"soon"']),
+            ("ONE --set jobs.vc=x", ["three.csv", "vc"]),
+            ("ONE --scheme best", ["scheme 'best'", "least-loss", "hadare"]),
+            ("ONE --seed -1", ["--seed", "'-1'"]),
+            ("ONE --processes 0", ["--processes", "'0'"]),
+            ("ONE --out three.csv", ["--out three.csv", "is a file"]),
+            ("ONE --out three.csv/x", ["--out three.csv/x", "is a file"]),
+            ("ONE --capture three.csv", ["--capture", "is a file"]),
+            ("ONE --set capture.most=0", ["capture.most is 0"]),
+            ("ONE --set capture.kinds=[]", ["capture.kinds", "not empty"]),
+            ("ONE --set cluster.loans.forecaster=luck", ["'luck'", "seasonal"]),
+            ("ONE --set cluster.loans.usage=three.csv", ["three.csv", "time"]),
+            ("ONE --set cluster.gpu_type=abacus", ["cluster.gpu_type", "abacus"]),
+            ("ONE --set cluster.loans.gpu_type=abacus", ["cluster.loans.gpu_type", "abacus"]),
+            ("ONE --set cluster.like=moon", ["cluster.like", "must not stand beside servers"]),
+            ("plain --set cluster.like=moon", ["cluster 'moon'", "hadare-lab"]),
+            ("ONE --set speed.throughputs=none", ["'none'", "gavel"]),
+            ("ONE --set speed.throughputs=three.csv", ["three.csv", "model"]),
+            ("ONE --set tenure.rounds.copy_efficiency=0.5", ["copy_efficiency is 0.5", "list"]),
+            ("ONE --set tenure.rounds.merge_s=355", ["merge_s is 355", "restart_s"]),
+            ("ONE --set tenure.leases.lease_s=inf", ["tenure.leases.lease_s is Infinity"]),
+            ('ONE --set axes={"cluster.servers"=[1,1]}', ["axes.cluster.servers", "twice"]),
+            ('ONE --set axes={"cluster.servers"=[1,0]}', ["cluster.servers is 0"]),
+            ('ONE --set axes={"cluster.server"=[1]}', ["cluster.server", "but servers is one"]),
+            ('ONE --set axes={"seeds"=[1,2]}', ["axes.seeds", "must not be an axis"]),
+            ('ONE --set axes={"cluster.servers.x"=[1]}', ["cluster.servers", "is no table"]),
+            ('ONE --set schemes=[{name="manual",timers="no.toml"}]', ["no.toml", "cannot be"]),
+            ('ONE --set schemes=[{name="fifo",queue="odd"}]', ["schemes.fifo.queue", "shortest"]),
+            ("gavel-108 --set jobs.parameters.jobs=0", ["jobs.parameters.jobs is 0"]),
+            ("gavel-108 --set jobs.parameters.job=9", ["jobs.parameters.job", "but jobs is one"]),
+            ("hadare-lab --set jobs.workload=mix-2", ["workload 'mix-2'", "mix-3"]),
+            ("hadare-lab --set jobs.parameters.jobs=2", ["jobs.parameters.jobs", "unknown key"]),
+            ("hadare-lab --scheme pollux", ["pollux", "goodput model of its own"]),
+            ("gavel-108 --scheme hadare", ["hadare", "no server can run", "oversized=drop"]),
+            ("dally-batch --set cluster.network.links=dsl", ["'dsl'", "congested-3"]),
+            ("dally-batch --set cluster.network.overlap=2", ["overlap is 2", "at most 1"]),
+            (
+                "dally-batch --set cluster.network.slowdowns=three.csv",
+                ["cluster.network.links", "must not stand beside slowdowns"],
+            ),
+            (
+                "dally-batch --set cluster.network.topology=racks.toml",
+                ["cluster.network.topology", "must not stand beside servers"],
+            ),
+            ("plain --set cluster.network.topology=three.csv", ["three.csv", "TOML"]),
+            ("dally-poisson --set jobs.parameters.jobs_per_day=0", ["jobs_per_day is 0"]),
+        ],
+    )
+    def test_table(
+        self,
+        simulate: Run,
+        trace: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: str,
+        parts: list[str],
+    ) -> None:
+        """Whatever is wrong is found before the first simulation."""
+        (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
+        (tmp_path / "broken.toml").write_text("schemes = [")
+        before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+        monkeypatch.chdir(tmp_path)
+        given = arguments.replace("ONE", "plain --jobs three.csv --set cluster.servers=1").split()
+        out = () if "--out" in given else ("--out", "out")
+        assert_one_line_error(simulate(*given, *out, "--json"), *parts)
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
