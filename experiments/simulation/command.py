@@ -9,6 +9,7 @@ from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from experiments.records import ReplayRecord
     from experiments.simulation.scenario import Scenario
@@ -125,6 +126,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--seed",
         type=integer_from(0),
         action="append",
+        default=[],
         metavar="N",
         dest="seeds",
         help="in place of the scenario's seeds; may be repeated",
@@ -159,13 +161,13 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(run=run_simulate)
 
 
-def given_scenario(arguments: argparse.Namespace) -> Scenario:
-    """Return the scenario that is asked for, changed as it is asked for."""
+def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> Scenario:
+    """Return the scenario that is asked for, changed as asked for, with its seeds or these."""
     from experiments.simulation.scenario import Change, load_scenario, parse_change
 
     changes = [parse_change(text) for text in arguments.changes]
-    if getattr(arguments, "seeds", None):
-        changes.append(Change("seeds", list(dict.fromkeys(arguments.seeds))))
+    if seeds:
+        changes.append(Change("seeds", list(dict.fromkeys(seeds))))
     return load_scenario(arguments.scenario, changes, jobs=arguments.jobs)
 
 
@@ -192,7 +194,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     for option, folder in (("--out", out), ("--capture", capture)):
         if folder is not None:
             require_folder_path(option, folder)
-    scenario = given_scenario(arguments)
+    scenario = given_scenario(arguments, arguments.seeds)
     tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
     study = study_of(scenario, tasks)
     if out is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.simulation.network_arguments import given_workload
+from experiments.simulation import building
 from experiments.tuning import command
 from instances.network.generated_jobs import dally_batch
 from lyra_opt.network.class_timers import read_timers
@@ -18,52 +18,57 @@ from lyra_opt.network.links import Tier
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lyra_opt.simulation.workload import Workload
+    from experiments.simulation.setup import Setup
 
     Run = Callable[..., tuple[int, str, str]]
 
-TOPOLOGY = """\
-format = "lyra-opt/topology"
+SCENARIO = """\
+format = "lyra-opt/scenario"
 version = 1
 name = "small"
-racks = 2
-machines_per_rack = 2
-gpus_per_machine = 8
-network = "congested-2"
+schemes = ["dally"]
+
+[cluster]
+name = "small"
+servers = 4
+servers_per_rack = 2
+
+[cluster.network]
+links = "congested-2"
+
+[jobs]
+workload = "dally-batch"
+
+[jobs.parameters]
+jobs = 10
 """
 
 
 @pytest.fixture
-def topology(tmp_path: Path) -> Path:
-    """Return a file with four machines."""
+def scenario(tmp_path: Path) -> Path:
+    """Return a scenario of ten jobs on four machines."""
     path = tmp_path / "small.toml"
-    path.write_text(TOPOLOGY)
+    path.write_text(SCENARIO)
     return path
 
 
-def small(topology: Path) -> tuple[object, ...]:
-    """Return the options of a short search."""
-    return (
-        "--topology",
-        topology,
-        "--job-count",
-        10,
-        "--seeds",
-        1,
-        "--trials",
-        6,
-        "--processes",
-        1,
-    )
+def small(scenario: Path) -> tuple[object, ...]:
+    """Return the arguments of a short search."""
+    return (scenario, "--seeds", 1, "--trials", 6, "--processes", 1)
 
 
-def test_timers_are_found_and_can_be_simulated(run: Run, topology: Path, tmp_path: Path) -> None:
+def changes(*texts: str) -> list[str]:
+    """Return what changes keys of a scenario."""
+    return [part for text in texts for part in ("--set", text)]
+
+
+def test_timers_are_found_and_can_be_simulated(run: Run, scenario: Path, tmp_path: Path) -> None:
     """The file gives, in `simulate`, the very mean JCT for which the timers were chosen."""
     folder = tmp_path / "out" / "tuned"
-    code, out, err = run("tune-timers", *small(topology), "--out", folder, "--json")
+    code, out, err = run("tune-timers", *small(scenario), "--out", folder, "--json")
     assert code == 0, err
     record = json.loads(out)
     assert json.loads((folder / "tuning.json").read_text()) == record
@@ -75,17 +80,16 @@ def test_timers_are_found_and_can_be_simulated(run: Run, topology: Path, tmp_pat
     timers = read_timers(folder / "timers.toml")
     assert [each.largest_gang for each in timers.classes] == [8, 16]
     for seed, key in ((0, "jct_mean_s"), (1, "fresh_jct_mean_s")):
-        code, out, err = run(
-            *("simulate", "--topology", topology, "--workload", "dally-batch", "--job-count", 10),
-            *("--scheme", "manual", "--timers", folder / "timers.toml", "--seed", seed, "--json"),
-        )
+        tuned = changes(f'schemes=[{{name="manual", timers="{folder / "timers.toml"}"}}]')
+        given = ("--seed", seed, "--processes", 1, "--json")
+        code, out, err = run("simulate", scenario, *tuned, *given)
         assert code == 0, err
         assert json.loads(out)["jct_mean_s"] == pytest.approx(best[key])
 
 
-def test_it_is_said_in_words(run: Run, topology: Path) -> None:
+def test_it_is_said_in_words(run: Run, scenario: Path) -> None:
     """People see baselines, the auto-tuner and what was found, with what is assumed."""
-    code, out, err = run("tune-timers", *small(topology), "--workload", "dally-poisson")
+    code, out, err = run("tune-timers", *small(scenario), *changes("jobs.workload=dally-poisson"))
     assert code == 0, err
     for part in ("no wait", "floors (6, 12)", "dally", "best found", "gangs of 1 to 8:", "Assumed"):
         assert part in out
@@ -97,25 +101,25 @@ def test_it_is_said_in_words(run: Run, topology: Path) -> None:
         pytest.param(("--classes", "8,4"), ("--classes", "increasing"), id="classes"),
         pytest.param(("--classes", "4,x"), ("--classes", "increasing"), id="no number"),
         pytest.param(("--trials", "3"), ("--trials",), id="trials"),
-        pytest.param(("--network", "none"), ("--network is 'none'",), id="network"),
-        pytest.param(("--job-count", "100", "--jobs", "trace.csv"), ("--job-count",), id="both"),
-        pytest.param(("--jobs-per-day", "5"), ("--jobs-per-day",), id="rate"),
-        pytest.param(("--job-count", "500"), ("--drop-oversized",), id="oversized"),
+        pytest.param(changes("cluster.network.links=none"), ("links 'none'",), id="links"),
+        pytest.param(changes("jobs.trace=a.csv"), ("must not stand beside trace",), id="both"),
+        pytest.param(changes("jobs.parameters.rate=5"), ("unknown key",), id="rate"),
+        pytest.param(changes("jobs.parameters.jobs=500"), ("jobs.oversized=drop",), id="oversized"),
     ],
 )
 def test_bad_input_is_a_line_and_writes_nothing(
-    run: Run, topology: Path, tmp_path: Path, options: tuple[str, ...], parts: tuple[str, ...]
+    run: Run, scenario: Path, tmp_path: Path, options: Sequence[str], parts: Sequence[str]
 ) -> None:
     """Found out before the first simulation."""
     folder = tmp_path / "out"
-    result = run("tune-timers", *small(topology), "--out", folder, *options)
+    result = run("tune-timers", *small(scenario), "--out", folder, *options)
     assert_one_line_error(result, *parts)
     assert not folder.exists()
 
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_slowdowns_that_one_draw_lacks_are_found_out_first(
-    run: Run, topology: Path, tmp_path: Path, missing: int
+    run: Run, scenario: Path, tmp_path: Path, missing: int
 ) -> None:
     """Of fresh draws too: hours of simulation must not end with a line that is missing."""
     needed, others = (
@@ -133,13 +137,14 @@ def test_slowdowns_that_one_draw_lacks_are_found_out_first(
         lines += [f"{model},{gpus},{tier.label},2" for tier in Tier]
     table.write_text("\n".join(["model,gpus,tier,slowdown", *lines]))
     folder = tmp_path / "out"
-    result = run("tune-timers", *small(topology), "--slowdowns", table, "--out", folder)
+    measured = changes(f'cluster.network={{slowdowns="{table}"}}')
+    result = run("tune-timers", *small(scenario), *measured, "--out", folder)
     assert_one_line_error(result, "have no line for model")
     assert not folder.exists()
 
 
 def test_a_folder_is_removed_again_if_nothing_came(
-    run: Run, topology: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty one looks like a result; one that was there before stays."""
 
@@ -149,60 +154,62 @@ def test_a_folder_is_removed_again_if_nothing_came(
     monkeypatch.setattr(command, "_tuned", interrupted)
     (tmp_path / "mine").mkdir()
     for name in ("mine", "new"):
-        assert run("tune-timers", *small(topology), "--out", tmp_path / name)[0] == 130
+        assert run("tune-timers", *small(scenario), "--out", tmp_path / name)[0] == 130
     assert (tmp_path / "mine").is_dir()
     assert not (tmp_path / "new").exists()
 
 
-def test_a_cluster_without_a_choice_is_found_out_first(run: Run, tmp_path: Path) -> None:
+def test_a_cluster_without_a_choice_is_found_out_first(
+    run: Run, scenario: Path, tmp_path: Path
+) -> None:
     """A folder with nothing in it looks like a run that was killed."""
-    path = tmp_path / "one.toml"
-    path.write_text(TOPOLOGY.replace("racks = 2", "racks = 1").replace("rack = 2", "rack = 1"))
     folder = tmp_path / "out"
-    result = run("tune-timers", *small(path), "--drop-oversized", "--out", folder)
+    one = changes("cluster.servers=1", "jobs.oversized=drop")
+    result = run("tune-timers", *small(scenario), *one, "--out", folder)
     assert_one_line_error(result, "timers hold nobody back")
+    result = run("tune-timers", "lyra-paper", *changes("cluster.servers=5"), "--out", folder)
+    assert_one_line_error(result, "scenario lyra-paper", "network")
     assert not folder.exists()
 
 
 def test_what_differs_is_told_of_every_draw(
-    run: Run, topology: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is said of the first draw alone is false of the others."""
+    make_setup = building.make_setup
 
-    def unlike_draws(*given: Any, seed: int) -> tuple[Workload, int]:
-        draw, _ = given_workload(*given, seed=seed)
+    def unlike_draws(scenario: Any, schemes: Any, seed: int) -> Setup:
+        setup = make_setup(scenario, schemes, seed)
         sentences = ("All.", "Odd.") if seed % 2 else ("All.",)
-        return replace(draw, assumptions=sentences), 10 * seed
+        workload = replace(setup.workload, assumptions=sentences)
+        return replace(setup, workload=workload, dropped=10 * seed)
 
-    monkeypatch.setattr(command, "given_workload", unlike_draws)
+    monkeypatch.setattr(building, "make_setup", unlike_draws)
     options = ("--seeds", 2, "--seed", 3, "--trials", 4, "--json")
-    code, out, err = run("tune-timers", *small(topology), *options)
+    code, out, err = run("tune-timers", *small(scenario), *options)
     assert code == 0, err
     record = json.loads(out)
     assert (record["dropped"], record["fresh_dropped"]) == ([30, 40], [50, 60])
     assert record["assumptions"][:2] == ["All.", "Seeds 3, 5: Odd."]
 
 
-def test_classes_and_cut_baselines_are_told(run: Run, topology: Path) -> None:
+def test_classes_and_cut_baselines_are_told(run: Run, scenario: Path) -> None:
     """Rows are called what they are, and no gang is in no class without a word."""
-    code, out, err = run("tune-timers", *small(topology), "--classes", "2,4", "--most-leases", 5)
+    code, out, err = run("tune-timers", *small(scenario), "--classes", "2,4", "--most-leases", 5)
     assert code == 0, err
     for part in ("floors (6, 12), cut to (5, 5)", "defaults (1, 2) ", "gangs of 5 to 16:"):
         assert part in out
 
 
 def test_without_optuna_the_extra_is_named(
-    run: Run, topology: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything else is done."""
     monkeypatch.setitem(sys.modules, "optuna", None)
-    assert_one_line_error(run("tune-timers", *small(topology)), "Optuna", "lyra-opt[tuning]")
+    assert_one_line_error(run("tune-timers", *small(scenario)), "Optuna", "lyra-opt[tuning]")
 
 
-def test_timers_files_that_are_not_there_are_named(run: Run, topology: Path) -> None:
+def test_timers_files_that_are_not_there_are_named(run: Run, scenario: Path) -> None:
     """`simulate` takes a file, too."""
-    result = run(
-        *("simulate", "--topology", topology, "--workload", "dally-batch", "--job-count", 10),
-        *("--scheme", "manual", "--timers", topology.parent / "none.toml"),
-    )
+    result = run("simulate", scenario, *changes('schemes=[{name="manual", timers="none.toml"}]'))
     assert_one_line_error(result, "none.toml", "cannot be read")
