@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import re
+import shlex
 import tomllib
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -14,6 +17,8 @@ import pytest
 
 from experiments.fields import described
 from experiments.simulation.building import make_schemes, make_setup
+from experiments.simulation.command import add_parsers, given_scenario
+from experiments.simulation.replays import replay_tasks
 from experiments.simulation.scenario import (
     ScenarioTable,
     bundled,
@@ -27,9 +32,10 @@ from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
+
+REPOSITORY = Path(__file__).parents[3]
 
 REDUCED = {
     "plain": ("cluster.servers=2",),
@@ -83,6 +89,29 @@ def test_bundled_scenarios_are_what_they_say(name: str, no_traces: Path) -> None
     for scheme in schemes:
         tenure = setup.options.tenure(scheme.tenure)
         assert scheme.obstacle(setup.workload, setup.cluster, tenure) is None
+
+
+SHOWN = sorted(
+    {
+        command.strip()
+        for file in ("README.md", "Makefile", "experiments/simulation/command.py")
+        for command in re.findall(
+            r"^.*\blyra-opt (simulate [^\n\\]*)$", (REPOSITORY / file).read_text(), re.MULTILINE
+        )
+    }
+)
+"""Commands that documents show."""
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_commands_that_are_shown_are_understood(command: str) -> None:
+    """Scenario, keys and schemes are there; jobs and files are the user's."""
+    parser = argparse.ArgumentParser()
+    add_parsers(parser.add_subparsers())
+    arguments = parser.parse_args(shlex.split(command.replace("$@", "out")))
+    if arguments.scenario.endswith(".toml"):  # the user's own
+        arguments.scenario = "lyra-paper"
+    assert replay_tasks(given_scenario(arguments, arguments.seeds), arguments.schemes)
 
 
 class TestScenarios:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,12 +81,16 @@ def test_the_trace_runs_with_the_slowdowns(run: Any, tmp_path: Path) -> None:
     for name, text in zip(("slowdowns.csv", "trace.csv"), blocks("csv"), strict=True):
         (tmp_path / name).write_text(text)
     (tmp_path / "topology.toml").write_text(blocks("toml")[0])
-    given = ("--topology", tmp_path / "topology.toml", "--slowdowns", tmp_path / "slowdowns.csv")
-    out = tmp_path / "out"
-    code, _, err = run("simulate", *given, "--jobs", tmp_path / "trace.csv", "--out", out)
+    network = [
+        part
+        for key, name in (("topology", "topology.toml"), ("slowdowns", "slowdowns.csv"))
+        for part in ("--set", f"cluster.network.{key}={tmp_path / name}")
+    ]
+    given = ("simulate", "plain", *network, "--jobs", tmp_path / "trace.csv", "--processes", 1)
+    code, _, err = run(*given, "--scheme", "dally", "--out", tmp_path / "out")
     assert code == 0, err
-    rows = csv.DictReader((out / "jobs.csv").read_text().splitlines())
-    assert [row["model"] for row in rows] == ["mine"] * 3
+    jobs = pd.read_csv(tmp_path / "out" / "runs" / "dally seed=0" / "jobs.csv.gz")
+    assert [*jobs.model] == ["mine"] * 3
 
 
 @pytest.mark.parametrize("twin", [pulp_model, pulp_patterns], ids=["tiers", "patterns"])
