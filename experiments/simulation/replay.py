@@ -67,6 +67,11 @@ FIGURES = {
 }
 """Keys of ``simulate --json`` that stand for fields of `Metrics`, by kind of setup."""
 
+LOAN_FIGURES = (
+    *("loans", "reclaims", "returned_servers", "loan_usage", "overall_usage", "collateral_share"),
+)
+"""Of runs with servers on loan, whatever the kind of setup."""
+
 WISH_FIGURES = (
     *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
 )
@@ -195,13 +200,29 @@ class Replay:
             "workload": setup.workload.name,
             **of_kind(),
             "dropped": setup.dropped,
-            **{key: figures[METRIC_OF.get(key, key)] for key in FIGURES[setup.kind]},
+            **{
+                key: figures[METRIC_OF.get(key, key)]
+                for key in (*FIGURES[setup.kind], *self._combined())
+            },
             **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
             **of_run(),
             "wall_time_s": self.wall_time_s,
             "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
             "assumptions": list(self.assumptions),
         }
+
+    def _combined(self) -> tuple[str, ...]:
+        """Return what is measured beside, where a setup is of several kinds at once."""
+        setup = self.setup
+        loans = LOAN_FIGURES if setup.loaning is not None else ()
+        scaling = any(job.is_elastic for job in setup.workload.jobs)
+        types = sum(count > 0 for count in setup.cluster.gpus_of_type.values()) > 1
+        beside = (
+            *loans,
+            *(("scaling_operations",) if scaling else ()),
+            *(("gpu_usage_by_type",) if types else ()),
+        )
+        return tuple(key for key in beside if key not in FIGURES[setup.kind])
 
     def _of_pools(self) -> dict[str, Any]:
         setup, cluster, loaning = self.setup, self.setup.cluster, self.setup.loaning

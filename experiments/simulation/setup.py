@@ -168,7 +168,7 @@ class Setup:
             return (
                 "Simulated, schemes under which gangs keep their GPUs until they complete or are "
                 "preempted: those in the manner of Lyra put them where best fit does, which looks "
-                "at no racks; there are no elastic jobs and no loans, and nothing is handed over."
+                "at no racks, and nothing is handed over."
             )
         return (
             "Simulated: a preempted job starts again from its last checkpoint, or from the "
