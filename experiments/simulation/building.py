@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.simulation.measures import counted
 from experiments.simulation.scenario import SchemeEntry
 from experiments.simulation.setup import Setup, make_loaning, proportional_inference_servers
-from instances.heterogeneous.clusters import find_cluster
+from instances.heterogeneous.clusters import find_cluster, prices_in_words
 from instances.heterogeneous.throughput_files import load_throughputs
 from instances.heterogeneous.workload_throughputs import with_throughputs
 from instances.network.trace_jobs import assigned_models as with_network_models
@@ -187,6 +187,7 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
             name=",".join(f"{name}={count}" for name, count in counts.items()),
             gpu_types=tuple(types.values()),
             servers=tuple(servers),
+            assumptions=prices_in_words(list(types.values())),
         )
     else:
         assert table.servers is not None, "the scenario says which servers there are"

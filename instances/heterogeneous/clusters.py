@@ -106,11 +106,11 @@ def cluster_of(
         name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
         gpu_types=tuple(types),
         servers=tuple(servers),
-        assumptions=(*assumptions, *_prices_in_words(types)),
+        assumptions=(*assumptions, *prices_in_words(types)),
     )
 
 
-def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
+def prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
     """Return which types cost what they do for want of a price, where others have one."""
     without = [gpu_type.name for gpu_type in types if gpu_type.price_per_hour == 1]
     if not without or len(without) == len(types):
