@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.percentiles import percentiles_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.run import Run
@@ -187,12 +186,12 @@ def measure(simulation: Kernel) -> Metrics:
             name = pool.gpu_type.name
             by_type[name] = held / (cluster.gpus_of_type[name] * makespan_s)
     own_gpu_s = cluster.gpus * makespan_s
+    server_s = len(cluster.own_servers) * makespan_s + totals.on_loan_server_s
     whole_gpu_s = own_gpu_s + cluster.inference_gpus * makespan_s
     gpu_s = math.fsum(run.ran_gpu_s for run in runs)
     computing_gpu_s = math.fsum(run.done_gpu_s for run in runs)
     # Rounding may leave a little below 0 where no gang ever waits for the network.
     communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
-    preemptions = sum(run.preemptions for run in runs)
     fairness = finish_time_fairness(simulation)
     tells_apart = not any(simulation.hosts.is_counted)
     has_racks = cluster.topology is not None
@@ -203,94 +202,94 @@ def measure(simulation: Kernel) -> Metrics:
     return Metrics(
         jobs=len(runs),
         finished=sum(run.completion_s >= 0 for run in runs),
-        queue_mean_s=math.fsum(queue_s) / len(runs),
-        **percentiles_s("queue", queue_s),
-        queue_max_s=float(queue_s.max()),
-        jct_mean_s=math.fsum(jct_s) / len(runs),
-        **percentiles_s("jct", jct_s),
+        **_distribution("queue", queue_s),
+        **_distribution("jct", jct_s),
         jct_min_s=float(jct_s.min()),
-        jct_max_s=float(jct_s.max()),
         jct_weighted_mean_s=(
             math.fsum(weights * jct_s) / math.fsum(weights) if np.any(weights != 1) else None
         ),
         deadlines=len(missed) or None,
         missed_deadlines=sum(missed) if missed else None,
-        missed_deadline_share=sum(missed) / len(missed) if missed else None,
+        missed_deadline_share=_share(sum(missed), len(missed)),
         cost=None if prices is None else _cost(prices, totals.held_gpu_s),
         makespan_s=makespan_s,
         gpu_usage=held_gpu_s[0] / own_gpu_s,
         gpu_usage_by_type=by_type,
         overall_usage=(math.fsum(held_gpu_s) + totals.serving_gpu_s) / whole_gpu_s,
-        loan_usage=held_gpu_s[1] / there_gpu_s[1] if there_gpu_s[1] else None,
-        cru=(
-            totals.busy_server_s / (len(cluster.own_servers) * makespan_s + totals.on_loan_server_s)
-            if tells_apart
-            else None
-        ),
+        loan_usage=_share(held_gpu_s[1], there_gpu_s[1]),
+        cru=totals.busy_server_s / server_s if tells_apart else None,
         fairness_mean=math.fsum(fairness) / len(runs),
         fairness_max=float(fairness.max()),
-        preemptions=preemptions,
-        preemptions_per_submission=preemptions / len(runs),
+        preemptions_per_submission=sum(run.preemptions for run in runs) / len(runs),
         lost_gpu_s=math.fsum(
             run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker
             for run in runs
             if run.lost_work
         ),
-        losses=sum(run.losses for run in runs),
-        restarts=sum(run.restarts for run in runs),
+        **{name: sum(getattr(run, name) for run in runs) for name in _COUNTS_OF_RUNS},
         restarting_s=math.fsum(run.restarting_s for run in runs),
         migrations=sum(run.migrations for run in runs) if has_racks else None,
-        allocations=sum(run.allocations for run in runs),
         allocations_by_tier=(
-            _by_label(map(sum, zip(*(run.allocations_by_tier for run in runs), strict=True)))
-            if has_racks
-            else None
+            _by_tier(sum, [run.allocations_by_tier for run in runs]) if has_racks else None
         ),
         copies_mean=1 + totals.more_copy_s / totals.running_job_s,
         copies_max=max(1, *(run.most_copies for run in runs)),
-        rounds=totals.rounds,
-        merging_s=totals.merging_s,
-        scaling_operations=totals.scaling_operations,
-        loans=totals.loans,
-        reclaims=totals.reclaims,
-        returned_servers=totals.returned_servers,
-        collateral_share=(
-            totals.collateral_gpus / totals.vacated_gpus if totals.vacated_gpus else None
-        ),
+        **{name: getattr(totals, name) for name in _TOTALS},
+        collateral_share=_share(totals.collateral_gpus, totals.vacated_gpus),
         gpu_s=gpu_s,
         computing_gpu_s=computing_gpu_s,
         communication_s=communicating_gpu_s / len(runs),
         communication_share=communicating_gpu_s / gpu_s,
         computing_usage=computing_gpu_s / (own_gpu_s + there_gpu_s[1]),
         hand_over_share=totals.handed_over_gpu_s / (own_gpu_s + there_gpu_s[1]),
-        gpu_s_by_tier=(
-            _by_label(map(math.fsum, zip(*(run.gpu_s_by_tier for run in runs), strict=True)))
-            if has_racks
-            else None
-        ),
+        gpu_s_by_tier=_by_tier(math.fsum, [run.gpu_s_by_tier for run in runs])
+        if has_racks
+        else None,
         fragmented_machines_mean=(
             totals.partly_free_host_s / (len(simulation.hosts.size) * makespan_s)
             if tells_apart
             else None
         ),
         stranded_share=(
-            (totals.stranded_gpu_s / totals.free_gpu_s if totals.free_gpu_s else 0.0)
-            if tells_apart
-            else None
+            (_share(totals.stranded_gpu_s, totals.free_gpu_s) or 0.0) if tells_apart else None
         ),
         decisions=totals.decisions or None,
-        decision_mean_s=math.fsum(decision_s) / len(decision_s) if decision_s else None,
+        decision_mean_s=_share(math.fsum(decision_s), len(decision_s)),
         decision_p99_s=float(np.percentile(decision_s, 99)) if decision_s else None,
         decision_max_s=max(decision_s, default=None),
     )
+
+
+_COUNTS_OF_RUNS = ("preemptions", "losses", "restarts", "allocations")
+_TOTALS = "rounds", "merging_s", "scaling_operations", "loans", "reclaims", "returned_servers"
+"""Fields of `Metrics` that are sums over runs, and that have been counted as such."""
+
+
+def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
+    """Return mean, median, tail and maximum as fields of metrics."""
+    tail = dict(zip((50, 95, 99), np.percentile(values_s, (50, 95, 99)), strict=True))
+    return {
+        f"{name}_mean_s": math.fsum(values_s) / len(values_s),
+        **{f"{name}_p{rank}_s": float(value) for rank, value in tail.items()},
+        f"{name}_max_s": float(values_s.max()),
+    }
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
 
 
 def _cost(price_per_s: Sequence[float], held_gpu_s: Sequence[float]) -> float:
     return math.fsum(price * held for price, held in zip(price_per_s, held_gpu_s, strict=True))
 
 
-def _by_label(values: Iterable[Count]) -> dict[str, Count]:
-    return {tier.label: value for tier, value in zip(Tier, values, strict=True)}
+def _by_tier(
+    add: Callable[[Iterable[Count]], Count], of_runs: list[list[Count]]
+) -> dict[str, Count]:
+    return {
+        tier.label: add(values)
+        for tier, values in zip(Tier, zip(*of_runs, strict=True), strict=True)
+    }
 
 
 # Finish-time fairness.

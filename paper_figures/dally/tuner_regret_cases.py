@@ -17,10 +17,10 @@ from lyra_opt.network.delay_scheduling import DelayScheduling
 from lyra_opt.network.timers import AutoTuner
 from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
-from lyra_opt.simulation.clairvoyant_search import search_plan
 from lyra_opt.simulation.scheme import scheme_names
 from lyra_opt.simulation.tenure import Leases
 from paper_figures.dally.cases import cluster_with, run_rule
+from paper_figures.dally.clairvoyant_search import search_plan
 from paper_figures.dally.schemes import DALLY, OURS, SRTF
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from instances.network.generated_jobs import dally_batch, dally_poisson
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
-from lyra_opt.simulation.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.workload import Workload
+from paper_figures.dally.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from tests.lyra_opt.simulation.on_racks import linked, run_rule
 
 if TYPE_CHECKING:
