@@ -17,6 +17,7 @@ from lyra_opt.simulation.totals import Totals
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from lyra_opt.network.links import Tier
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.run import Copies
     from lyra_opt.simulation.speed import Speed
@@ -228,6 +229,12 @@ class View:
     def hosted(self) -> list[Run]:
         """Return the jobs that hold GPUs of borrowed servers, by order of submission."""
         return [run for _, run in sorted(self._hosted.items())]
+
+    def tier_of(self, run: Run) -> Tier:
+        """Return what a running job spans, whether that matters to its speed or not."""
+        if self._notes_places:
+            return run.tier
+        return self.speed.spans.of(run.gpus, run.held_gpus)[0]
 
     def is_able(self, run: Run, pool: int) -> bool:
         """Whether a job can run in a pool that is there; for policies of one's own."""

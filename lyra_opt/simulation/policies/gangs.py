@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from lyra_opt.network.communication import SCATTERED_MODELS
-from lyra_opt.network.links import Tier
-from lyra_opt.network.policy import RunningGangs, WaitingGangs
+from lyra_opt.network.policy import WaitingGangs
 from lyra_opt.network.sensitivity import network_sensitivity
 
 if TYPE_CHECKING:
@@ -61,7 +59,6 @@ class GangTable:
         jobs = [run.job for run in runs]
         self.gang = np.array([job.min_gpus for job in jobs], np.int64)
         self.is_waiting = np.zeros(len(jobs), np.bool_)
-        self.tier = np.zeros(len(jobs), np.int64)
         self._waiting_of_size: dict[int, int] = {}
         base_rates = [speed.unit_of(job).base_rate for job in jobs]
         self._base_rate = base_rates
@@ -73,24 +70,6 @@ class GangTable:
         )
         self._weight = np.array([job.weight for job in jobs])
         self._zeros = np.zeros(len(jobs))
-
-    @cached_property
-    def nobody(self) -> WaitingGangs:
-        """What a policy sees where nobody waits who could start."""
-        none = np.zeros(0)
-        return WaitingGangs(
-            ids=(),
-            gang=np.zeros(0, np.int64),
-            efficiency=np.zeros((0, len(Tier))),
-            score=none,
-            waiting_s=none,
-            weight=none,
-            remaining_s=none,
-            attained_gpu_s=none,
-            needs_consolidation=np.zeros(0, np.bool_),
-            rack_timer_s=none,
-            network_timer_s=none,
-        )
 
     def wait(self, run: Run, now_s: float) -> None:
         """Let a job wait from now on."""
@@ -105,17 +84,13 @@ class GangTable:
         )
         self._known[:, row] = score, now_s, remaining_s, run.running_s * gang
 
-    def run(self, run: Run, tier: Tier) -> None:
-        """Let a job run at a tier."""
-        self.tier[run.order] = tier
-        if self.is_waiting[run.order]:
-            self.is_waiting[run.order] = False
-            gang = run.job.min_gpus
-            left = self._waiting_of_size[gang] - 1
-            if left:
-                self._waiting_of_size[gang] = left
-            else:
-                del self._waiting_of_size[gang]
+    def start(self, run: Run) -> None:
+        """Let a job wait no more."""
+        self.is_waiting[run.order] = False
+        gang = run.job.min_gpus
+        self._waiting_of_size[gang] -= 1
+        if not self._waiting_of_size[gang]:
+            del self._waiting_of_size[gang]
 
     def smallest_waiting(self) -> float:
         """Return the GPUs of the smallest gang that waits, infinite if none does."""
@@ -126,7 +101,7 @@ class GangTable:
         return np.flatnonzero(self.is_waiting)
 
     def waiting(self, rows: np.ndarray, efficiency: np.ndarray, now_s: float) -> WaitingGangs:
-        """Return what a policy sees of jobs that wait, at least one, in order.
+        """Return what a policy sees of jobs that wait, in order.
 
         Parameters
         ----------
@@ -135,7 +110,7 @@ class GangTable:
         """
         # Of neighbours, and so of one alone, what never changes need not be copied.
         part: np.ndarray | slice = rows
-        if rows[-1] - rows[0] == len(rows) - 1:
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)
         score, since_s, remaining_s, attained_gpu_s = self._known[:, part].copy()
         return WaitingGangs(
@@ -150,16 +125,4 @@ class GangTable:
             needs_consolidation=self._needs_consolidation[part],
             rack_timer_s=self._zeros[: len(rows)],
             network_timer_s=self._zeros[: len(rows)],
-        )
-
-    def running(
-        self, rows: np.ndarray, efficiency: np.ndarray, placements: Sequence[dict[int, int]]
-    ) -> RunningGangs:
-        """Return what a policy sees of jobs that run where they are placed."""
-        return RunningGangs(
-            ids=Names(self._runs, rows),
-            gang=self.gang[rows],
-            efficiency=efficiency[rows],
-            tier=self.tier[rows],
-            placements=placements,
         )

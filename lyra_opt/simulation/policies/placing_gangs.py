@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from lyra_opt.network.links import Tier
-from lyra_opt.network.policy import MachineState, PlacementPolicy, PlacementState
+from lyra_opt.network.policy import (
+    MachineState,
+    PlacementPolicy,
+    PlacementState,
+    RunningGangs,
+)
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.seeding import generator
 from lyra_opt.simulation.policies.gangs import GangTable
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
+
+Answer = TypeVar("Answer")
 
 _NOBODY = np.zeros(0, np.int64)
 
@@ -69,6 +76,21 @@ class _Ground:
     def rows(self, rows: np.ndarray) -> np.ndarray:
         """Return those of some jobs that can run here."""
         return rows if self.is_able is None else rows[self.is_able[rows]]
+
+    def machines_of(self, run: Run) -> dict[int, int]:
+        """Return what a job holds here, GPUs by machine."""
+        if not self.first:
+            return run.gpus
+        return {host - self.first: count for host, count in run.gpus.items()}
+
+    def hosts_of(self, grant: Grant) -> dict[int, int]:
+        """Return what a grant gives, GPUs by host."""
+        if self.is_all:
+            return grant.gpus
+        if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < self.size):
+            # Machines of other GPUs are none of the rule's.
+            return {-1: sum(grant.gpus.values())}
+        return {machine + self.first: count for machine, count in grant.gpus.items()}
 
 
 def _tier_efficiencies(view: View, pool: Pool, sizes: list[int], starts: list[int]) -> np.ndarray:
@@ -161,48 +183,53 @@ class PlacingGangs(Policy):
 
     def decide(self, view: View) -> None:
         """Ask the rules who starts where, and who moves."""
-        asked_s: list[float] = []
+        self._asked_s: list[float] = []
         for ground in self._grounds:
-            self._decide_on(view, ground, asked_s)
-        if asked_s:
+            self._decide_on(view, ground)
+        if self._asked_s:
             view.totals.decisions += 1
-            view.totals.decision_s.append(math.fsum(asked_s))
+            view.totals.decision_s.append(math.fsum(self._asked_s))
 
-    def _decide_on(self, view: View, ground: _Ground, asked_s: list[float]) -> None:
+    def _decide_on(self, view: View, ground: _Ground) -> None:
+        rule = ground.rule
         rows = self._able_to_start(view, ground)
         if len(rows):
             state = self._state(view, ground, rows)
             self._capture(view, state)
-            stopwatch = Stopwatch()
-            grants = ground.rule.decide(state)
-            asked_s.append(stopwatch.elapsed_s)
+            grants = self._timed(rule.decide, state)
             if grants:
                 offered = rows.tolist()
                 for grant in grants:
-                    self._start(view, ground, self._chosen(view, offered, grant), grant)
+                    run = self._chosen(view, offered, grant)
+                    view.start(run, view.reserve(run, ground.hosts_of(grant)))
+                    self._require_tier(view, run, grant)
+                    self._gangs.start(run)
             rows = self._able_to_start(view, ground)
         if self._migrates and view.running and view.hosts.free_of_pool[ground.pool.number]:
             moving = self._movable(view, ground)
             if moving:
-                running = self._gangs.running(
-                    np.array([run.order for run in moving], np.int64),
-                    ground.efficiency,
-                    [self._machines_of(ground, run) for run in moving],
+                runs = [view.runs[order] for order in moving]
+                running = RunningGangs(
+                    ids=[run.job.id for run in runs],
+                    gang=self._gangs.gang[moving],
+                    efficiency=ground.efficiency[moving],
+                    tier=np.array([view.tier_of(run) for run in runs], np.int64),
+                    placements=[ground.machines_of(run) for run in runs],
                 )
                 state = self._state(view, ground, rows)
-                stopwatch = Stopwatch()
-                grants = ground.rule.migrate(state, running)
-                asked_s.append(stopwatch.elapsed_s)
-                self._move(view, ground, [run.order for run in moving], grants)
+                self._move(view, ground, moving, self._timed(rule.migrate, state, running))
                 rows = self._able_to_start(view, ground)
         if self._asks_again and len(rows):
-            state = self._state(view, ground, rows)
-            stopwatch = Stopwatch()
-            wait_s = ground.rule.next_decision_s(state)
-            asked_s.append(stopwatch.elapsed_s)
+            wait_s = self._timed(rule.next_decision_s, self._state(view, ground, rows))
             # Beside a large time, what is left of a timer may be too small to add.
             wake_s = max(view.now_s + wait_s, math.nextafter(view.now_s, math.inf))
             self.wake_s = min(self.wake_s, wake_s)
+
+    def _timed(self, ask: Callable[..., Answer], *question: object) -> Answer:
+        stopwatch = Stopwatch()
+        answer = ask(*question)
+        self._asked_s.append(stopwatch.elapsed_s)
+        return answer
 
     def _able_to_start(self, view: View, ground: _Ground) -> np.ndarray:
         """Return all gangs that wait and can run here; none if each is larger than what is free."""
@@ -211,14 +238,11 @@ class PlacingGangs(Policy):
         return _NOBODY
 
     def _state(self, view: View, ground: _Ground, rows: np.ndarray) -> PlacementState:
-        gangs = self._gangs
         return PlacementState(
             now_s=view.now_s,
             lease_s=self._lease_s,
             machines=ground.machines,
-            waiting=(
-                gangs.waiting(rows, ground.efficiency, view.now_s) if len(rows) else gangs.nobody
-            ),
+            waiting=self._gangs.waiting(rows, ground.efficiency, view.now_s),
         )
 
     @staticmethod
@@ -229,50 +253,17 @@ class PlacingGangs(Policy):
             name = f"epoch-at-{view.now_s:.0f}-s"
             view.observed("network", instance_of(state, name=name))
 
-    def _machines_of(self, ground: _Ground, run: Run) -> dict[int, int]:
-        gpus = run.gpus
-        if not ground.first:
-            return gpus
-        return {host - ground.first: count for host, count in gpus.items()}
-
     @staticmethod
-    def _hosts_of(ground: _Ground, grant: Grant) -> dict[int, int]:
-        if ground.is_all:
-            return grant.gpus
-        if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < ground.size):
-            # Machines of other GPUs are none of the rule's.
-            return {-1: sum(grant.gpus.values())}
-        return {machine + ground.first: count for machine, count in grant.gpus.items()}
-
-    def _start(self, view: View, ground: _Ground, run: Run, grant: Grant) -> None:
-        view.start(run, view.reserve(run, self._hosts_of(ground, grant)))
-        if run.tier is not grant.tier or view.speed.placed is None:
-            self._require_tier(view, run, grant)
-        self._gangs.run(run, grant.tier)
-
-    @staticmethod
-    def _require_tier(view: View, run: Run, grant: Grant) -> None:
-        """Check that a gang spans what its grant says."""
-        tier = run.tier
-        if view.speed.placed is None:
-            tier, _ = view.speed.spans.of(run.gpus, run.held_gpus)
-        if tier is not grant.tier:
-            raise view.error(
-                run,
-                f"is placed at tier {Tier(grant.tier).label}, but {grant.gpus} spans {tier.label}",
-            )
-
-    def _movable(self, view: View, ground: _Ground) -> list[Run]:
+    def _movable(view: View, ground: _Ground) -> list[int]:
         """Return the gangs that may move, by order of submission.
 
         Those that run here, but for those that have just got their GPUs: to move at once would be
         to hold them for no time, and to hand them over.
         """
-        now_s, number = view.now_s, ground.pool.number
         return [
-            run
-            for _, run in sorted(view.running.items())
-            if run.began_s < now_s and run.parts[0].pool == number
+            order
+            for order, run in sorted(view.running.items())
+            if run.began_s < view.now_s and run.parts[0].pool == ground.pool.number
         ]
 
     def _move(self, view: View, ground: _Ground, orders: list[int], grants: list[Grant]) -> None:
@@ -283,11 +274,10 @@ class PlacingGangs(Policy):
             if run.order in moved:
                 raise view.error(run, "moves twice")
             moved.add(run.order)
-            parts = view.reserve(run, self._hosts_of(ground, grant))
+            parts = view.reserve(run, ground.hosts_of(grant))
             view.lift(run)
             view.put(run, parts)
             self._require_tier(view, run, grant)
-            self._gangs.run(run, grant.tier)
 
     @staticmethod
     def _chosen(view: View, orders: list[int], grant: Grant) -> Run:
@@ -295,3 +285,13 @@ class PlacingGangs(Policy):
         if not 0 <= grant.job < len(orders):
             raise view.error(None, f"gang {grant.job} of {len(orders)} is given GPUs")
         return view.runs[orders[grant.job]]
+
+    @staticmethod
+    def _require_tier(view: View, run: Run, grant: Grant) -> None:
+        """Check that a gang spans what its grant says."""
+        tier = view.tier_of(run)
+        if tier is not grant.tier:
+            raise view.error(
+                run,
+                f"is placed at tier {Tier(grant.tier).label}, but {grant.gpus} spans {tier.label}",
+            )
