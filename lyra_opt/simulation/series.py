@@ -81,17 +81,18 @@ class Series:
         return held
 
 
-_SUMS = (
-    "waiting_job_s",
-    "running_job_s",
-    "more_copy_s",
-    "distance_gpu_s",
-    "handed_over_gpu_s",
-    "partly_free_host_s",
-    "busy_server_s",
-    "on_loan_server_s",
-    "serving_gpu_s",
-)
+_MEANS = {
+    "queued_jobs": "waiting_job_s",
+    "running_jobs": "running_job_s",
+    "gpus_handed_over": "handed_over_gpu_s",
+    "machines_partly_free": "partly_free_host_s",
+    "busy_servers": "busy_server_s",
+    "servers_on_loan": "on_loan_server_s",
+    "gpus_serving": "serving_gpu_s",
+}
+"""Fields of `Series` by the sum of which they are the mean over time."""
+
+_SUMS = (*_MEANS.values(), "more_copy_s", "distance_gpu_s")
 
 
 class SeriesObserver(Observer):
@@ -104,14 +105,14 @@ class SeriesObserver(Observer):
     """
 
     def __init__(self, step_s: float | None = None) -> None:
-        self._step_s = step_s
+        self._step_s = step_s or math.nan
         self._rows: list[list[float]] = []
         self._times_s: list[float] = []
         self._next_s = math.inf
 
     def begins(self, view: View) -> None:
         """See `Observer`."""
-        if self._step_s is None:
+        if math.isnan(self._step_s):
             self._step_s = expected_makespan_s(view.workload, view.cluster) / STEPS
         self._note(view, view.now_s)
         self._next_s = view.now_s + self._step_s
@@ -122,51 +123,35 @@ class SeriesObserver(Observer):
             self._note(view, self._next_s)
             if len(self._rows) > MOST_STEPS:
                 del self._rows[1::2], self._times_s[1::2]
-                assert self._step_s is not None, "it began"
                 self._step_s *= 2
-            assert self._step_s is not None, "it began"
             self._next_s = self._times_s[-1] + self._step_s
 
     def ends(self, view: View) -> None:
         """See `Observer`."""
         if view.now_s > self._times_s[-1]:
-            assert self._step_s is not None, "it began"
             if view.now_s - self._times_s[-1] < ROUNDING * self._step_s and len(self._rows) > 1:
                 # Over next to no time, a mean would be what rounding leaves.
                 del self._rows[-1], self._times_s[-1]
             self._note(view, view.now_s)
-        cluster = view.cluster
         time_s = np.array(self._times_s)
         rows = np.array(self._rows)
-        lengths_s = np.diff(time_s)[:, None]
-        means = np.vstack([np.diff(rows, axis=0) / lengths_s, np.zeros(rows.shape[1])])
+        means = np.diff(rows, axis=0) / np.diff(time_s)[:, None]
+        columns = np.vstack([means, np.zeros(rows.shape[1])]).T
+        found = dict(zip(_SUMS, columns, strict=False))
         # The inference cluster goes on.
-        means[-1, _SUMS.index("serving_gpu_s")] = view.loans.serving_gpus
-        columns = dict(zip(_SUMS, means.T, strict=False))
-        held = means.T[len(_SUMS) :]
+        found["serving_gpu_s"][-1] = view.loans.serving_gpus
+        held = columns[len(_SUMS) :]
+        pools = view.cluster.pools
+        on_loan = [of_pool for pool, of_pool in zip(pools, held, strict=True) if pool.is_lent]
         self.series = Series(
             time_s=time_s,
-            queued_jobs=columns["waiting_job_s"],
-            running_jobs=columns["running_job_s"],
-            running_copies=columns["running_job_s"] + columns["more_copy_s"],
+            **{name: found[total] for name, total in _MEANS.items()},
+            running_copies=found["running_job_s"] + found["more_copy_s"],
             gpus_held={
-                pool.gpu_type.name: of_pool
-                for pool, of_pool in zip(cluster.pools, held, strict=True)
+                pool.gpu_type.name: of_pool for pool, of_pool in zip(pools, held, strict=True)
             },
-            gpus_held_on_loan=sum(
-                (
-                    of_pool
-                    for pool, of_pool in zip(cluster.pools, held, strict=True)
-                    if pool.is_lent
-                ),
-                np.zeros(len(time_s)),
-            ),
-            gpus_computing=np.sum(held, axis=0) - columns["distance_gpu_s"],
-            gpus_handed_over=columns["handed_over_gpu_s"],
-            machines_partly_free=columns["partly_free_host_s"],
-            busy_servers=columns["busy_server_s"],
-            servers_on_loan=columns["on_loan_server_s"],
-            gpus_serving=columns["serving_gpu_s"],
+            gpus_held_on_loan=sum(on_loan, np.zeros(len(time_s))),
+            gpus_computing=np.sum(held, axis=0) - found["distance_gpu_s"],
         )
 
     def _note(self, view: View, time_s: float) -> None:

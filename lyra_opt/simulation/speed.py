@@ -22,7 +22,6 @@ from lyra_opt.validation import require_number
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from lyra_opt.network.communication import CommunicationModel
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Part, Run
@@ -85,9 +84,7 @@ class Speed:
         """How well gangs compute where they are placed; None where distance costs nothing."""
         self.spans = Spans(cluster)
         """What gangs span where they are placed."""
-        self.placed = (
-            None if self.communication is None else PlacedEfficiency(self.spans, self.communication)
-        )
+        self._known: dict[tuple[str, int, Tier, int], float] = {}
 
     def require_runs(self, workload: Workload) -> None:
         """Check that each job fits the own servers when nothing else runs, and has a speed there.
@@ -174,7 +171,7 @@ class Speed:
         """
         job, parts = run.job, run.parts
         if job.measured is None or not self.unit_of(job).is_measured:
-            if self.placed is None:
+            if self.communication is None:
                 rate = self.scaled(job, run.workers)
             elif run.workers == job.min_workers:
                 rate = 1.0
@@ -188,8 +185,9 @@ class Speed:
             rate = self._measured_rate(job, parts)
             if run.workers != job.min_workers:
                 rate *= self.scaled(job, run.workers) / job.min_workers
-        if self.placed is not None:
-            rate *= self._efficiency(run)
+        if self.communication is not None:
+            run.tier, run.efficiency = self._placed(job, run.gpus, run.held_gpus)
+            rate *= run.efficiency
         run.rate = rate
 
     def rate_of_copy(self, run: Run, parts: Sequence[Part]) -> float:
@@ -199,22 +197,16 @@ class Speed:
             rate = self._measured_rate(job, parts)
         else:
             rate = unit.base_rate * self._joint_worker_speed(job, parts)
-        if self.placed is not None:
-            assert job.model is not None, "jobs say what they train where distance counts"
-            hosts = [host for part in parts for host in part.by_host()]
-            _, efficiency = self.placed.of(job.model, job.min_gpus, hosts)
-            rate *= efficiency
+        if self.communication is not None:
+            rate *= self._placed(job, [host for part in parts for host in part.by_host()])[1]
         return rate
 
     def note_copies(self, run: Run) -> None:
         """Set what copies of a job span, and the mean of their efficiencies."""
-        assert self.placed is not None, "distance counts"
-        job = run.job
-        assert job.model is not None, "jobs say what they train where distance counts"
         of_copy: dict[int, list[int]] = {}
         for part in run.parts:
             of_copy.setdefault(part.copy, []).extend(part.by_host())
-        found = [self.placed.of(job.model, job.min_gpus, hosts) for hosts in of_copy.values()]
+        found = [self._placed(run.job, hosts) for hosts in of_copy.values()]
         run.tier = max(tier for tier, _ in found)
         run.efficiency = sum(efficiency for _, efficiency in found) / len(found)
 
@@ -239,13 +231,25 @@ class Speed:
         types = {self._type_of_pool[part.pool] for part in parts}
         return job.measured.rate(types, is_spread=len(places) > 1)
 
-    def _efficiency(self, run: Run) -> float:
-        assert self.placed is not None
-        assert run.job.model is not None, "jobs say what they train where distance counts"
-        tier, efficiency = self.placed.of(run.job.model, run.held_gpus, run.gpus)
-        run.tier = tier
-        run.efficiency = efficiency
-        return efficiency
+    def _placed(
+        self, job: Job, hosts: Collection[int], gpus: int | None = None
+    ) -> tuple[Tier, float]:
+        """Return what a gang on these hosts spans, and its efficiency there; kept for all alike.
+
+        Parameters
+        ----------
+        gpus
+            How many it has; None for its base demand.
+        """
+        assert self.communication is not None, "distance counts"
+        assert job.model is not None, "jobs say what they train where distance counts"
+        gang = job.min_gpus if gpus is None else gpus
+        tier, units = self.spans.of(hosts, gang)
+        key = job.model, gang, tier, units
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.communication.efficiency(*key)
+        return tier, found
 
     # What a policy is told of a job before it is placed.
 
@@ -255,37 +259,20 @@ class Speed:
         A GPU for each GPU asked for, close together. Borrowed GPUs are for fungible and
         heterogeneous jobs alone, and a job that asks for types runs on no others.
         """
-        of_pool = self.cluster.pools[pool]
-        if of_pool.is_lent and not (job.fungible or job.heterogeneous):
-            return 0.0
-        if not job.takes(of_pool.gpu_type.name):
-            return 0.0
-        if job.measured is None:
-            return of_pool.gpu_type.relative_speed
-        unit = self.unit_of(job)
-        if unit.is_measured:
-            rate = job.measured.throughput.get(of_pool.gpu_type.name, 0.0)
-            return max(rate, self._spread_rate(job, of_pool.gpu_type.name)) / unit.base_rate
-        return of_pool.gpu_type.relative_speed
+        return max(self.near_and_far(job, pool))
 
     def near_and_far(self, job: Job, pool: int) -> tuple[float, float]:
         """Return what a worker does in a pool on one server, and on several, distance apart."""
         of_pool = self.cluster.pools[pool]
-        unit = self.unit_of(job)
-        if not unit.is_measured:
-            speed = self.relative_speed(job, pool)
-            return speed, speed
-        assert job.measured is not None, "its steps are counted"
-        types = (of_pool.gpu_type.name,)
-        if self.relative_speed(job, pool) == 0:
+        gpu_type = of_pool.gpu_type
+        if of_pool.is_lent and not (job.fungible or job.heterogeneous):
             return 0.0, 0.0
-        near = job.measured.rate(types, is_spread=False) / unit.base_rate
-        return near, job.measured.rate(types, is_spread=True) / unit.base_rate
-
-    @staticmethod
-    def _spread_rate(job: Job, gpu_type: str) -> float:
-        spread = job.measured.spread_throughput if job.measured is not None else None
-        return 0.0 if spread is None else spread.get(gpu_type, 0.0)
+        if not job.takes(gpu_type.name):
+            return 0.0, 0.0
+        if job.measured is None or not (unit := self.unit_of(job)).is_measured:
+            return gpu_type.relative_speed, gpu_type.relative_speed
+        near = job.measured.rate((gpu_type.name,), is_spread=False) / unit.base_rate
+        return near, job.measured.rate((gpu_type.name,), is_spread=True) / unit.base_rate
 
     def pools_of(self, job: Job, *, is_lent: bool | None = None) -> list[tuple[float, int]]:
         """Return the pools in which a rule that looks at numbers may place a job, fastest first.
@@ -379,34 +366,3 @@ class Spans:
                 racks = len({self._rack_of[host] for host in hosts})
                 return (Tier.RACK, machines) if racks == 1 else (Tier.NETWORK, racks)
         return Tier.MACHINE, gpus
-
-
-class PlacedEfficiency:
-    """Tiers and efficiencies of placements on a cluster, looked up once for all placed alike.
-
-    Parameters
-    ----------
-    spans
-        What gangs span.
-    communication
-        How well gangs compute across it.
-    """
-
-    def __init__(self, spans: Spans, communication: CommunicationModel) -> None:
-        self._spans = spans
-        self._communication = communication
-        self._known: dict[tuple[str, int, Tier, int], float] = {}
-
-    def of(self, model: str, gang: int, hosts: Collection[int]) -> tuple[Tier, float]:
-        """Return what a gang on these hosts spans, and its efficiency there.
-
-        The same as `CommunicationModel.placed_efficiency`.
-        """
-        tier, units = Tier.MACHINE, gang
-        if len(hosts) > 1:
-            tier, units = self._spans.of(hosts, gang)
-        key = model, gang, tier, units
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._communication.efficiency(*key)
-        return tier, found

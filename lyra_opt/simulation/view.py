@@ -156,7 +156,7 @@ class View:
         # is nothing more to count.
         self._counts_little = (
             all(self.hosts.is_counted)
-            and speed.placed is None
+            and speed.communication is None
             and tenure.frees_at_once
             and math.isinf(tenure.length_s)
         )
@@ -412,7 +412,7 @@ class View:
         if copies is None:
             run.restarting_s += pause_s
             self.speed.set_rate(run)
-        elif self.speed.placed is not None:
+        elif self.speed.communication is not None:
             self.speed.note_copies(run)
         if self._notes_places:
             self._note_span(run)
@@ -438,7 +438,7 @@ class View:
 
     def _note_span(self, run: Run) -> None:
         gpus = run.gpus
-        if self.speed.placed is None:
+        if self.speed.communication is None:
             run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
             return

@@ -193,7 +193,7 @@ class ComposedPolicy(Policy):
         # What is left of jobs is in worker-seconds then, so that both kinds add up.
         self._mixes = (
             len(self._own) == len(self._lent) == 1
-            and view.speed.placed is None
+            and view.speed.communication is None
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}

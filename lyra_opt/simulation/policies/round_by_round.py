@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
@@ -34,13 +34,11 @@ MOST_STALLED_ROUNDS = 100
 """Rounds in a row in which jobs wait, nothing runs and nobody comes; more will not help."""
 
 
-class _Active:
+class _Active(NamedTuple):
     """A job that is there, as the simulation and as the rule see it."""
 
-    __slots__ = ("run", "seen")
-
-    def __init__(self, run: Run, seen: ActiveJob) -> None:
-        self.run, self.seen = run, seen
+    run: Run
+    seen: ActiveJob
 
 
 class RoundByRound(Policy):
@@ -206,19 +204,17 @@ class RoundByRound(Policy):
                 renewed.append(active)
         for active, _ in moving:
             view.lift(active.run)
-        for active, got in moving:
-            run, had = active.run, active.seen.placements
+        for active, got in (*moving, *starting):
+            run, seen, had = active.run, active.seen, active.seen.placements
             parts = self._parts(view, run, got)
             copies = self._copies(view, run, parts, got, had)
-            view.put(run, parts, copies, restarts=any(place not in had for place in got))
-            self._place(active, got)
-        for active, got in starting:
-            run = active.run
-            parts = self._parts(view, run, got)
-            view.start(run, parts, self._copies(view, run, parts, got, ()))
-            if active.seen.started_s == NEVER:
-                active.seen.started_s = view.now_s
-            self._place(active, got)
+            if had:
+                view.put(run, parts, copies, restarts=any(place not in had for place in got))
+            else:
+                view.start(run, parts, copies)
+                if seen.started_s == NEVER:
+                    seen.started_s = view.now_s
+            seen.placements, seen.waiting_since_s = got, NEVER
         for active in renewed:
             run, had = active.run, active.seen.placements
             view.account(run)
@@ -236,11 +232,6 @@ class RoundByRound(Policy):
         return any(
             len({server in self._lent_servers for server in placement}) > 1 for placement in got
         )
-
-    @staticmethod
-    def _place(active: _Active, got: tuple[Placement, ...]) -> None:
-        active.seen.placements = got
-        active.seen.waiting_since_s = NEVER
 
     def _parts(self, view: View, run: Run, placements: Sequence[Placement]) -> list[Part]:
         host_of = view.cluster.host_of
@@ -315,7 +306,7 @@ def gang_view(job: Job, speed: Speed) -> GangJob:
     """
     unit = speed.unit_of(job)
     cluster = speed.cluster
-    if unit.is_measured and speed.placed is None:
+    if unit.is_measured and speed.communication is None:
         assert job.measured is not None, "its steps are counted"
         return _where_able(job.measured, job, speed)
     near: float = 1.0
