@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.errors import FieldError
 from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import ORDERS, make_queue
+from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.speed import Room
 from lyra_opt.validation import require_choice
@@ -197,12 +197,8 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}
-        self._queue = make_queue(
-            self._composition.queue,
-            view.speed,
-            stands_apart=self._is_confined if self._composition.confines_fungible else None,
-            needs_of=self._needs_of,
-        )
+        key = ORDERS[self._composition.queue]
+        self._queue = JobQueue(lambda run: key(run, view.speed), self._kind_of)
 
     # What happens.
 
@@ -268,11 +264,14 @@ class ComposedPolicy(Policy):
             return False
         return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
 
-    def _needs_of(self, job: Job, order: int) -> tuple[object, ...]:
-        """Return what a job needs: there is room for all jobs with the same needs, or for none."""
+    def _kind_of(self, run: Run) -> object:
+        """Return with whom a job is blocked: who needs the same, or all where none overtakes."""
+        job = run.job
+        if self._composition.queue == FIRST_COME:
+            return self._is_confined(job)
         rooms: tuple[tuple[int, bool], ...] = ()
         if self._is_choosy(job):
-            own, lent = self._rooms_of(job, order)
+            own, lent = self._rooms_of(job, run.order)
             rooms = tuple(
                 (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
             )
@@ -357,7 +356,7 @@ class ComposedPolicy(Policy):
         cluster, so that a workload has no job that waits for a loan that is never large enough.
         Once loans change no more, those on loan must hold it.
         """
-        if not (self._borrows and job.fungible):
+        if not (self._composition.confines_fungible and self._borrows and job.fungible):
             return False
         view = self._view
         if self._is_choosy(job) and not view.speed.pools_of(job, is_lent=True):

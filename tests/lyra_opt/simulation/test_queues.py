@@ -8,16 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.queues import FirstComeQueue, SmallestFirstQueue, make_queue
+from lyra_opt.simulation.queues import ORDERS, JobQueue
 from lyra_opt.simulation.run import Run
 from lyra_opt.simulation.speed import Speed
 from tests.lyra_opt.simulation.replays import job_of
 
 if TYPE_CHECKING:
     from random import Random
-
-    from lyra_opt.simulation.queues import JobQueue
-    from lyra_opt.simulation.workload import Job
 
 
 def runs_of(*sizes: tuple[float, int]) -> list[Run]:
@@ -46,8 +43,17 @@ def by_duration(run: Run) -> tuple[float, ...]:
     return (run.job.duration_s,)
 
 
-def gpus_needed(job: Job, order: int) -> int:
-    return job.min_gpus
+def by_submission(run: Run) -> tuple[float, ...]:
+    return ()
+
+
+def gpus_needed(run: Run) -> int:
+    return run.job.min_gpus
+
+
+def first_come() -> JobQueue:
+    """Return a queue in which jobs that take long stand apart, and nobody overtakes his like."""
+    return JobQueue(by_submission, lambda run: run.job.duration_s > 5)
 
 
 SIZES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
@@ -57,7 +63,7 @@ SIZES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
 def test_first_come_is_never_overtaken(sizes: list, gpus: list[int], random: Random) -> None:
     """Whoever starts is the longest submitted, in whatever order jobs were queued."""
     runs = runs_of(*sizes)
-    queue = FirstComeQueue()
+    queue = first_come()
     for run in random.sample(runs, len(runs)):
         queue.add(run)
     waiting = list(runs)
@@ -78,7 +84,7 @@ def test_smallest_first_skips_what_does_not_fit(
 ) -> None:
     """Blocking all jobs of a kind at once is the same as trying every job."""
     runs = runs_of(*sizes)
-    queue = SmallestFirstQueue(by_duration, gpus_needed)
+    queue = JobQueue(by_duration, gpus_needed)
     for run in random.sample(runs, len(runs)):
         queue.add(run)
     waiting = sorted(runs, key=lambda run: (run.job.duration_s, run.order))
@@ -96,7 +102,7 @@ def test_smallest_first_skips_what_does_not_fit(
 def test_a_preempted_job_returns_to_its_place() -> None:
     """It is not sent behind those that came later."""
     runs = runs_of((1, 1), (1, 1), (1, 1))
-    queue = FirstComeQueue()
+    queue = first_come()
     for run in runs:
         queue.add(run)
     assert take_while_room(queue, 2) == [0, 1]
@@ -107,7 +113,7 @@ def test_a_preempted_job_returns_to_its_place() -> None:
 def test_jobs_that_stand_apart_hold_up_only_each_other() -> None:
     """Jobs that wait for other GPUs do not wait for one another; among themselves they do."""
     runs = runs_of((1, 9), (1, 9), (9, 1), (1, 1), (9, 1), (1, 1))
-    queue = FirstComeQueue(lambda job: job.duration_s > 1)
+    queue = first_come()
     for run in runs:
         queue.add(run)
     assert len(queue) == 6
@@ -124,7 +130,7 @@ def test_the_size_counts_as_of_when_a_job_is_queued() -> None:
     """A preempted job with checkpoints is nearer to its end than when it was submitted."""
     long, short = runs_of((50, 1), (30, 1))
     speed = Speed(Cluster.of_servers(1))
-    queue = make_queue("smallest-work", speed, stands_apart=None, needs_of=gpus_needed)
+    queue = JobQueue(lambda run: ORDERS["smallest-work"](run, speed), gpus_needed)
     queue.add(short)
     long.left = 10.0
     queue.add(long)
