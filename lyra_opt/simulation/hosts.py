@@ -113,61 +113,52 @@ class Hosts:
 
     def take(self, gpus: Mapping[int, int]) -> None:
         """Let a job hold GPUs that are free; O(hosts given)."""
-        self._free(gpus, -1)
-        self._hold(gpus, +1)
+        self._change(gpus, -1, +1)
 
     def release(self, gpus: Mapping[int, int]) -> None:
         """Let go GPUs that a job holds, without freeing them."""
-        self._hold(gpus, -1)
+        self._change(gpus, 0, -1)
+        self.handed_over += sum(gpus.values())
 
     def give(self, gpus: Mapping[int, int]) -> None:
         """Free GPUs that have been let go."""
-        self._free(gpus, +1)
+        self._change(gpus, +1, 0)
+        self.handed_over -= sum(gpus.values())
 
     def free_up(self, gpus: Mapping[int, int]) -> None:
         """Free GPUs that a job holds, at once."""
-        self._hold(gpus, -1)
-        self._free(gpus, +1)
+        self._change(gpus, +1, -1)
 
-    def _free(self, gpus: Mapping[int, int], sign: int) -> None:
-        """Let GPUs become free, or taken where the sign is -1."""
-        free_of, size_of, array = self.free, self.size, self._array
+    def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
+        """Let GPUs become free (+1) or taken (-1), and held by jobs (+1) or not (-1)."""
         for host, count in gpus.items():
             pool = self.pool_of[host]
-            size = size_of[host]
-            before = free_of[host]
-            free_of[host] = after = before + sign * count
-            assert 0 <= after <= size, "GPUs are taken that are free, and given back once"
-            self.free_of_pool[pool] += after - before
-            self.handed_over += before - after
-            if self.is_counted[pool]:
-                continue
-            if array is not None:
-                array[host] = after
-            index = self._indexes[pool]
-            if index is not None:
-                index.changed(host, before, after)
-            if before and before < size:
-                self.partly_free -= 1
-                self.stranded_gpus -= before
-            if after and after < size:
-                self.partly_free += 1
-                self.stranded_gpus += after
-
-    def _hold(self, gpus: Mapping[int, int], sign: int) -> None:
-        """Let a job hold GPUs, or let them go where the sign is -1."""
-        held_of = self._held_of_server
-        for host, count in gpus.items():
-            pool = self.pool_of[host]
-            change = sign * count
-            self.held_of_pool[pool] += change
-            self.handed_over -= change
-            if not self.is_counted[pool]:
-                server = self._server_of[host]
-                before = held_of[server]
-                held_of[server] = after = before + change
-                if not (before and after):
-                    self.busy_servers += sign
+            is_counted = self.is_counted[pool]
+            if freed:
+                size, before = self.size[host], self.free[host]
+                self.free[host] = after = before + freed * count
+                assert 0 <= after <= size, "GPUs are taken that are free, and given back once"
+                self.free_of_pool[pool] += after - before
+                if not is_counted:
+                    if self._array is not None:
+                        self._array[host] = after
+                    index = self._indexes[pool]
+                    if index is not None:
+                        index.changed(host, before, after)
+                    if before and before < size:
+                        self.partly_free -= 1
+                        self.stranded_gpus -= before
+                    if after and after < size:
+                        self.partly_free += 1
+                        self.stranded_gpus += after
+            if held:
+                self.held_of_pool[pool] += held * count
+                if not is_counted:
+                    server = self._server_of[host]
+                    used = self._held_of_server[server]
+                    self._held_of_server[server] = now_used = used + held * count
+                    if not (used and now_used):
+                        self.busy_servers += held
 
     # Loans.
 

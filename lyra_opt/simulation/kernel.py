@@ -227,7 +227,7 @@ class Kernel(View):
         if self._lifted:
             run = next(iter(self._lifted.values()))
             raise self.error(run, "is taken off its GPUs to move, and put nowhere")
-        unused = self.hosts.held_gpus - self._running_gpus
+        unused = sum(self.hosts.held_of_pool) - self._running_gpus
         if unused:
             raise self.error(None, f"{unused} GPUs are reserved, and no job starts on them")
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class JobQueue:
 
     def begin(self) -> None:
         """Offer all jobs again."""
-        self._offered = sorted((*heap[0][:2], kind) for kind, heap in self._heaps.items() if heap)
+        self._offered = [(*heap[0][:2], kind) for kind, heap in self._heaps.items() if heap]
+        heapify(self._offered)
 
     def first(self) -> Run | None:
         """Return the next job to be tried; None if none is left in this pass."""
