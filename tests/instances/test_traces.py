@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from instances.traces import TraceJob, read_trace
 from lyra_opt.errors import InputError
@@ -144,3 +147,38 @@ def test_models_are_read_where_there_is_a_column(tmp_path):
     path.write_text("job_id,model,model,submit_time_s,duration_s,gpus\na,x,y,0,1,1\n")
     with pytest.raises(InputError, match="column model occurs more than once"):
         read_trace(path)
+
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z"), exclude_characters="|"),
+    min_size=1,
+    max_size=5,
+)
+JOBS = st.builds(
+    TraceJob,
+    job_id=NAMES,
+    submit_time_ms=st.integers(0, 10**14),
+    duration_ms=st.integers(0, 10**14),
+    gpus=st.integers(1, 10**9),
+    model=st.none() | NAMES,
+    weight=st.floats(1e-300, 1e300),
+    deadline_ms=st.none() | st.integers(1, 10**14),
+    gpu_types=st.lists(NAMES, max_size=3, unique=True).map(tuple),
+)
+
+
+@given(jobs=st.lists(JOBS, min_size=1, max_size=5, unique_by=lambda job: job.job_id))
+def test_what_is_written_is_read(tmp_path_factory, jobs):
+    """Every column, whatever the names, and to the millisecond."""
+    path = tmp_path_factory.mktemp("written") / "trace.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*HEADER.strip().split(","), "model", "weight", "deadline_s", "gpu_types"])
+        for job in jobs:
+            deadline = "" if job.deadline_ms is None else job.deadline_ms / 1000
+            times_s = job.submit_time_ms / 1000, job.duration_ms / 1000
+            types = "|".join(job.gpu_types)
+            rows.writerow([job.job_id, *times_s, job.gpus, job.model, job.weight, deadline, types])
+    trace = read_trace(path)
+    assert trace.jobs == tuple(sorted(jobs, key=lambda job: job.submit_time_ms))
+    assert trace.passed_over == ()
