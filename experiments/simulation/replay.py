@@ -11,6 +11,7 @@ import numpy as np
 from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
 from experiments.simulation.scenario import DECISION_KINDS
 from experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
+from instances.traces import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
@@ -33,12 +34,12 @@ ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS}
 
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
-    *("fungible", "heterogeneous", "checkpoints", "model"),
+    *("fungible", "heterogeneous", "checkpoints", "model", "steps", "weight", "deadline_s"),
 )
 RUN_COLUMNS = (
     *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
     *("preemptions", "restarts", "losses", "migrations", "allocations", "most_copies"),
-    *("ran_on_loan", "most_racks"),
+    *("ran_on_loan", "most_racks", "missed_deadline"),
 )
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
@@ -112,8 +113,9 @@ class Replay:
     jobs
         What became of each job, a row each in the order of the workload: what it asked for
         (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`;
-        ``communication_share`` is the share of its GPU-seconds of running that was lost to
-        distance, ``fairness`` its finish-time fairness).
+        ``gpu_types`` are the types that it asks for, separated as in traces; ``cost`` is missing
+        where no type has a price; ``communication_share`` is the share of its GPU-seconds of
+        running that was lost to distance, ``fairness`` its finish-time fairness).
     series
         The cluster over time.
     borrows
@@ -353,11 +355,16 @@ def _jobs(simulation: Kernel) -> pd.DataFrame:
     }
     of_run = {name: [getattr(run, name) for run in runs] for name in RUN_COLUMNS}
     computing_gpu_s = np.array(of_run["done_gpu_s"])
+    has_prices = simulation.cluster.price_per_s_of_pool is not None
     by_tier = np.array([run.allocations_by_tier for run in runs], dtype=np.int64)
     return pd.DataFrame(
         {
             **of_job,
+            "gpu_types": [
+                GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in simulation.workload.jobs
+            ],
             **of_run,
+            "cost": [run.cost if has_prices else None for run in runs],
             # Rounding may leave a little below 0.
             "communication_share": np.maximum(
                 0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]

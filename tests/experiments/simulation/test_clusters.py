@@ -89,8 +89,44 @@ def result(ran: tuple[int, str, str]) -> dict[str, object]:
     return json.loads(out)
 
 
+WISHING_JOBS = """\
+job_id,submit_time,duration_s,gpus,model,batch_size,weight,deadline_s,gpu_types
+a,2020-06-09 18:41:00,3600,1,ResNet-18,128,3,,v100
+b,2020-06-09 18:41:01,1800,1,CycleGAN,,1,2000,v100
+c,2020-06-09 18:41:02,10,1,CycleGAN,,1,9000,v100|k80
+"""
+
+
 class TestTypes:
     """GPUs of several types, in rounds."""
+
+    def test_what_jobs_ask_for(self, simulate: Run, tmp_path: Path) -> None:
+        """First come, first served: b waits for the V100, and c for b."""
+        path = tmp_path / "wishes.csv"
+        path.write_text(WISHING_JOBS)
+        out = tmp_path / "out"
+        given = ("plain", "--jobs", path, *groups(v100=1, k80=1), "--scheme", "fifo")
+        exit_code, printed, err = simulate(*given, "--out", out)
+        assert exit_code == 0, err
+        jobs = pd.read_csv(table_path(out, "fifo seed=0", "jobs"))
+        assert [*jobs.gpu_types] == ["v100", "v100", "v100|k80"]
+        assert [*jobs.model] == ["ResNet-18-128", "CycleGAN", "CycleGAN"]
+        assert [*jobs.start_s[:2]] == [0, 3600]
+        assert [*jobs.missed_deadline[1:]] == [True, False]
+        per_hour = {"v100": 0.74, "k80": 0.135}
+        used = [per_hour[name] for name in ("v100", "v100", "k80")]
+        assert [*jobs.cost] == pytest.approx([*(used * jobs.held_gpu_s / 3600)])
+        weighted_s = (jobs.weight * jobs.jct_s).sum() / 5
+        for row in (
+            f"JCT, weighted mean (s) {weighted_s:,.0f}",
+            "Deadlines missed 1",
+            "Deadlines missed (%) 50.0",
+            f"Cost {jobs.cost.sum():,.2f}",
+        ):
+            assert row in re.sub(" +", " ", printed)
+        record = result(simulate(*given, "--json"))
+        assert record["cost"] == pytest.approx(jobs.cost.sum())
+        assert record["missed_deadlines"] == 1
 
     def test_by_hand(self, simulate: Run, one_gpu_jobs: Path, tmp_path: Path) -> None:
         """One V100, rounds of 200 s, first come, first served: a until 110 s with its start."""

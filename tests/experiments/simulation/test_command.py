@@ -250,6 +250,9 @@ class TestRuns:
         assert [*jobs.jct_s] == [100, 140, 160]
         assert [*jobs.held_gpu_s] == [200, 50, 60]
         assert not jobs.ran_on_loan.any()
+        assert [*jobs.weight] == [1, 1, 1]
+        nothing = jobs[["deadline_s", "gpu_types", "missed_deadline", "cost"]]
+        assert nothing.isna().to_numpy().all(), "nobody asks for it"
         assert [*pd.read_csv(table_path(out, "sjf seed=0", "jobs")).start_s] == [0, 130, 100]
         series = pd.read_csv(table_path(out, "sjf seed=0", "series"))
         moments = series.iloc[[0, -1]][["time_s", "running_jobs", "own_gpus_held"]]
