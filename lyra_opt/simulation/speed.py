@@ -118,9 +118,14 @@ class Speed:
         if not cluster.holds(job):
             each = f" of {job.gpus_per_worker}" if job.gpus_per_worker > 1 else ""
             asked = f"{job.min_workers:,} GPUs" if not each else f"{job.min_workers} workers{each}"
-            kinds = "" if len(cluster.gpus_of_type) == 1 else " of one type"
             if job.gpu_types:
-                kinds = f" of type {' or '.join(job.gpu_types)}"
+                counts = cluster.gpus_of_type.items()
+                there = ", ".join(f"{count:,} of {name}" for name, count in counts if count)
+                wanted = " or ".join(job.gpu_types)
+                return (
+                    f"job {job.id} needs {asked} of type {wanted}, but {cluster.name} has {there}"
+                )
+            kinds = "" if len(cluster.gpus_of_type) == 1 else " of one type"
             return f"job {job.id} needs {asked}{kinds}, but {cluster.name} has {cluster.gpus:,}"
         if job.measured is not None and not self.rates_of(job):
             wanted = " that it asks for" if job.gpu_types else ""

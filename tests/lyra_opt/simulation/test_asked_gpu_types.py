@@ -139,11 +139,11 @@ def test_borrowed_gpus_are_for_those_who_ask_for_them(
     [
         (
             job_of("x", 0, 60, gpu_types=("A100", "H100")),
-            "job x needs 1 workers of 1 GPUs of type A100 or H100, which no type of the 6 GPUs",
+            "job x needs 1 GPUs of type A100 or H100, but two types has 2 of fast, 4 of slow",
         ),
         (
             job_of("x", 0, 60, 3, gpu_types=("fast",)),
-            "job x needs 3 workers of 1 GPUs of type fast, which no type",
+            "job x needs 3 GPUs of type fast, but two types has 2 of fast, 4 of slow",
         ),
         (
             replace(
