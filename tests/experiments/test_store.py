@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from experiments.store import STORE_FILE, ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.errors import UserError
 from lyra_opt.result import Status
-from tests.experiments.records import make_run, make_study
+from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,42 @@ def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
         assert store.study == make_study(2)
         assert store.runs() == [run, failed]
         assert store.statuses() == {"c, s": Status.FEASIBLE, "c, t": Status.ERROR}
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(
+    axes=st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False) | st.text()),
+    figures=st.none() | st.dictionaries(st.text(), JSON_VALUES),
+    key=st.text(),
+    seed=st.integers(0, 2**53),
+    wall_time_s=st.none() | st.floats(0, allow_infinity=False),
+)
+def test_whatever_a_simulation_says_comes_back(tmp_path: Path, **columns: Any) -> None:
+    """Every kind of run, with names and numbers of any kind, to the last digit."""
+    run = make_replay(**columns)
+    (tmp_path / STORE_FILE).unlink(missing_ok=True)
+    with ResultStore.create(tmp_path, replace(make_study(1), kind="replay")) as store:
+        store.add(run)
+        assert store.runs() == [replace(run, assumptions=[])]
+        assert store.statuses() == {run.key: "finished"}
+
+
+def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    with ResultStore.create(tmp_path, make_study(1)):
+        pass
+    _change(tmp_path, "UPDATE study SET kind = 'dream'")
+    with (
+        ResultStore.open(tmp_path) as store,
+        pytest.raises(UserError, match="holds runs of kind dream, not: solver, replay"),
+    ):
+        store.runs()
 
 
 def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path: Path) -> None:
