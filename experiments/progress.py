@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5
+WIDTH_OF_BAR = 60
+"""Characters of a bar with its numbers, beside its description."""
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -24,12 +26,18 @@ LONGEST_IN_HOURS_S = 2 * DAY_S
 
 
 _listeners: list[Callable[[float], None]] = []
+_words: list[str] = [""]
+"""Of the present run of this process."""
 
 
-def within_run(share: float) -> None:
-    """Tell whoever runs the present run how far it is, from 0 to 1."""
+def within_run(share: float, words: str = "") -> None:
+    """Tell whoever runs the present run how far it is, from 0 to 1.
+
+    Words are shown too where the run is no worker's.
+    """
     if _listeners:
         _listeners[-1](share)
+        _words[0] = words
 
 
 @contextmanager
@@ -40,6 +48,7 @@ def listening(listener: Callable[[float], None]) -> Iterator[None]:
         yield
     finally:
         _listeners.pop()
+        _words[0] = ""
 
 
 @contextmanager
@@ -84,36 +93,6 @@ def progress(
             looking.join()
 
 
-@contextmanager
-def simulated_time(description: str, jobs: int) -> Iterator[Callable[[float, int, int], None]]:
-    """Show how far a simulation is.
-
-    The yielded function is told the simulated seconds so far, and how many jobs are submitted and
-    complete: what a simulation costs goes by these, while how long an overloaded cluster will take
-    in the end nobody knows.
-
-    Parameters
-    ----------
-    description
-        What is simulated.
-    jobs
-        How many there are.
-    """
-    words = f"0 of {jobs:,} jobs complete"
-
-    def in_words(done: float) -> str:  # noqa: ARG001
-        return words
-
-    with _shown(description, 2 * jobs, in_words) as show:
-
-        def tell(time_s: float, submitted: int, complete: int) -> None:
-            nonlocal words
-            words = f"{moment_in_words(time_s)}, {complete:,} of {jobs:,} jobs complete"
-            show(submitted + complete)
-
-        yield tell
-
-
 def moment_in_words(time_s: float) -> str:
     """Return a moment of a simulation.
 
@@ -151,18 +130,23 @@ def _bar(
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[words]},"),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),
-        TextColumn("left"),
+        TextColumn("left{task.fields[now]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=total, words=in_words(0.0))
-        yield lambda done: bar.update(
-            task, completed=done, total=max(done, total), words=in_words(done)
-        )
+        room = bar.console.width - WIDTH_OF_BAR - len(description)
+        task = bar.add_task(description, total=total, words=in_words(0.0), now="")
+
+        def show(done: float) -> None:
+            now = f"; {_words[0]}"[: max(0, room)] if _words[0] else ""
+            ahead = max(done, total)
+            bar.update(task, completed=done, total=ahead, words=in_words(done), now=now)
+
+        yield show
 
 
 def _lines(
@@ -177,6 +161,10 @@ def _lines(
         if now - last_line >= SECONDS_BETWEEN_LINES and done > 0:
             last_line = now
             left_s = (now - started) / done * max(0.0, total - done)
-            print(f"{description}: {in_words(done)}, about {left_s:.0f} s left", file=sys.stderr)
+            words = f"; {_words[0]}" if _words[0] else ""
+            print(
+                f"{description}: {in_words(done)}, about {left_s:.0f} s left{words}",
+                file=sys.stderr,
+            )
 
     return show

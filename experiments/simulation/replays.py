@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import re
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from experiments.environment import current_environment
 from experiments.memory import peak_memory_mib, reset_peak_memory
-from experiments.progress import simulated_time
+from experiments.progress import moment_in_words, within_run
 from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from experiments.simulation.building import make_schemes, make_setup
 from experiments.simulation.capture import Capture
@@ -22,7 +20,6 @@ from experiments.simulation.scenario import variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from experiments.simulation.scenario import Scenario
@@ -82,14 +79,13 @@ class ReplayTask:
                 seed=self.seed,
                 most=self.scenario.table.capture.most,
             )
-        with self._progress(setup) as show:
-            finished = replay(
-                setup,
-                scheme,
-                capture=capture,
-                captured_kinds=self.scenario.table.capture.kinds,
-                progress=show,
-            )
+        finished = replay(
+            setup,
+            scheme,
+            capture=capture,
+            captured_kinds=self.scenario.table.capture.kinds,
+            progress=partial(self._tell, len(setup.workload.jobs)),
+        )
         captured = {}
         if capture is not None and self.capture is not None:
             capture.save(self.capture)
@@ -121,10 +117,13 @@ class ReplayTask:
         is_one_of_many = self.point or len(self.scenario.table.seeds) > 1
         return re.sub(r"[^\w.=+-]+", "-", self.key if is_one_of_many else self.scheme)
 
-    def _progress(self, setup: Setup) -> AbstractContextManager[Any]:
-        if multiprocessing.parent_process() is not None:  # the parent counts the runs
-            return nullcontext()
-        return simulated_time(self.key, len(setup.workload.jobs))
+    def _tell(self, jobs: int, time_s: float, submitted: int, complete: int) -> None:
+        """Tell how far the replay is: what it costs goes by jobs that come and go.
+
+        How long an overloaded cluster will take in the end nobody knows.
+        """
+        words = f"{self.key}: {moment_in_words(time_s)}, {complete:,} of {jobs:,} jobs complete"
+        within_run((submitted + complete) / (2 * jobs), words)
 
     def _record(self, started_at: datetime, status: ReplayStatus, **outcome: Any) -> ReplayRecord:
         columns: dict[str, Any] = {

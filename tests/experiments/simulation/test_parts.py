@@ -1,4 +1,4 @@
-"""The parts of ``lyra-opt simulate`` by themselves: sampling, means, plans, progress."""
+"""The parts of ``lyra-opt simulate`` by themselves: sampling, means, plans."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import progress
 from experiments.simulation.capture import (
     Capture,
     Reservoir,
@@ -251,16 +250,3 @@ class TestPlan:
         """Lyra's own clusters, and one too small to have a share."""
         assert proportional_inference_servers(443 * 8) == 520
         assert proportional_inference_servers(1) == 1
-
-
-def test_progress_in_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where there is no terminal, a line now and then, with the time left."""
-    clock = iter([0.0, 1.0, 20.0, 21.0])
-    monkeypatch.setattr("experiments.progress.time.monotonic", lambda: next(clock))
-    with progress.simulated_time("lyra", 50) as show:
-        show(86_400.0, 20, 0)
-        show(4 * 86_400.0, 40, 20)
-        show(5 * 86_400.0, 50, 30)
-    assert capsys.readouterr().err == ("lyra: day 4.0, 20 of 50 jobs complete, about 13 s left\n")

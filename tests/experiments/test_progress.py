@@ -1,0 +1,49 @@
+"""One display of progress: what is done, and how far those runs are that have begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments import progress
+from experiments.progress import listening, moment_in_words, within_run
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_lines_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no terminal, a line now and then, with the time left."""
+    clock = iter([0.0, 1.0, 20.0, 21.0])
+    monkeypatch.setattr("experiments.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1000.0)
+    with progress.progress("gap", 5) as advance:
+        for _ in range(3):
+            advance()
+    assert capsys.readouterr().err == "gap: 2 of 5 runs, about 30 s left\n"
+
+
+def test_runs_that_have_begun_count_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of hours is shown while it lasts, and says in words how far it is."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.001)
+    told: list[float] = []
+
+    def begun() -> float:
+        return told[-1] if told else 0.0
+
+    with progress.progress("replays", 4, begun=begun), listening(told.append):
+        within_run(0.5, "day 2.0")
+        while "0.5 of 4 runs" not in (error := capsys.readouterr().err):
+            pass
+    assert "replays: 0.5 of 4 runs, about 0 s left; day 2.0\n" in error
+    within_run(0.9)  # nobody listens
+    assert told == [0.5]
+
+
+def test_moments_in_words() -> None:
+    assert moment_in_words(5400) == "hour 1.5"
+    assert moment_in_words(864_000) == "day 10.0"
