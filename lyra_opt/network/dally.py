@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING
 
+from lyra_opt.errors import FieldError
 from lyra_opt.network.delay_scheduling import DelayScheduling
 from lyra_opt.network.timers import (
     DEFAULT_WINDOW_LEASES,
@@ -50,6 +52,11 @@ def manual(
     the paper's manual timers are is not known, and the simulator's own defaults are 1 and 2.
     """
     if timers is not None:
+        if not isinstance(timers, str | os.PathLike):
+            rule = (
+                "must be a file such as tune-timers writes; one pair is rack_leases, network_leases"
+            )
+            raise FieldError("timers", timers, rule)
         from lyra_opt.network.class_timers import read_timers
 
         return read_timers(timers).policy()

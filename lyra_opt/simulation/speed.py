@@ -118,15 +118,12 @@ class Speed:
         if not cluster.holds(job):
             each = f" of {job.gpus_per_worker}" if job.gpus_per_worker > 1 else ""
             asked = f"{job.min_workers:,} GPUs" if not each else f"{job.min_workers} workers{each}"
-            if job.gpu_types:
-                counts = cluster.gpus_of_type.items()
-                there = ", ".join(f"{count:,} of {name}" for name, count in counts if count)
-                wanted = " or ".join(job.gpu_types)
-                return (
-                    f"job {job.id} needs {asked} of type {wanted}, but {cluster.name} has {there}"
-                )
-            kinds = "" if len(cluster.gpus_of_type) == 1 else " of one type"
-            return f"job {job.id} needs {asked}{kinds}, but {cluster.name} has {cluster.gpus:,}"
+            own = {name: count for name, count in cluster.gpus_of_type.items() if count}
+            there = f"{cluster.gpus:,}"
+            if len(own) > 1 or job.gpu_types:
+                asked += f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else " of a type"
+                there = ", ".join(f"{count:,} of {name}" for name, count in own.items())
+            return f"job {job.id} needs {asked}, but {cluster.name} has {there}"
         if job.measured is not None and not self.rates_of(job):
             wanted = " that it asks for" if job.gpu_types else ""
             return (
