@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SPACINGS = 4
 """Spacings of floats that a wake-up is late, so that its timer is over whatever is rounded."""
 
+_ALONE = np.zeros(1, np.int64)
+
 
 class DelayScheduling(PlacementPolicy):
     """Gangs in order of need take the nearest tier that has room, once their timers allow it.
@@ -65,24 +67,26 @@ class DelayScheduling(PlacementPolicy):
         """Return who starts where; see the class."""
         machines, waiting = state.machines, state.waiting
         free = FirstFit(machines)
-        gangs, efficiency = waiting.gang.tolist(), waiting.efficiency.tolist()
-        if min(gangs, default=math.inf) > free.gpus:
+        fits = waiting.gang <= free.gpus
+        if not fits.any():
             return []
         sizes = (0, machines.largest_machine_gpus, machines.largest_rack_gpus)
         grants = []
         # In a simulation's tail nearly all decisions are about one gang.
-        order = self._order(waiting).tolist() if len(gangs) > 1 else [0]
-        for job in order:
-            gang = gangs[job]
+        order = self._order(waiting) if len(waiting) > 1 else _ALONE
+        # Most of many do not fit: they are told apart at once.
+        order = order[fits[order]]
+        for job, gang in zip(order.tolist(), waiting.gang[order].tolist(), strict=True):
             if gang > free.gpus:
                 continue
             grant = None
-            if efficiency[job][Tier.MACHINE] > 0:
+            efficiency = waiting.efficiency[job].tolist()
+            if efficiency[Tier.MACHINE] > 0:
                 gpus = free.place(gang, Tier.MACHINE)
                 if gpus is not None:
                     grant = Grant(job, Tier.MACHINE, gpus)
             if grant is None and gang > 1:
-                grant = self._far_grant(state, free, job, efficiency[job], sizes)
+                grant = self._far_grant(state, free, job, gang, efficiency, sizes)
             if grant is not None:
                 self._timers.observe(state, job, grant.tier)
                 grants.append(grant)
@@ -95,11 +99,12 @@ class DelayScheduling(PlacementPolicy):
         state: PlacementState,
         free: FirstFit,
         job: int,
+        gang: int,
         efficiency: Sequence[float],
         sizes: Sequence[int],
     ) -> Grant | None:
         """Return GPUs in a rack, or of the network, for a gang that accepts them; None if not."""
-        gang, waited_s = int(state.waiting.gang[job]), float(state.waiting.waiting_s[job])
+        waited_s = float(state.waiting.waiting_s[job])
         timers_s = self._timers.timers_s(state, job)
         for tier, timer_s in zip((Tier.RACK, Tier.NETWORK), timers_s, strict=True):
             if (waited_s >= timer_s or gang > sizes[tier]) and efficiency[tier] > 0:

@@ -18,6 +18,8 @@ from lyra_opt.allocation.policy import StepPolicy
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 from lyra_opt.result import Limits
 from lyra_opt.seeding import derive_seed
+from lyra_opt.simulation.best_fit import Group
+from lyra_opt.simulation.run import added
 from lyra_opt.solver import find_solver
 
 if TYPE_CHECKING:
@@ -97,7 +99,8 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
     for run in view.hosted():
         view.account(run)
         gpus_per_worker = run.job.gpus_per_worker
-        base, flexible = _gpus_on_loan(view, run)
+        on_loan = [part.gpus for part in run.parts if view.cluster.pools[part.pool].is_lent]
+        base, flexible = (added(gpus[group] for gpus in on_loan) for group in Group)
         jobs.append(
             Job(
                 id=str(run.order),
@@ -122,20 +125,6 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
         ),
         jobs=tuple(jobs),
     )
-
-
-def _gpus_on_loan(view: View, run: Run) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the GPUs of base and flexible workers of a job on servers on loan, by host."""
-    pools = view.cluster.pools
-    on_loan = [part.gpus for part in run.parts if pools[part.pool].is_lent]
-    if len(on_loan) == 1:
-        return on_loan[0]
-    found: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    for gpus in on_loan:
-        for merged, of_part in zip(found, gpus, strict=True):
-            for host, held in of_part.items():
-                merged[host] = merged.get(host, 0) + held
-    return found
 
 
 def _lost_gpu_s(view: View, run: Run) -> int:

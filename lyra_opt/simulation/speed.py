@@ -269,7 +269,7 @@ class Speed:
         gpu_type = of_pool.gpu_type
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
             return 0.0, 0.0
-        if not job.takes(gpu_type.name):
+        if job.gpu_types and gpu_type.name not in job.gpu_types:
             return 0.0, 0.0
         if job.measured is None or not (unit := self.unit_of(job)).is_measured:
             return gpu_type.relative_speed, gpu_type.relative_speed

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,29 +12,10 @@ from lyra_opt.network.policy import WaitingGangs
 from lyra_opt.network.sensitivity import network_sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
-
-
-class Names(Sequence[str]):
-    """Ids of some of the jobs, looked up when somebody asks."""
-
-    def __init__(self, runs: Sequence[Run], rows: np.ndarray) -> None:
-        self._runs, self._rows = runs, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self._runs[row].job.id for row in self._rows[place].tolist()]
-        return self._runs[int(self._rows[place])].job.id
 
 
 class GangTable:
@@ -55,16 +35,17 @@ class GangTable:
     """
 
     def __init__(self, runs: Sequence[Run], speed: Speed) -> None:
-        self._runs = runs
         jobs = [run.job for run in runs]
+        self._ids: Any = np.array([job.id for job in jobs], object)
         self.gang = np.array([job.min_gpus for job in jobs], np.int64)
         self.is_waiting = np.zeros(len(jobs), np.bool_)
         self._waiting_of_size: dict[int, int] = {}
         base_rates = [speed.unit_of(job).base_rate for job in jobs]
         self._base_rate = base_rates
         self._ideal_s = [run.work / rate for run, rate in zip(runs, base_rates, strict=True)]
-        # Score, since when each waits, what remains and what it has had: taken at once.
-        self._known = np.zeros((4, len(jobs)))
+        self._score, self._since_s, self._remaining_s, self._attained_gpu_s = np.zeros(
+            (4, len(jobs))
+        )
         self._needs_consolidation = np.array(
             [job.model is not None and job.model not in SCATTERED_MODELS for job in jobs]
         )
@@ -79,10 +60,12 @@ class GangTable:
         gang = run.job.min_gpus
         self.is_waiting[row] = True
         self._waiting_of_size[gang] = self._waiting_of_size.get(gang, 0) + 1
-        score = network_sensitivity(
+        self._score[row] = network_sensitivity(
             done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
         )
-        self._known[:, row] = score, now_s, remaining_s, run.running_s * gang
+        self._since_s[row] = now_s
+        self._remaining_s[row] = remaining_s
+        self._attained_gpu_s[row] = run.running_s * gang
 
     def start(self, run: Run) -> None:
         """Let a job wait no more."""
@@ -112,16 +95,15 @@ class GangTable:
         part: np.ndarray | slice = rows
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)
-        score, since_s, remaining_s, attained_gpu_s = self._known[:, part].copy()
         return WaitingGangs(
-            ids=Names(self._runs, rows),
+            ids=self._ids[part],
             gang=self.gang[part],
             efficiency=efficiency[part],
-            score=score,
-            waiting_s=now_s - since_s,
+            score=self._score.take(rows),
+            waiting_s=now_s - self._since_s[part],
             weight=self._weight[part],
-            remaining_s=remaining_s,
-            attained_gpu_s=attained_gpu_s,
+            remaining_s=self._remaining_s.take(rows),
+            attained_gpu_s=self._attained_gpu_s.take(rows),
             needs_consolidation=self._needs_consolidation[part],
             rack_timer_s=self._zeros[: len(rows)],
             network_timer_s=self._zeros[: len(rows)],
