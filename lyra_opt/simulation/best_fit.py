@@ -81,9 +81,9 @@ class BestFit:
     def __init__(self, hosts: Hosts, pool: int, *, mixes_groups: bool = True) -> None:
         self._hosts = hosts
         self._mixes_groups = mixes_groups
-        of_pool = hosts.cluster.pools[pool].hosts
-        self._range = of_pool
-        self._largest = max(hosts.cluster.gpus_of_host[of_pool.start : of_pool.stop])
+        of_pool = hosts.cluster.pools[pool]
+        self._range = of_pool.hosts
+        self._largest = max(of_pool.gpus)
         self._group: dict[int, Group] = {}
         levels = self._largest + 1
         # By shelf and free GPUs: the hosts, some of which have moved on since, and their number.

@@ -115,12 +115,16 @@ class Pool:
     hosts
         The hosts that have them. A *host* is what a server has of one type; hosts are numbered pool
         by pool, and within a pool in the order of servers.
+    gpus, servers
+        GPUs of each host, and the position of its server.
     """
 
     number: int
     gpu_type: GpuType
     is_lent: bool
     hosts: range
+    gpus: tuple[int, ...]
+    servers: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,7 +338,7 @@ class Cluster:
     @cached_property
     def inference_gpus(self) -> int:
         """GPUs of the servers that can be borrowed."""
-        return sum(sum(self._host_gpus_of(pool)) for pool in self.pools if pool.is_lent)
+        return sum(sum(pool.gpus) for pool in self.pools if pool.is_lent)
 
     @cached_property
     def gpus(self) -> int:
@@ -369,21 +373,25 @@ class Cluster:
         first = 0
         for is_lent in (False, True):
             for gpu_type in self.gpu_types:
-                hosts = sum(
-                    gpu_type.name in server.gpus
-                    for server in self.servers
-                    if server.is_lent == is_lent
-                )
-                if hosts:
+                having = [
+                    (server.gpus[gpu_type.name], place)
+                    for place, server in enumerate(self.servers)
+                    if server.is_lent == is_lent and gpu_type.name in server.gpus
+                ]
+                if having:
+                    gpus, servers = zip(*having, strict=True)
+                    hosts = range(first, first + len(having))
                     found.append(
                         Pool(
                             number=len(found),
                             gpu_type=gpu_type,
                             is_lent=is_lent,
-                            hosts=range(first, first + hosts),
+                            hosts=hosts,
+                            gpus=gpus,
+                            servers=servers,
                         )
                     )
-                    first += hosts
+                    first = hosts.stop
         return tuple(found)
 
     @cached_property
@@ -397,12 +405,8 @@ class Cluster:
     @cached_property
     def host_of(self) -> dict[tuple[str, str], int]:
         """The host by server id and GPU type."""
-        return {
-            (self.servers[server].id, self.pools[pool].gpu_type.name): host
-            for host, (server, pool) in enumerate(
-                zip(self.server_of_host, self.pool_of_host, strict=True)
-            )
-        }
+        types = [pool.gpu_type.name for pool in self.pools for _ in pool.hosts]
+        return {key: host for host, key in enumerate(zip(self.name_of_host, types, strict=True))}
 
     @cached_property
     def pool_of_host(self) -> list[int]:
@@ -412,12 +416,7 @@ class Cluster:
     @cached_property
     def server_of_host(self) -> list[int]:
         """Position of the server of each host."""
-        return [
-            position
-            for pool in self.pools
-            for position, server in enumerate(self.servers)
-            if server.is_lent == pool.is_lent and pool.gpu_type.name in server.gpus
-        ]
+        return [server for pool in self.pools for server in pool.servers]
 
     @cached_property
     def name_of_host(self) -> list[str]:
@@ -427,10 +426,7 @@ class Cluster:
     @cached_property
     def gpus_of_host(self) -> list[int]:
         """GPUs of each host."""
-        return [
-            self.servers[server].gpus[self.pools[pool].gpu_type.name]
-            for server, pool in zip(self.server_of_host, self.pool_of_host, strict=True)
-        ]
+        return [gpus for pool in self.pools for gpus in pool.gpus]
 
     @cached_property
     def rack_of_host(self) -> list[int]:
@@ -439,9 +435,6 @@ class Cluster:
             return [0] * len(self.server_of_host)
         racks = self.topology.rack_of_machine.tolist()
         return [racks[server] for server in self.server_of_host]
-
-    def _host_gpus_of(self, pool: Pool) -> list[int]:
-        return self.gpus_of_host[pool.hosts.start : pool.hosts.stop]
 
     # As the heterogeneous problem has them.
 
@@ -479,7 +472,7 @@ class Cluster:
         found = self._most_workers_of.get(key)
         if found is None:
             found = self._most_workers_of[key] = sum(
-                gpus // gpus_per_worker for gpus in self._host_gpus_of(self.pools[pool])
+                gpus // gpus_per_worker for gpus in self.pools[pool].gpus
             )
         return found
 

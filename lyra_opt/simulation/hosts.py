@@ -57,17 +57,15 @@ class Hosts:
         self.pool_of = cluster.pool_of_host
         self._server_of = cluster.server_of_host
         pools = cluster.pools
-        self.size = [0] * len(self.pool_of)
-        for pool in pools:
-            if pool.is_lent:
-                continue
-            sizes = cluster.gpus_of_host[pool.hosts.start : pool.hosts.stop]
-            if pool.number in counted:
-                sizes = [sum(sizes)] + [0] * (len(sizes) - 1)
-            self.size[pool.hosts.start : pool.hosts.stop] = sizes
         self.is_counted = [pool.number in counted for pool in pools]
+        self.size: list[int] = []
+        for pool in pools:
+            there = [0] * len(pool.hosts) if pool.is_lent else list(pool.gpus)
+            if self.is_counted[pool.number]:
+                there = [sum(there)] + [0] * (len(there) - 1)
+            self.size += there
         self.free = list(self.size)
-        self.gpus_of_pool = [sum(self.size[pool.hosts.start : pool.hosts.stop]) for pool in pools]
+        self.gpus_of_pool = [0 if pool.is_lent else sum(pool.gpus) for pool in pools]
         self.free_of_pool = list(self.gpus_of_pool)
         self.held_of_pool = [0] * len(pools)
         self.handed_over = self.partly_free = self.stranded_gpus = self.busy_servers = 0

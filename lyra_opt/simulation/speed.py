@@ -301,8 +301,7 @@ class Speed:
             return Room.NOWHERE
         if near > 0 and far > 0:
             return Room.ANYWHERE
-        hosts = self.cluster.pools[pool].hosts
-        largest = max(self.cluster.gpus_of_host[hosts.start : hosts.stop])
+        largest = max(self.cluster.pools[pool].gpus)
         if near > 0 and job.min_gpus <= largest:
             return Room.TOGETHER
         return Room.ANYWHERE if far > 0 and job.min_gpus > largest else Room.NOWHERE

@@ -60,15 +60,14 @@ class _Ground:
         self.is_all = len(view.cluster.pools) == 1
         cluster = view.cluster
         racks = cluster.rack_of_host[pool.hosts.start : pool.hosts.stop]
-        sizes = cluster.gpus_of_host[pool.hosts.start : pool.hosts.stop]
         starts = [0, *(i for i in range(1, len(racks)) if racks[i] != racks[i - 1]), len(racks)]
         self.machines = MachineState(
-            gpus=np.array(sizes, np.int64),
+            gpus=np.array(pool.gpus, np.int64),
             free_gpus=view.hosts.array[pool.hosts.start : pool.hosts.stop],
             first_machine_of_rack=np.array(starts, np.int64),
-            affinity=np.zeros(len(sizes), np.int64),
+            affinity=np.zeros(self.size, np.int64),
         )
-        self.efficiency = _tier_efficiencies(view, pool, sizes, starts)
+        self.efficiency = _tier_efficiencies(view, pool, starts)
         """Of each job at each tier, 0 where it cannot run; shape (jobs, tiers)."""
         is_able = np.any(self.efficiency > 0, axis=1)
         self.is_able: np.ndarray | None = None if is_able.all() else np.asarray(is_able)
@@ -93,12 +92,12 @@ class _Ground:
         return {machine + self.first: count for machine, count in grant.gpus.items()}
 
 
-def _tier_efficiencies(view: View, pool: Pool, sizes: list[int], starts: list[int]) -> np.ndarray:
+def _tier_efficiencies(view: View, pool: Pool, starts: list[int]) -> np.ndarray:
     """Return how fast each job runs at each tier of a pool, beside reference GPUs close together.
 
     0 where the empty pool has no room for it across that tier.
     """
-    speed, cluster = view.speed, view.cluster
+    speed, cluster, sizes = view.speed, view.cluster, pool.gpus
     largest = max(sizes)
     racks = [sizes[first:end] for first, end in pairwise(starts)]
     largest_of_several = max((sum(rack) for rack in racks if len(rack) > 1), default=0)
