@@ -14,9 +14,10 @@ from instances.heterogeneous.throughput_files import load_throughputs
 from instances.heterogeneous.workload_throughputs import with_throughputs
 from instances.network.trace_jobs import assigned_models as with_network_models
 from instances.network.trace_jobs import shares_of
+from instances.workloads.lyra_like import bootstrapped
 from instances.workloads.named import find_workload
 from instances.workloads.readers import read_workload
-from instances.workloads.transform import first_days, limited, with_elasticity
+from instances.workloads.transform import first_days, limited, rescaled, with_elasticity
 from lyra_opt.documents import unknown_key
 from lyra_opt.errors import FieldError, InputError
 from lyra_opt.network.topology import DEFAULT_LINKS
@@ -127,6 +128,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             seed=seed,
             forecaster=loans.forecaster,
             headroom=loans.headroom,
+            day_s=loans.day_s,
             usage=None if loans.usage is None else scenario.path_of(loans.usage),
         )
     return Setup(
@@ -317,6 +319,14 @@ def _jobs(
         workload = _with_models(scenario, workload, cluster, seed)
     else:
         raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")
+    if jobs.load is not None:
+        try:
+            workload = rescaled(workload, load=jobs.load, gpus=cluster.gpus)
+        except FieldError as error:
+            raise error.inside("jobs") from None
+    if jobs.bootstrap is not None:
+        days, draw = jobs.bootstrap.days, jobs.bootstrap.draw
+        workload = bootstrapped(workload, days=days, seed=draw)
     return workload, assumptions
 
 

@@ -266,6 +266,12 @@ MEASURES = (
     Measure("reclaims", "Reclaims", show_count, "How often servers were called back."),
     Measure("returned_servers", "Servers returned", show_count),
     Measure(
+        "hosted_at_reclaims",
+        "Jobs on loan at reclaims",
+        show_count,
+        "Jobs that held GPUs on loan when servers were called back, added up over the reclaims.",
+    ),
+    Measure(
         "inference_shortfall_share",
         "Intervals with shortfall (%)",
         show_percent,

@@ -49,7 +49,7 @@ FIGURES = {
     POOLS: (
         *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "training_usage", "overall_usage"),
         *("preemptions", "preemptions_per_submission", "collateral_share", "loans", "reclaims"),
-        *("returned_servers", "scaling_operations", "loan_usage"),
+        *("hosted_at_reclaims", "returned_servers", "scaling_operations", "loan_usage"),
     ),
     TYPES: (
         *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "jct_max_s", "makespan_s", "cru"),

@@ -122,6 +122,11 @@ class LoansTable:
         None,
         shown="generated, like that of Lyra's inference cluster",
     )
+    day_s: float = key(
+        Number(above=True),
+        "seconds within which a day of generated demand passes, for a testbed whose day is short",
+        86_400.0,
+    )
     forecaster: str = key(
         Text(),
         "how loans foresee inference demand: oracle, last-value, seasonal or autoregressive",
@@ -130,6 +135,10 @@ class LoansTable:
     headroom: float = key(
         Number(0, 1), "share of the inference cluster that is never lent", DEFAULT_HEADROOM
     )
+
+    def __post_init__(self) -> None:
+        if self.usage is not None and self.day_s != 86_400:
+            raise FieldError("day_s", self.day_s, "must not stand beside usage, which is measured")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +225,14 @@ class ClusterTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BootstrapTable:
+    """Days drawn with replacement."""
+
+    days: int = key(Integer(1, MOST_DAYS), "how many")
+    draw: int = key(Integer(), "which of the traces that can be drawn", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobsTable:
     """What is submitted."""
 
@@ -236,6 +253,16 @@ class JobsTable:
         Integer(1, MOST_DAYS), "only jobs submitted in the first days of a trace", None
     )
     count: int | None = key(Integer(1), "only the first jobs of a trace", None)
+    load: float | None = key(
+        Number(above=True),
+        "GPU time asked for, as a share of what own GPUs have from the first submission to the "
+        "last; submissions are moved together or apart",
+        None,
+        shown="that of the jobs",
+    )
+    bootstrap: BootstrapTable | None = key(
+        Table(BootstrapTable), "days drawn with replacement from those of the jobs", None
+    )
     oversized: str = key(
         Text(("refuse", "drop")),
         "what to do with jobs that are too large for the cluster, or for a scheme",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -253,6 +253,7 @@ def make_loaning(
     forecaster: str = DEFAULT_FORECASTER,
     headroom: float = DEFAULT_HEADROOM,
     usage: str | Path | None = None,
+    day_s: float = DAY_S,
 ) -> Loaning | None:
     """Return the inference cluster's side of a simulation; None without inference servers.
 
@@ -269,6 +270,8 @@ def make_loaning(
     usage
         File with a series of GPU usage that stands for the demand; None generates demand like
         that of Lyra's inference cluster.
+    day_s
+        Seconds within which a day of generated demand passes.
 
     Raises
     ------
@@ -285,9 +288,14 @@ def make_loaning(
     days = plan_days(workload, cluster)
     if usage is None:
         return generated_loaning(
-            days=days, servers=servers, seed=seed, forecaster=forecaster, headroom=headroom
+            days=math.ceil(days * DAY_S / day_s),
+            servers=servers,
+            seed=seed,
+            forecaster=forecaster,
+            headroom=headroom,
+            day_s=day_s,
         )
-    return _loaning(read_usage(usage), days, servers, forecaster, headroom)
+    return _loaning(read_usage(usage), days * DAY_S, servers, forecaster, headroom)
 
 
 @lru_cache(maxsize=16)
@@ -298,6 +306,7 @@ def generated_loaning(
     seed: int,
     forecaster: str = DEFAULT_FORECASTER,
     headroom: float = DEFAULT_HEADROOM,
+    day_s: float = DAY_S,
 ) -> Loaning:
     """Return loans of generated demand; kept, because many runs share them and fits take time.
 
@@ -306,11 +315,21 @@ def generated_loaning(
     from instances.workloads.lyra_like import inference_demand
 
     demand = inference_demand(days=days, seed=seed, servers=servers)
-    return _loaning(demand, days, servers, forecaster, headroom)
+    if day_s != DAY_S:
+        demand = replace(
+            demand,
+            name=f"{demand.name}-day-{day_s:g}s",
+            step_s=demand.step_s * day_s / DAY_S,
+            assumptions=(
+                *demand.assumptions,
+                f"A day of demand passes within {day_s / HOUR_S:g} hours.",
+            ),
+        )
+    return _loaning(demand, days * day_s, servers, forecaster, headroom)
 
 
 def _loaning(
-    demand: InferenceDemand, days: int, servers: int, forecaster: str, headroom: float
+    demand: InferenceDemand, planned_s: float, servers: int, forecaster: str, headroom: float
 ) -> Loaning:
     from lyra_opt.simulation.loaning.forecast import find_forecaster
     from lyra_opt.simulation.loaning.orchestrator import Orchestrator
@@ -321,7 +340,7 @@ def _loaning(
         headroom=headroom,
         interval_s=LOAN_INTERVAL_S,
     )
-    plan = orchestrator.plan(demand, math.ceil(days * DAY_S / LOAN_INTERVAL_S))
+    plan = orchestrator.plan(demand, math.ceil(planned_s / LOAN_INTERVAL_S))
     return Loaning(demand=demand, orchestrator=orchestrator, plan=plan)
 
 

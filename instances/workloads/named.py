@@ -20,6 +20,7 @@ from instances.network.generated_jobs import (
 from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.traces import TRACES_VARIABLE, locate
 from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
+from instances.workloads.lyra_testbed import lyra_testbed
 from instances.workloads.readers import read_workload
 from lyra_opt.errors import UserError
 from lyra_opt.plugins import Plugins
@@ -185,6 +186,11 @@ LYRA_LIKE = NamedWorkload(
     name="lyra-like",
     summary="the published figures of Lyra's trace, for as many training GPUs",
     make=_lyra_like,
+)
+LYRA_TESTBED = NamedWorkload(
+    name="lyra-testbed",
+    summary="180 jobs of 2 minutes to 2 hours within 8 hours, as for Lyra's testbed",
+    make=lyra_testbed,
 )
 GAVEL_LIKE = NamedWorkload(
     name="gavel-like",

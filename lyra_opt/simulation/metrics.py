@@ -85,6 +85,8 @@ class Metrics:
         How often an elastic job was resized, to admit another job not counted.
     loans, reclaims, returned_servers
         How often servers were lent and called back, and how many were called back.
+    hosted_at_reclaims
+        Jobs that held GPUs on loan when servers were called back, added up over the reclaims.
     collateral_share
         GPUs vacated on servers that were not given back, as a share of those on servers that were;
         None without reclaims.
@@ -154,6 +156,7 @@ class Metrics:
     loans: int
     reclaims: int
     returned_servers: int
+    hosted_at_reclaims: int
     collateral_share: float | None
     gpu_s: float
     computing_gpu_s: float
@@ -261,7 +264,10 @@ def measure(simulation: Kernel) -> Metrics:
 
 
 _COUNTS_OF_RUNS = ("preemptions", "losses", "restarts", "allocations")
-_TOTALS = "rounds", "merging_s", "scaling_operations", "loans", "reclaims", "returned_servers"
+_TOTALS = (
+    *("rounds", "merging_s", "scaling_operations", "loans", "reclaims", "returned_servers"),
+    "hosted_at_reclaims",
+)
 """Fields of `Metrics` that are sums over runs, and that have been counted as such."""
 
 

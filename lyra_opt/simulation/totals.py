@@ -34,6 +34,8 @@ class Totals:
         Job-seconds of waiting and of holding GPUs, and those of copies beyond the first.
     loans, reclaims, returned_servers
         How often servers were lent and called back, and how many were called back.
+    hosted_at_reclaims
+        Jobs that held GPUs on loan when servers were called back, added up over the reclaims.
     vacated_gpus, collateral_gpus
         GPUs of the servers given back, and GPUs that were vacated elsewhere for it.
     scaling_operations
@@ -59,6 +61,7 @@ class Totals:
     loans: int = 0
     reclaims: int = 0
     returned_servers: int = 0
+    hosted_at_reclaims: int = 0
     vacated_gpus: int = 0
     collateral_gpus: int = 0
     scaling_operations: int = 0
