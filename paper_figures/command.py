@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
-from paper_figures.paper import PAPERS
-from paper_figures.report import Publication
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from paper_figures.document import PaperTable, PublicationTable
+
+PAPERS = ("lyra", "hadar", "dally")
 MOST_SEEDS = 100
 
 DESCRIPTION = """\
 Make published tables and figures again: the paper's number, ours, the ratio and a verdict by a
 fixed rule, with what stands against either in footnotes. DIR gets a page in Markdown for each of
-them, plots and index.html, whose first page answers questions that the paper does not ask.
+them, plots and index.html, and a store of every simulation: after an interruption --resume goes on
+with it, and further tables use what is there.
 """
 
 EXAMPLES = """\
@@ -35,21 +37,30 @@ examples:
   lyra-opt paper dally                      everything, with half of the jobs and racks
   lyra-opt paper dally --table 4            the schemes of all papers on one cluster
 
-Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
+Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C or SIGTERM.
 """
+
+
+class _Help(argparse._HelpAction):
+    """Shows what there is of each paper too, whose files nothing else has to read."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> None:
+        """See `argparse.Action`."""
+        parser.description = "\n\n".join([DESCRIPTION.rstrip(), *map(_in_words, PAPERS)])
+        super().__call__(parser, *arguments, **options)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    papers = "\n\n".join(paper.in_words() for paper in PAPERS.values())
     parser = subparsers.add_parser(
         "paper",
         help="make published tables and figures again",
-        description=f"{DESCRIPTION}\n{papers}",
         epilog=EXAMPLES,
         formatter_class=HelpFormatter,
+        add_help=False,
     )
-    parser.add_argument("paper", choices=tuple(PAPERS), metavar="PAPER", help=", ".join(PAPERS))
+    parser.add_argument("-h", "--help", action=_Help, help="show this help message and exit")
+    parser.add_argument("paper", choices=PAPERS, metavar="PAPER", help=", ".join(PAPERS))
     for kind in ("table", "figure"):
         parser.add_argument(
             f"--{kind}",
@@ -62,22 +73,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--gaps", action="store_true", help="questions of our own (no table of the paper)"
     )
     parser.add_argument("--all", action="store_true", help="everything (the default)")
-    defaults = {
-        name: ", ".join(f"{getattr(paper, name):g} of {paper.name}" for paper in PAPERS.values())
-        for name in ("scale", "seeds")
-    }
     parser.add_argument(
         "--scale",
         type=_scale,
         metavar="S",
-        help=f"share of the paper's size, above 0 and at most 1 (default: {defaults['scale']})",
+        help="share of the paper's size, above 0 and at most 1 (default: see above)",
     )
     parser.add_argument(
         "--seeds",
         type=integer_from(1, MOST_SEEDS),
         metavar="N",
         help="workloads that means are over; of lyra, table 5 and figures 10 and 13 take three of "
-        f"them at most, and other tables one (default: {defaults['seeds']})",
+        "them at most, and other tables a number of their own (default: see above)",
     )
     parser.add_argument(
         "--processes",
@@ -85,14 +92,28 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         help="simulations at the same time (default: one for each processor)",
     )
-    folders = ", ".join(f"{paper.folder} of {paper.name}" for paper in PAPERS.values())
     parser.add_argument(
-        "--out",
-        type=plain_text,
-        metavar="DIR",
-        help=f"folder of the pages (default: {folders})",
+        "--out", type=plain_text, metavar="DIR", help="folder of the pages (default: see above)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the simulations that are there already"
     )
     parser.set_defaults(run=run)
+
+
+def _in_words(name: str) -> str:
+    """Return what there is of a paper."""
+    from paper_figures.document import find_paper
+
+    paper = find_paper(name)
+    there = "; ".join(
+        f"{kind}s {', '.join(str(each.number) for each in paper.publications if each.kind == kind)}"
+        for kind in ("table", "figure")
+    )
+    return (
+        f"{paper.name}: {paper.citation}.\n{there[0].upper()}{there[1:]}.\n{paper.remarks.strip()}\n"
+        f"By default --scale {paper.scale:g}, --seeds {paper.seeds}, --out {paper.folder}."
+    )
 
 
 def _scale(text: str) -> float:
@@ -108,39 +129,40 @@ def _scale(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    import sys
-
     from experiments.command import available_processors
-    from experiments.simulation.carried_out import SimulationError
+    from experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import stdout_kept_clean
-    from lyra_opt.errors import UserError, one_line
-    from paper_figures.page import make_folder, require_folder_path, write_pages
+    from lyra_opt.errors import UserError
+    from paper_figures.document import find_paper
+    from paper_figures.page import write_pages
+    from paper_figures.paper import own_pages, plots_of, report_of, run_paper
+    from paper_figures.setting import Setting
 
-    paper = PAPERS[arguments.paper]
-    chosen = [
-        *_publications(paper.name, "table", arguments.table, paper.tables),
-        *_publications(paper.name, "figure", arguments.figure, paper.figures),
-    ]
+    paper = find_paper(arguments.paper)
+    chosen = _chosen(paper, {kind: getattr(arguments, kind) for kind in ("table", "figure")})
     is_part = bool(chosen) or arguments.gaps
     if arguments.all and is_part:
         raise UserError("--all makes everything: leave out --table, --figure and --gaps")
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     require_folder_path("--out", folder)
-    make_folder(folder)  # before the first simulation, so that no time is lost
-    catalogue = paper.catalogue
-    try:
-        with stdout_kept_clean():
-            report = catalogue.make_report(
-                chosen if is_part else catalogue.ALL,
-                scale=arguments.scale or paper.scale,
-                seeds=arguments.seeds or paper.seeds,
-                gaps=arguments.gaps or not is_part,
-                processes=arguments.processes or available_processors(),
-            )
-    except SimulationError as error:
-        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
-        return 1
-    page = write_pages(report, catalogue.draw_plots(report), folder)
+    publications = chosen if is_part else list(paper.publications)
+    scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
+    processes = arguments.processes or available_processors()
+    with output_folder("--out", folder), stdout_kept_clean():
+        setting = Setting(paper, scale, seeds)
+        status, results = run_paper(
+            setting, publications, folder, processes=processes, resume=arguments.resume
+        )
+        if status == EXIT_INTERRUPTED:
+            return status
+        report = report_of(results, publications)
+        plots = plots_of(paper.name, publications, report)
+        if arguments.gaps or not is_part:
+            pages, drawn = own_pages(paper.name, scale=scale, seeds=seeds, processes=processes)
+            report.pages.extend(pages)
+            plots += drawn
+        page = write_pages(report, plots, folder)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
     for own in report.pages:
@@ -149,19 +171,21 @@ def run(arguments: argparse.Namespace) -> int:
             for sentence in answer.sentences:
                 print(f"  {sentence}")
     print(f"{page}: all of it, with plots")
-    return 0
+    return status
 
 
-def _publications(
-    paper: str, kind: str, given: Sequence[str] | None, known: Sequence[int]
-) -> list[Publication]:
-    """Return the tables or figures that were asked for, if the paper has them."""
+def _chosen(paper: PaperTable, given: dict[str, Sequence[str] | None]) -> list[PublicationTable]:
+    """Return the tables and figures that were asked for, in the order of the paper."""
     from lyra_opt.errors import UserError
 
-    for text in given or ():
-        if text not in map(str, known):
-            listed = ", ".join(map(str, known))
-            raise UserError(
-                f"--{kind} is {text!r}: no such {kind} here; there are {listed} of {paper}"
-            )
-    return [Publication(paper, kind, int(text)) for text in given or ()]
+    asked = set()
+    for kind, numbers in given.items():
+        known = [str(each.number) for each in paper.publications if each.kind == kind]
+        for text in numbers or ():
+            if text not in known:
+                raise UserError(
+                    f"--{kind} is {text!r}: no such {kind} here; there are {', '.join(known)} of "
+                    f"{paper.name}"
+                )
+            asked.add((kind, int(text)))
+    return [each for each in paper.publications if (each.kind, each.number) in asked]

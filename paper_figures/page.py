@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.folders import make_folder, require_folder_path
+from lyra_opt.commands.folders import make_folder
 from lyra_opt.documents import write_text
 from paper_figures.comparison import Verdict
 from paper_figures.report import page_as_markdown
@@ -14,8 +14,6 @@ from paper_figures.report import page_as_markdown
 if TYPE_CHECKING:
     from experiments.plots.figures import Plot
     from paper_figures.report import Report
-
-__all__ = ["PAGE", "make_folder", "page_text", "require_folder_path", "write_pages"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"

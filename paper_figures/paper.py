@@ -1,111 +1,116 @@
-"""The papers whose tables and figures are made again."""
+"""Make the tables and figures of a paper: run what they need, compare, and draw."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from paper_figures.dally import catalogue as dally
-from paper_figures.hadar import catalogue as hadar
-from paper_figures.lyra import catalogue as lyra
+from experiments.executor import EXIT_INTERRUPTED, run_stored
+from experiments.pool import IN_THIS_PROCESS
+from lyra_opt.pictures import house_style
+from paper_figures.evaluation import compared, function_of, runs_of
+from paper_figures.report import Report
+from paper_figures.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from experiments.plots.figures import Plot
+    from experiments.simulation.replays import ReplayTask
+    from paper_figures.document import PublicationTable
+    from paper_figures.setting import Setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paper:
-    """A paper, as the command line offers it.
+def run_paper(
+    setting: Setting,
+    publications: Sequence[PublicationTable],
+    folder: Path,
+    *,
+    processes: int,
+    resume: bool,
+) -> tuple[int, Results]:
+    """Run what tables and figures need, each replay once, into the store of a folder.
 
     Parameters
     ----------
-    name
-        On the command line; also the sub-package of `paper_figures` whose module ``catalogue`` has
-        ``ALL``, ``make_report`` and ``draw_plots``.
-    citation
-        What it is.
-    tables, figures
-        Their numbers.
-    scale, seeds
-        How much is simulated if not told otherwise.
+    setting
+        How much is simulated.
+    publications
+        The tables and figures asked for.
     folder
-        Where the pages go if not told otherwise.
-    remarks
-        What is simulated, and what the scale means; lines of the help.
+        Where the store is, or is made if anything has to be run.
+    processes
+        Replays at the same time.
+    resume
+        Whether to go on with a store that is there already.
+
+    Returns
+    -------
+    int
+        0; 1 if a replay failed; `EXIT_INTERRUPTED` after Ctrl-C or SIGTERM.
+    Results
+        What came of them, nothing after an interruption.
+
+    Raises
+    ------
+    UserError
+        As `run_stored`, or if the file of the paper names what is not there.
     """
-
-    name: str
-    citation: str
-    tables: Sequence[int]
-    figures: Sequence[int]
-    scale: float
-    seeds: int
-    folder: str
-    remarks: str
-
-    @property
-    def catalogue(self) -> Any:
-        """Its module ``catalogue``."""
-        return import_module(f"paper_figures.{self.name}.catalogue")
-
-    def in_words(self) -> str:
-        """Return what there is of it, for the help."""
-        tables, figures = ", ".join(map(str, self.tables)), ", ".join(map(str, self.figures))
-        return f"{self.name}: {self.citation}.\nTables {tables}; figures {figures}.\n{self.remarks}"
-
-
-PAPERS = {
-    paper.name: paper
-    for paper in (
-        Paper(
-            name="lyra",
-            citation=(
-                'Li et al., "Lyra: Elastic Scheduling for Deep Learning Clusters", EuroSys 2023'
-            ),
-            tables=lyra.TABLES,
-            figures=lyra.FIGURES,
-            scale=0.1,
-            seeds=4,
-            folder="results/figures",
-            remarks="""\
-Simulated numbers come from a generated workload: the paper's trace is private. --scale is the size
-of clusters and workload as a share of the paper's; at 0.1 everything takes about ten minutes on two
-processors, at 1 many hours. --gaps: does closing the gaps between heuristics and optima change what
-users feel?""",
-        ),
-        Paper(
-            name="hadar",
-            citation="""\
-Sultana et al., "Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling
-for Deep Learning Clusters" (Hadar and HadarE; arXiv 2503.10918 and IPDPS 2024)""",
-            tables=hadar.TABLES,
-            figures=hadar.FIGURES,
-            scale=hadar.DEFAULT_SCALE,
-            seeds=hadar.DEFAULT_SEEDS,
-            folder="results/figures-hadar",
-            remarks="""\
-Numbers of tables and figures are ours: of the paper its abstract was at hand, and the pages say
-which numbers are from memory. Jobs are drawn from the Philly trace if the folder LYRA_OPT_TRACES
-has it, otherwise from generated jobs. --scale is the number of jobs, and of servers of each type
-(two at least), as a share of the paper's 480 jobs on 60 GPUs; testbeds and studies of their own
-have their size. --gaps: how far from optimal are Hadar, HadarE's forking and Gavel's rounds?""",
-        ),
-        Paper(
-            name="dally",
-            citation="""\
-Sharma et al., "Dally" (network-sensitive delay scheduling; arXiv 2401.16492)""",
-            tables=dally.TABLES,
-            figures=dally.FIGURES,
-            scale=dally.DEFAULT_SCALE,
-            seeds=dally.DEFAULT_SEEDS,
-            folder="results/figures-dally",
-            remarks="""\
-Numbers of tables and figures are ours: of the paper its abstract was at hand, and the public
-simulator of its author. Table 4 runs the schemes of all three papers on one cluster. --scale is the
-number of jobs, and of racks (two at least), as a share of 500 jobs on 4 racks of 64 GPUs; at 1
-links on which jobs run for years take many minutes. Real jobs need the traces in the folder
-LYRA_OPT_TRACES. --gaps: how far from optimal are single decisions, and the tuner's timers?""",
-        ),
+    tasks = tasks_of(setting, publications)
+    if not tasks:
+        return 0, Results(setting, None)
+    status = run_stored(
+        setting.study(tasks),
+        tasks,
+        folder,
+        processes=IN_THIS_PROCESS if processes == 1 else processes,
+        resume=resume,
     )
-}
+    if status == EXIT_INTERRUPTED:
+        return status, Results(setting, None)
+    results = Results(setting, folder, keys=[task.key for task in tasks])
+    # The store may hold failures of tables that were not asked for.
+    return int(bool(results.failed)), results
+
+
+def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list[ReplayTask]:
+    """Return the replays that tables and figures need, each once, those of one workload together."""
+    runs = dict.fromkeys(each for one in publications for each in runs_of(setting, one))
+    workloads: dict[Any, int] = {}
+    for run, draw in runs:
+        workloads.setdefault((run.scenario, run.changes, draw), len(workloads))
+    ordered = sorted(runs, key=lambda each: workloads[each[0].scenario, each[0].changes, each[1]])
+    return [setting.task(run, draw, position) for position, (run, draw) in enumerate(ordered)]
+
+
+def report_of(results: Results, publications: Sequence[PublicationTable]) -> Report:
+    """Return tables and figures beside ours."""
+    return Report(
+        title=results.paper.title,
+        introduction=results.paper.introduction,
+        setting=results.setting.in_words(),
+        rule=results.paper.rule,
+        comparisons=[compared(results, each) for each in publications],
+        pages=[],
+    )
+
+
+def plots_of(paper: str, publications: Sequence[PublicationTable], report: Report) -> list[Plot]:
+    """Return the plots of tables and figures that have one, by the name of their page."""
+    with house_style():
+        drawn = [
+            function_of(paper, "plots", publication.plot)(comparison)
+            for publication, comparison in zip(publications, report.comparisons, strict=True)
+            if publication.plot is not None
+        ]
+    return [plot for plot in drawn if plot is not None]
+
+
+def own_pages(
+    name: str, *, scale: float, seeds: int, processes: int
+) -> tuple[list[Any], list[Plot]]:
+    """Return the pages on questions of our own, and their plots."""
+    catalogue = import_module(f"paper_figures.{name}.catalogue")
+    report = catalogue.make_report((), scale=scale, seeds=seeds, gaps=True, processes=processes)
+    return list(report.pages), catalogue.draw_plots(report)

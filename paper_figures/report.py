@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paper_figures.comparison import markdown_table
 
@@ -114,36 +113,7 @@ class Report:
     setting: str
     rule: str
     comparisons: Sequence[Comparison]
-    pages: Sequence[OwnPage]
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A table or figure.
-
-    Parameters
-    ----------
-    paper
-        Its sub-package of `paper_figures`.
-    kind
-        ``table`` or ``figure``.
-    number
-        As in the paper.
-    """
-
-    paper: str
-    kind: str
-    number: int
-
-    @property
-    def module(self) -> Any:
-        """Its module: `compare`, and `cases` if it needs simulations."""
-        return import_module(f"paper_figures.{self.paper}.{self.kind}_{self.number}")
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether it needs simulations."""
-        return hasattr(self.module, "cases")
+    pages: list[OwnPage]
 
 
 def page_as_markdown(page: OwnPage) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from paper_figures.comparison import Comparison
 
 
-def _table_5(comparison: Comparison) -> Plot:
+def gains_over_baseline(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, panels = new_figure(2, 5.0)
     for axes, (column, label) in zip(
         panels,
@@ -44,7 +45,8 @@ def _table_5(comparison: Comparison) -> Plot:
     )
 
 
-def _figure_10(comparison: Comparison) -> Plot:
+def costs_of_reclaiming(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, panels = new_figure(2)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
@@ -72,7 +74,8 @@ def _figure_10(comparison: Comparison) -> Plot:
     )
 
 
-def _figure_13(comparison: Comparison) -> Plot:
+def by_checkpoints(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, panels = new_figure(3, 2.8)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
@@ -104,7 +107,8 @@ def _figure_13(comparison: Comparison) -> Plot:
     )
 
 
-def _elastic_shares(comparison: Comparison) -> Plot:
+def by_elastic_shares(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, panels = new_figure(2, 3.0)
     rows = list(dict.fromkeys(entry.row for entry in comparison.entries))
     schemes = [row.partition(",")[0] for row in rows]
@@ -173,12 +177,9 @@ def _gaps(report: gaps.GapReport) -> Plot:
     )
 
 
-PLOTS: dict[str, Callable[[Comparison], Plot]] = {
-    "lyra-table-5": _table_5,
-    "lyra-figure-10": _figure_10,
-    "lyra-figure-13": _figure_13,
-    "lyra-figure-14": _elastic_shares,
-    "lyra-figure-15": _elastic_shares,
+FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
+    function.__name__: function
+    for function in (gains_over_baseline, costs_of_reclaiming, by_checkpoints, by_elastic_shares)
 }
 
 PAGES: dict[str, Callable[[Any], Plot]] = {gaps.NAME: _gaps}

@@ -1,0 +1,185 @@
+"""What came of the replays of a paper, read back from its store."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from experiments.simulation.runs import load_replays
+from paper_figures import measures
+from paper_figures.comparison import gain
+from paper_figures.document import GEOMETRIC, MORE
+from paper_figures.setting import Draw, Run, named_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from experiments.records import ReplayRecord
+    from experiments.simulation.runs import Replays
+    from paper_figures.document import Measure, PaperTable, PublicationTable
+    from paper_figures.setting import Change, Setting
+
+Spread = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A replay that finished.
+
+    Parameters
+    ----------
+    record
+        Its row.
+    replays
+        The store that it is in.
+    """
+
+    record: ReplayRecord
+    replays: Replays
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """What was measured, by name."""
+        return self.record.figures or {}
+
+    @cached_property
+    def jobs(self) -> pd.DataFrame:
+        """What became of each job."""
+        return self.replays.jobs(self.record)
+
+    @cached_property
+    def series(self) -> pd.DataFrame:
+        """The cluster over time."""
+        return self.replays.series(self.record)
+
+
+Outcomes = list[Outcome | None]
+
+
+class Results:
+    """What came of the replays of a paper.
+
+    Parameters
+    ----------
+    setting
+        How much was simulated.
+    folder
+        Of the store; None where nothing had to be replayed.
+    keys
+        Keys of the runs that were asked for, failed ones too.
+    """
+
+    def __init__(self, setting: Setting, folder: Path | None, keys: Iterable[str] = ()) -> None:
+        self.setting = setting
+        self._found: dict[str, Outcome] = {}
+        self.failed: dict[str, str] = {}
+        if folder is None:
+            return
+        replays, asked = load_replays(folder), set(keys)
+        self._found = {record.key: Outcome(record, replays) for record in replays.runs}
+        self.failed = {
+            record.key: record.message or "" for record in replays.failed if record.key in asked
+        }
+        self._key: dict[tuple[Run, Draw], str] = {}
+
+    @property
+    def paper(self) -> PaperTable:
+        """What is published."""
+        return self.setting.paper
+
+    def of(self, run: Run, draw: Draw) -> Outcome | None:
+        """Return what came of a run; None if it was not run, or failed."""
+        if not self.setting.is_there(run):
+            return None
+        if (run, draw) not in self._key:
+            self._key[run, draw] = self.setting.task(run, draw).key
+        return self._found.get(self._key[run, draw])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The results of a table or figure.
+
+    Parameters
+    ----------
+    publication
+        Which of them.
+    results
+        Of the paper.
+    """
+
+    publication: PublicationTable
+    results: Results
+
+    @property
+    def setting(self) -> Setting:
+        """How much was simulated."""
+        return self.results.setting
+
+    def run(self, name: str, changes: Iterable[Change] = ()) -> Run:
+        """Return a run of the file as this table has it."""
+        table = self.results.paper.runs[name]
+        return named_run(table, scenario=self.publication.scenario, changes=changes)
+
+    def outcomes(self, run: str | Run) -> Outcomes:
+        """Return what came of a run, by draw of the table; None for what failed or was not run."""
+        run = self.run(run) if isinstance(run, str) else run
+        return [self.results.of(run, draw) for draw in self.setting.draws(self.publication)]
+
+    def values(self, measure: Measure, run: str | Run) -> list[float | None]:
+        """Return a measure of a run, by draw."""
+        besides: Outcomes = self.outcomes(measure.beside) if measure.beside else []
+        return [
+            None if outcome is None else measures.measured(measure, outcome, *beside)
+            for outcome, *beside in zip(
+                self.outcomes(run), *([besides] if besides else []), strict=True
+            )
+        ]
+
+    def mean(self, measure: Measure, run: str | Run) -> tuple[float | None, Spread]:
+        """Return the mean of a measure over draws, and the least and the greatest of several."""
+        if measure.over:
+            return measures.ratio_of_sums(measure, there(self.outcomes(run))), None
+        return mean_and_spread(there(self.values(measure, run)))
+
+    def gains(
+        self, measure: Measure, over: str | Run, run: str | Run, *, better: str
+    ) -> list[float]:
+        """Return the gains of a run over another, draw by draw, where both are there."""
+        pairs = zip(self.values(measure, over), self.values(measure, run), strict=True)
+        return [
+            gain(before, after, more_is_better=better == MORE)
+            for before, after in pairs
+            if before is not None and after is not None
+        ]
+
+
+def there(values: Iterable[Any]) -> list[Any]:
+    """Return those that are not None."""
+    return [value for value in values if value is not None]
+
+
+def mean_and_spread(
+    values: Sequence[float], mean: str | None = None
+) -> tuple[float | None, Spread]:
+    """Return the mean and, of several values, the least and the greatest; None without any."""
+    if not values:
+        return None, None
+    found = statistics.geometric_mean(values) if mean == GEOMETRIC else statistics.fmean(values)
+    return found, (min(values), max(values)) if len(values) > 1 else None
+
+
+def paired_gain(before: Sequence[float], after: Sequence[float], *, better: str) -> float | None:
+    """Return the geometric mean of gains, or the gain of the means if a value is 0."""
+    if not after:
+        return None
+    is_more = better == MORE
+    if min(*before, *after) > 0:
+        pairs = zip(before, after, strict=True)
+        return statistics.geometric_mean(gain(*pair, more_is_better=is_more) for pair in pairs)
+    return gain(statistics.fmean(before), statistics.fmean(after), more_is_better=is_more)
