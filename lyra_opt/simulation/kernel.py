@@ -299,6 +299,7 @@ class Kernel(View):
         hosts, totals = self.hosts, self.totals
         held_before = hosts.held_gpus
         held_of = added(run.gpus for run in self._hosted.values())
+        totals.hosted_at_reclaims += len(self._hosted)
         self._is_reclaiming = True
         chosen = self._answer(lambda: list(self.policy.reclaim(self, count)))
         self._is_reclaiming = False
