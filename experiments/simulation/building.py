@@ -17,7 +17,14 @@ from instances.network.trace_jobs import shares_of
 from instances.workloads.lyra_like import bootstrapped
 from instances.workloads.named import find_workload
 from instances.workloads.readers import read_workload
-from instances.workloads.transform import first_days, limited, rescaled, with_elasticity
+from instances.workloads.transform import (
+    first_days,
+    limited,
+    rescaled,
+    sampled,
+    with_elasticity,
+    without_oversized,
+)
 from lyra_opt.documents import unknown_key
 from lyra_opt.errors import FieldError, InputError
 from lyra_opt.network.topology import DEFAULT_LINKS
@@ -316,6 +323,10 @@ def _jobs(
             workload = first_days(workload, jobs.days)
         if jobs.count is not None:
             workload = limited(workload, jobs.count)
+        if jobs.sample is not None:
+            if jobs.oversized == "drop":
+                workload, _ = without_oversized(workload, cluster.gpus)
+            workload = sampled(workload, jobs.sample)
         workload = _with_models(scenario, workload, cluster, seed)
     else:
         raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")

@@ -153,7 +153,7 @@ class NetworkTable:
     )
     links: str | None = key(
         Text(),
-        "links by name: shipped, congested-1, congested-2 or congested-3",
+        "links by name: shipped, congested-1, congested-2, congested-3, or free, which cost nothing",
         None,
         shown="those of the topology, else shipped",
     )
@@ -253,6 +253,12 @@ class JobsTable:
         Integer(1, MOST_DAYS), "only jobs submitted in the first days of a trace", None
     )
     count: int | None = key(Integer(1), "only the first jobs of a trace", None)
+    sample: int | None = key(
+        Integer(1),
+        "only so many jobs from all over a trace, at even distances; where oversized jobs are "
+        "dropped, of those that fit",
+        None,
+    )
     load: float | None = key(
         Number(above=True),
         "GPU time asked for, as a share of what own GPUs have from the first submission to the "
@@ -281,7 +287,7 @@ class JobsTable:
             rule = "must not stand there without workload"
             raise FieldError("parameters", dict(self.parameters), rule)
         if self.workload is not None:
-            for name in ("vc", "days", "count"):
+            for name in ("vc", "days", "count", "sample"):
                 if getattr(self, name) is not None:
                     rule = "is for a trace; a generated workload has parameters"
                     raise FieldError(name, getattr(self, name), rule)

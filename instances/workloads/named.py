@@ -6,11 +6,12 @@ A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from instances.heterogeneous.trace_jobs import PHILLY_TRACE, hadar_480
+from instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
 from instances.network.generated_jobs import (
     DISTRIBUTED_JOBS_PER_DAY,
     dally_batch,
@@ -27,6 +28,7 @@ from lyra_opt.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from instances.heterogeneous.throughputs import ThroughputTable
     from instances.workloads.scenario import Scenario
@@ -160,14 +162,27 @@ def _dally_distributed(
     return dally_distributed(seed=seed, jobs=jobs, jobs_per_day=jobs_per_day)
 
 
-def _hadar_480(cluster: Cluster, seed: int) -> Workload:
+def _hadar_480(
+    cluster: Cluster, seed: int, *, jobs: int = HADAR_JOBS, stand_in_days: int = 0
+) -> Workload:
     path = locate(PHILLY_TRACE)
-    if not path.is_file():
+    if path.is_file():
+        source = _trace(path)
+    elif stand_in_days:
+        source = lyra_like(days=stand_in_days)
+    else:
         raise UserError(
             f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is neither here nor in "
-            f"the folder that {TRACES_VARIABLE} names"
+            f"the folder that {TRACES_VARIABLE} names; with jobs.parameters.stand_in_days=15 it "
+            "draws from generated jobs"
         )
-    return hadar_480(read_workload(path), seed=seed, gpu_types=cluster.gpu_types)
+    return hadar_480(source, seed=seed, gpu_types=cluster.gpu_types, jobs=jobs)
+
+
+@lru_cache(maxsize=1)
+def _trace(path: Path) -> Workload:
+    """Return a trace, kept because many draws share it."""
+    return read_workload(path)
 
 
 def _named_mix(jobs: int) -> NamedWorkload:

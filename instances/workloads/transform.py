@@ -112,6 +112,23 @@ def limited(workload: Workload, jobs: int) -> Workload:
     )
 
 
+def sampled(workload: Workload, jobs: int) -> Workload:
+    """Return so many jobs from all over a workload, at even distances, or all if there are fewer.
+
+    A stretch of a trace need not be typical: Philly's first weeks have few jobs, and long ones,
+    and later hundreds of short ones with a GPU each come at once.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    require_integer("jobs", jobs, minimum=1)
+    taken = min(len(workload.jobs), jobs)
+    every = len(workload.jobs) // taken
+    return _changed(workload, workload.jobs[::every][:taken], f"Only one in {every:,} jobs.")
+
+
 def with_elasticity(
     workload: Workload,
     *,
