@@ -41,7 +41,7 @@ Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl
 """
 
 
-class _Help(argparse._HelpAction):
+class _Help(argparse._HelpAction):  # noqa: SLF001
     """Shows what there is of each paper too, whose files nothing else has to read."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> None:
@@ -111,7 +111,8 @@ def _in_words(name: str) -> str:
         for kind in ("table", "figure")
     )
     return (
-        f"{paper.name}: {paper.citation}.\n{there[0].upper()}{there[1:]}.\n{paper.remarks.strip()}\n"
+        f"{paper.name}: {paper.citation}.\n{there[0].upper()}{there[1:]}.\n"
+        f"{paper.remarks.strip()}\n"
         f"By default --scale {paper.scale:g}, --seeds {paper.seeds}, --out {paper.folder}."
     )
 

@@ -92,11 +92,14 @@ class Entry:
 
     @classmethod
     def exact(
-        cls, row: str, column: str, paper: str, ours: float, *, source: Source = Source.TEXT
+        cls, row: str, column: str, paper: str, ours: float | None, *, source: Source = Source.TEXT
     ) -> Entry:
         """Return an entry that is reproduced if ours rounds to what the paper prints."""
         digits = len(paper.partition(".")[2])
-        verdict = Verdict.REPRODUCED if f"{ours:.{digits}f}" == paper else Verdict.DIFFERS
+        if ours is None:
+            verdict = Verdict.NOT_RUN
+        else:
+            verdict = Verdict.REPRODUCED if f"{ours:.{digits}f}" == paper else Verdict.DIFFERS
         return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict, source=source)
 
     @classmethod

@@ -357,6 +357,7 @@ class PaperTable:
     folder: str = key(Text(), "of the pages if not told otherwise")
     setting: str = key(Text(), 'how much is simulated; "{scale}" and "{SIZE}" stand for it')
     sizes: Mapping[str, SizeTable] = key(Named(Table(SizeTable)), "by name", {})
+    called: Mapping[str, str] = key(Named(Text()), "what tables call schemes, by name", {})
     scenarios: Mapping[str, ScenarioTable] = key(Named(Table(ScenarioTable)), "by name", {})
     runs: Mapping[str, RunTable] = key(Named(Table(RunTable)), "by name", {})
     publications: tuple[PublicationTable, ...] = key(

@@ -230,7 +230,7 @@ class _Grid:
             )
             pairs = [pair for pair in zip(*values, strict=True) if None not in pair]
             before, after = zip(*pairs, strict=True) if pairs else ((), ())
-            our_gain = paired_gain(before, after, better=column.better)  # type: ignore[arg-type]
+            our_gain = paired_gain(before, after, better=column.better)
         return partial(
             Entry.compared,
             paper_reference=reference.paper[place],

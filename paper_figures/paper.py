@@ -75,7 +75,7 @@ def run_paper(
 
 
 def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list[ReplayTask]:
-    """Return the replays that tables and figures need, each once, those of one workload together."""
+    """Return the replays of tables and figures, each once, those of one workload together."""
     runs = dict.fromkeys(each for one in publications for each in runs_of(setting, one))
     workloads: dict[Any, int] = {}
     for run, draw in runs:
@@ -112,5 +112,5 @@ def own_pages(
 ) -> tuple[list[Any], list[Plot]]:
     """Return the pages on questions of our own, and their plots."""
     catalogue = import_module(f"paper_figures.{name}.catalogue")
-    report = catalogue.make_report((), scale=scale, seeds=seeds, gaps=True, processes=processes)
+    report = catalogue.make_report(scale=scale, seeds=seeds, processes=processes)
     return list(report.pages), catalogue.draw_plots(report)

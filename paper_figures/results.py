@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from experiments.records import ReplayRecord
     from experiments.simulation.runs import Replays
     from paper_figures.document import Measure, PaperTable, PublicationTable
-    from paper_figures.setting import Change, Setting
+    from paper_figures.setting import KeyValue, Setting
 
 Spread = tuple[float, float] | None
 
@@ -121,7 +121,7 @@ class Part:
         """How much was simulated."""
         return self.results.setting
 
-    def run(self, name: str, changes: Iterable[Change] = ()) -> Run:
+    def run(self, name: str, changes: Iterable[KeyValue] = ()) -> Run:
         """Return a run of the file as this table has it."""
         table = self.results.paper.runs[name]
         return named_run(table, scenario=self.publication.scenario, changes=changes)

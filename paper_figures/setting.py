@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.records import ReplayRecord, StudyRecord
 from experiments.simulation.replays import ReplayTask
-from experiments.simulation.scenario import Scenario, load_scenario
+from experiments.simulation.scenario import Change, Scenario, load_scenario
 from instances.traces import locate
 from lyra_opt.simulation.scheme import scheme_names
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from paper_figures.document import PaperTable, PublicationTable, RunTable
 
-Change = tuple[str, Any]
+KeyValue = tuple[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Run:
 
     scenario: str
     scheme: str
-    parameters: tuple[Change, ...] = ()
-    changes: tuple[Change, ...] = ()
+    parameters: tuple[KeyValue, ...] = ()
+    changes: tuple[KeyValue, ...] = ()
 
     @property
     def label(self) -> str:
@@ -60,7 +60,7 @@ class Draw:
     """
 
     seed: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[KeyValue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,10 @@ class Setting:
 
     def valued(self, value: Any) -> Any:
         """Return the value of a key, or the size for which it stands."""
+        if isinstance(value, dict):
+            return {name: self.valued(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.valued(each) for each in value]
         if isinstance(value, str) and value.startswith("{") and value.endswith("}"):
             return self.sizes[value[1:-1]]
         return value
@@ -127,11 +131,11 @@ class Setting:
         most = publication.most_seeds
         return publication.seeds if most is None else min(most, self.seeds)
 
-    def changes_of(self, scenario: str) -> tuple[str, list[Change]]:
+    def changes_of(self, scenario: str) -> tuple[str, list[KeyValue]]:
         """Return the bundled scenario behind one of the paper, and what is other in it."""
         table = self.paper.scenarios[scenario]
         like = table.like
-        changes: list[Change] = []
+        changes: list[KeyValue] = []
         if like in self.paper.scenarios:
             like, changes = self.changes_of(like)
         changes += table.changes.items()
@@ -156,7 +160,7 @@ class Setting:
         if run.parameters:
             scheme = {"name": run.scheme, "label": run.label, **dict(run.parameters)}
             changes.append(("schemes", [scheme]))
-        return load_scenario(like, [(path, _plain(value)) for path, value in changes])
+        return load_scenario(like, [Change(path, _plain(value)) for path, value in changes])
 
     def task(self, run: Run, draw: Draw, position: int = 0) -> ReplayTask:
         """Return a replay as the executor takes it."""
@@ -194,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def named_run(
-    table: RunTable, *, scenario: str | None = None, changes: Iterable[Change] = ()
+    table: RunTable, *, scenario: str | None = None, changes: Iterable[KeyValue] = ()
 ) -> Run:
     """Return a run of the file, in another scenario and with more changes where these are given."""
     return Run(
@@ -205,6 +209,6 @@ def named_run(
     )
 
 
-def frozen(changes: Mapping[str, Any]) -> tuple[Change, ...]:
+def frozen(changes: Mapping[str, Any]) -> tuple[KeyValue, ...]:
     """Return the changes of a table, fit for a key of a dictionary."""
     return tuple(changes.items())

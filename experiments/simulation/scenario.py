@@ -153,7 +153,7 @@ class NetworkTable:
     )
     links: str | None = key(
         Text(),
-        "links by name: shipped, congested-1, congested-2, congested-3, or free, which cost nothing",
+        "links by name: shipped, congested-1 to congested-3, or free, which cost nothing",
         None,
         shown="those of the topology, else shipped",
     )

@@ -24,7 +24,8 @@ WIDE_INCHES = 6.6
 """Of one panel with its legend beside it."""
 
 
-def _table_1(comparison: Comparison) -> Plot:
+def ttd_over_hadar(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, (axes,) = new_figure(1, 2.6, WIDE_INCHES)
     entries = comparison.entries
     bars(
@@ -56,7 +57,8 @@ def _table_1(comparison: Comparison) -> Plot:
     )
 
 
-def _table_2(comparison: Comparison) -> Plot:
+def completion_times(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, (axes,) = new_figure(1, 3.0, WIDE_INCHES)
     names = list(comparison.series)
     for name, points in comparison.series.items():
@@ -75,7 +77,8 @@ def _table_2(comparison: Comparison) -> Plot:
     )
 
 
-def _table_3(comparison: Comparison) -> Plot:
+def mix_by_mix(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, panels = new_figure(2, 2.8)
     for axes, measure, label in zip(
         panels,
@@ -117,7 +120,8 @@ def _lines(axes: Axes, series: dict[str, Any], *, is_log: bool = False) -> None:
         axes.set_xscale("log", base=2)
 
 
-def _figure_1(comparison: Comparison) -> Plot:
+def by_slot(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     _lines(axes, dict(comparison.series), is_log=True)
     ticks = sorted({slot_s for points in comparison.series.values() for slot_s, _ in points})
@@ -134,7 +138,8 @@ def _figure_1(comparison: Comparison) -> Plot:
     )
 
 
-def _figure_2(comparison: Comparison) -> Plot:
+def decision_time(comparison: Comparison) -> Plot:
+    """Return the plot."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     _lines(axes, dict(comparison.series), is_log=True)
     ticks = sorted({jobs for points in comparison.series.values() for jobs, _ in points})
@@ -221,12 +226,9 @@ def _rounding(page: Page) -> Plot:
     )
 
 
-PLOTS: dict[str, Callable[[Comparison], Plot]] = {
-    "hadar-table-1": _table_1,
-    "hadar-table-2": _table_2,
-    "hadar-table-3": _table_3,
-    "hadar-figure-1": _figure_1,
-    "hadar-figure-2": _figure_2,
+FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
+    function.__name__: function
+    for function in (ttd_over_hadar, completion_times, mix_by_mix, by_slot, decision_time)
 }
 
 PAGES: dict[str, Callable[[Any], Plot]] = {

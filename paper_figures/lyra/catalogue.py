@@ -8,14 +8,10 @@ from paper_figures.lyra import gaps as gap_module
 from paper_figures.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from experiments.plots.figures import Plot
 
 
-def make_report(
-    publications: Iterable[object], *, scale: float, seeds: int, gaps: bool, processes: int
-) -> Report:
+def make_report(*, scale: float, seeds: int, processes: int) -> Report:
     """Run what the page needs."""
     from paper_figures.simulations import Results, Setting
 

@@ -1,0 +1,365 @@
+"""What the tables and figures on Hadar need beyond replays: tables, and notes with numbers."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from instances.heterogeneous.clusters import find_cluster, hadar_60
+from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from instances.heterogeneous.trace_jobs import PHILLY_TRACE
+from instances.traces import locate
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.policy import ActiveJob, RoundState
+from lyra_opt.stopwatch import Stopwatch
+from paper_figures.comparison import Table
+from paper_figures.document import GEOMETRIC, MORE, Measure
+from paper_figures.evaluation import Found
+from paper_figures.results import mean_and_spread, there
+from paper_figures.setting import Run, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lyra_opt.heterogeneous.instance import GangJob
+    from lyra_opt.simulation.workload import Workload
+    from paper_figures.results import Outcome, Part
+
+HOUR_S = 3600
+CURVE_POINTS = 101
+ROUND_S = 360
+REPEATS = 3
+TTD, CRU = Measure(of="makespan_s"), Measure(of="cru")
+
+MEASURES = (
+    ("TTD (h)", "makespan_s", 3600.0),
+    ("JCT mean (h)", "jct_mean_s", 3600.0),
+    ("JCT median (h)", "jct_p50_s", 3600.0),
+    ("queue mean (h)", "queue_mean_s", 3600.0),
+    ("GPU usage (%)", "gpu_usage", 0.01),
+    ("finish-time fairness, mean", "fairness_mean", 1.0),
+    ("restarts per job", "restarts", None),
+)
+
+
+# Jobs of a trace.
+
+
+def measured(part: Part, *, curves: bool = False) -> Found:
+    """Return what was measured of each scheme, and how soon jobs complete with the first seed."""
+    rows, series = [], {}
+    for name in part.publication.also:
+        found = there(part.outcomes(name))
+        if not found:
+            continue
+        row = [_called(part, name)]
+        for _, key, unit in MEASURES:
+            values = [
+                outcome.figures[key] / (outcome.figures["jobs"] if unit is None else unit)
+                for outcome in found
+            ]
+            row.append(_short(statistics.fmean(values)))
+        rows.append(row)
+        if curves:
+            series[_called(part, name)] = _cumulative(found[0])
+    return Found(
+        tables=[
+            Table(
+                title="What was measured, means over seeds",
+                header=["scheme", *(name for name, _, _ in MEASURES)],
+                rows=rows,
+            )
+        ],
+        series=series,
+    )
+
+
+def _cumulative(outcome: Outcome) -> list[tuple[float, float]]:
+    """Return the hours within which a percentage of the jobs complete, for the plot."""
+    shares = np.linspace(0, 1, CURVE_POINTS)
+    hours = np.quantile(outcome.jobs["jct_s"], shares) / HOUR_S
+    return [(float(hour), 100 * float(share)) for hour, share in zip(hours, shares, strict=True)]
+
+
+def jobs_in_words(part: Part) -> str:  # noqa: ARG001
+    """Return what jobs are drawn from."""
+    if locate(PHILLY_TRACE).is_file():
+        return "Jobs are drawn by seed from the Philly trace, as Hadar's are."
+    return (
+        "The Philly trace is not here (the folder LYRA_OPT_TRACES would have it), so that jobs are "
+        "drawn by seed from generated ones; the paper draws its own from the trace."
+    )
+
+
+def why_ttd_differs(part: Part) -> list[str]:
+    """Return why ours differ from the paper's, from what the runs show."""
+    hadar, yarn, tiresias, gavel, makespan = (
+        there(part.outcomes(name))
+        for name in ("hadar", "yarn", "tiresias", "gavel", "gavel-makespan")
+    )
+    notes = []
+    if hadar and yarn and tiresias:
+        named = (("Hadar", hadar), ("Tiresias", tiresias), ("YARN-CS", yarn))
+        tails = ", ".join(
+            f"{name} {_hours(statistics.fmean(map(_last_tenth_s, runs)))} h" for name, runs in named
+        )
+        usage = ", ".join(f"{name} {_usage_by_type(runs)}" for name, runs in named)
+        notes.append(
+            "Tiresias and YARN-CS end later than in the paper because neither looks at the type "
+            "of GPU: a job of class XL that happens to be on a K80, where ResNet-50 is a seventh "
+            "as fast as on a V100, stays there, in the end while V100 idle. From the completion of "
+            f"nine tenths of the jobs to that of the last it takes {tails}; usage over the TTD is "
+            f"{usage}."
+        )
+    if hadar and gavel and makespan:
+        notes.append(
+            "Hadar's utility is the mean of 1/JCT, which prefers short jobs and leaves long ones "
+            "to the end; the TTD is a by-product. Gavel's makespan policy aims at the TTD itself "
+            f"and keeps {_usage(makespan)} % of the GPUs at work, Hadar {_usage(hadar)} %, Gavel's "
+            f"max-min policy {_usage(gavel)} %."
+        )
+    return notes
+
+
+def waits_in_words(part: Part) -> list[str]:
+    """Return why the claims on JCT and on queuing do not go together, if there are runs."""
+    gavel = there(part.outcomes("gavel"))
+    if not gavel or not there(part.outcomes("hadar")):
+        return []
+    jct_h, queue_h = (
+        statistics.fmean(outcome.figures[key] for outcome in gavel) / HOUR_S
+        for key in ("jct_mean_s", "queue_mean_s")
+    )
+    return [
+        f"Under Gavel {queue_h:.0f} of the {jct_h:.0f} hours of a mean JCT are waits, so that a "
+        "JCT 2.5 times shorter would need far more than 13 % off the waits: the two claims cannot "
+        "both hold of one workload like this one."
+    ]
+
+
+def _last_tenth_s(outcome: Outcome) -> float:
+    """Return how long it takes from the completion of nine tenths of the jobs to the last."""
+    completed_s = outcome.jobs["completion_s"] - outcome.jobs["submit_s"].iloc[0]
+    return float(outcome.figures["makespan_s"]) - float(np.quantile(completed_s, 0.9))
+
+
+def _usage(outcomes: Sequence[Outcome]) -> str:
+    return f"{100 * statistics.fmean(outcome.figures['gpu_usage'] for outcome in outcomes):.0f}"
+
+
+def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
+    """Return the mean usage of the fastest and of the slowest GPUs, in words."""
+    by_type = [outcome.figures["gpu_usage_by_type"] for outcome in outcomes]
+    shares = [
+        f"{100 * statistics.fmean(usage[name] for usage in by_type):.0f} % of the {name.upper()}"
+        for name in ("v100", "k80")
+    ]
+    return " and ".join(shares)
+
+
+# Mixes on testbeds.
+
+
+def mixes(part: Part) -> Found:
+    """Return TTD and CRU of every mix, and HadarE's over Hadar's for the plot."""
+    (product,) = part.publication.products
+    tables, series = [], {}
+    for testbed in product.scenarios:
+        place = _place(part, testbed)
+        of_scheme = {
+            scheme: part.outcomes(Run(scenario=testbed, scheme=scheme))
+            for scheme in product.schemes
+        }
+        rows = []
+        for at, jobs in enumerate(MIX_SIZES):
+            row = [f"M-{jobs}"]
+            for outcomes in of_scheme.values():
+                outcome = outcomes[at]
+                if outcome is None:
+                    row += ["", ""]
+                else:
+                    row.append(_hours(outcome.figures["makespan_s"]))
+                    row.append(f"{100 * outcome.figures['cru']:.0f}")
+            rows.append(row)
+        header = ["mix"]
+        for scheme in product.schemes:
+            header += [f"{part.results.paper.called[scheme]}: TTD (h)", "CRU (%)"]
+        tables.append(Table(title=f"Every mix, {place}", header=header, rows=rows))
+        for called, measure in (("TTD", TTD), ("CRU", CRU)):
+            runs = (Run(scenario=testbed, scheme=scheme) for scheme in ("hadar", "hadare"))
+            series[f"{called}, {place}"] = list(
+                zip(MIX_SIZES, part.gains(measure, *runs, better=MORE), strict=False)
+            )
+    return Found(tables=tables, series=series)
+
+
+def testbeds_in_words(part: Part) -> list[str]:
+    """Return what is assumed of the testbeds and of the mixes, each sentence once."""
+    clusters = [find_cluster(name) for name in _clusters(part).values()]
+    sentences = [sentence for cluster in clusters for sentence in cluster.assumptions]
+    for cluster in clusters:
+        sentences += mix(MIX_SIZES[-1], gpu_types=cluster.gpu_types).assumptions
+    return list(dict.fromkeys(sentences))
+
+
+def most_that_forking_gives(part: Part) -> str:
+    """Return how much sooner one job can end on all nodes than on the fastest, in words."""
+    parts = []
+    for testbed, name in _clusters(part).items():
+        cluster = find_cluster(name)
+        (job,) = _gangs_of(mix(1, gpu_types=cluster.gpu_types))
+        rates = [job.rate(server.gpus, is_spread=False) for server in cluster.servers]
+        share = 1 - max(rates) / sum(rates)
+        parts.append(f"{100 * share:.0f} % ({_place(part, testbed)})")
+    return (
+        "With these rates copies on all five nodes end a job at most "
+        f"{' and '.join(parts)} sooner than the fastest node alone does, before any cost. 80 % is "
+        "what five equal nodes give a single job."
+    )
+
+
+def best_slots(part: Part, *, small_mixes: int) -> Found:
+    """Return the slot with the least TTD over all mixes, and over the first few of them."""
+    slots_s = {
+        int(product.changes.get("tenure.rounds.round_s", ROUND_S)): frozen(product.changes)
+        for product in part.publication.products
+    }
+    first = part.publication.products[0]
+    values, rows, series = {}, [], {}
+    for scheme in first.schemes:
+        for what, most in (("all mixes", len(MIX_SIZES)), ("M-1 to M-4", small_mixes)):
+            means = {}
+            for slot_s, changes in slots_s.items():
+                found = []
+                for testbed in first.scenarios:
+                    usual = Run(scenario=testbed, scheme=scheme)
+                    run = Run(scenario=testbed, scheme=scheme, changes=changes)
+                    pairs = zip(part.values(TTD, run), part.values(TTD, usual), strict=True)
+                    found += [a / b for a, b in list(pairs)[:most] if a is not None and b]
+                means[slot_s], _ = mean_and_spread(found, GEOMETRIC)
+            known = {slot_s: mean for slot_s, mean in means.items() if mean is not None}
+            best = min(known, key=lambda slot_s: (known[slot_s], slot_s)) if known else None
+            row = f"{part.results.paper.called[scheme]}, {what}"
+            values[row, "slot of least TTD (s)"] = (None if best is None else float(best), None)
+            series[row] = list(known.items())
+            rows.append([row, *("" if m is None else f"{m:.3f}" for m in means.values())])
+    return Found(
+        values=values,
+        tables=[
+            Table(
+                title=f"TTD over that at {ROUND_S} s, geometric mean over mixes and both testbeds",
+                header=["", *(f"{slot_s} s" for slot_s in slots_s)],
+                rows=rows,
+            )
+        ],
+        series=series,
+    )
+
+
+def _place(part: Part, testbed: str) -> str:
+    return part.results.paper.scenarios[testbed].called
+
+
+def _clusters(part: Part) -> dict[str, str]:
+    """Return the name of the cluster of each testbed."""
+    (product,) = part.publication.products
+    return {name: part.results.paper.scenarios[name].like for name in product.scenarios}
+
+
+# Decisions.
+
+
+def decision_times(part: Part, *, jobs: Sequence[int]) -> Found:
+    """Return the wall time of the first decision on so many jobs, on 60 GPUs."""
+    schemes = ("hadar", "gavel-las", "gavel-makespan", "priced-progress")
+    called = part.results.paper.called
+    time_s = {scheme: [_decision_s(scheme, count) for count in jobs] for scheme in schemes}
+    (column,) = part.publication.columns
+    return Found(
+        values={
+            (f"Hadar over {called[scheme]}", column.name): (
+                time_s["hadar"][-1] / time_s[scheme][-1],
+                None,
+            )
+            for scheme in ("gavel-las", "gavel-makespan")
+        },
+        tables=[
+            Table(
+                title="Time of a decision (ms) by active jobs, 60 GPUs",
+                header=["scheme", *(f"{count:,}" for count in jobs)],
+                rows=[
+                    [called[scheme], *(f"{1e3 * each_s:.3g}" for each_s in times_s)]
+                    for scheme, times_s in time_s.items()
+                ],
+            )
+        ],
+        series={
+            called[scheme]: [
+                (count, 1e3 * each_s) for count, each_s in zip(jobs, times_s, strict=True)
+            ]
+            for scheme, times_s in time_s.items()
+        },
+    )
+
+
+def _decision_s(scheme: str, count: int) -> float:
+    """Return the median of the wall times, a first run to load and compile left out."""
+    cluster = hadar_60()
+    jobs = _gangs_of(gavel_like(jobs=count, seed=0, gpu_types=cluster.gpu_types))
+    times_s = []
+    for _ in range(REPEATS + 1):
+        policy = ROUND_POLICIES[scheme]()
+        state = RoundState(
+            gpu_types=cluster.problem_types,
+            servers=cluster.problem_servers(),
+            now_s=0.0,
+            round_s=float(ROUND_S),
+        )
+        policy.prepare(state, np.random.default_rng(0))
+        state.jobs = [
+            ActiveJob(
+                job=job, order=order, steps_left=job.steps, submitted_s=0.0, waiting_since_s=0.0
+            )
+            for order, job in enumerate(jobs)
+        ]
+        stopwatch = Stopwatch()
+        policy.decide(state)
+        times_s.append(stopwatch.elapsed_s)
+    return statistics.median(times_s[1:])
+
+
+def _gangs_of(workload: Workload) -> tuple[GangJob, ...]:
+    """Return jobs of which all were measured, as standalone instances have them."""
+    gangs = tuple(job.measured for job in workload.jobs if job.measured is not None)
+    assert len(gangs) == len(workload.jobs), "all were measured"
+    return gangs
+
+
+def _called(part: Part, run: str) -> str:
+    return part.results.paper.called[part.run(run).scheme]
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / HOUR_S:.1f}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
+    function.__name__: function
+    for function in (
+        measured,
+        jobs_in_words,
+        why_ttd_differs,
+        waits_in_words,
+        mixes,
+        testbeds_in_words,
+        most_that_forking_gives,
+        best_slots,
+        decision_times,
+    )
+}
