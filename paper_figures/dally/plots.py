@@ -9,13 +9,12 @@ from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written
 from lyra_opt.simulation.scheme import find_scheme
-from paper_figures.dally import epoch_gap, figure_1, figure_2, figure_3, table_1, tuner_regret
-from paper_figures.dally.reductions import series_name
-from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, OURS, SCHEMES
-from paper_figures.dally.table_1 import MAKESPAN
-from paper_figures.dally.table_2 import JCT
-from paper_figures.dally.table_3 import COMMUNICATION
+from paper_figures.dally import epoch_gap, tuner_regret
+from paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
+from paper_figures.dally.schemes import SCHEMES
 from paper_figures.dally.tuner_regret_plot import tuner_regret_plot
+from paper_figures.document import Call, find_paper
+from paper_figures.evaluation import name_of
 from paper_figures.plots import PAPER_COLOUR, new_figure
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from paper_figures.dally.reductions import Claim
     from paper_figures.report import Page
 
-OTHERS = tuple(scheme for scheme in SCHEMES if scheme != DALLY)
 PARTS_OF_JCT = (
     ("computing", COLOURS[2]),
     ("communication and moves", COLOURS[4]),
@@ -51,15 +49,34 @@ LOWEST_PERCENT = -200.0
 """Panels show no less: three times as much as the other scheme."""
 
 
-def _dots(comparison: Comparison, claim: Claim) -> Plot:
+def _shown(comparison: Comparison) -> tuple[list[Claim], list[str]]:
+    """Return the claims and situations of a table or figure, as the paper's file names them."""
+    paper = find_paper("dally")
+    (publication,) = (
+        each for each in paper.publications if name_of(paper.name, each) == comparison.name
+    )
+    computed = publication.computed
+    assert isinstance(computed, Call), "reductions are computed"
+    claims = [CLAIMS[name] for name in computed.parameters["claims"]]
+    return claims, [paper.scenarios[name].called for name in computed.parameters["situations"]]
+
+
+def _others() -> list[str]:
+    """Return what tables call the schemes that Dally is compared with."""
+    return [name for scheme, name in find_paper("dally").called.items() if scheme != DALLY]
+
+
+def reductions_by_scheme(comparison: Comparison) -> Plot:
     """Return all reductions of a table, by the scheme that Dally is compared with."""
     name = comparison.name.partition("-")[2].replace("-", "_")
+    ((claim,), _), (entry,) = _shown(comparison), comparison.entries
+    called = _others()
     figure, (axes,) = new_figure(1, 2.9, 6.6)
-    for place, scheme in enumerate(OTHERS):
-        values = [percent for _, percent in comparison.series[series_name(claim, scheme)]]
+    for place, other in enumerate(called):
+        values = [percent for _, percent in comparison.series[series_name(claim, other)]]
         if not values:
             continue
-        colour = COLOURS[0 if scheme in CONSOLIDATION else 1]
+        colour = COLOURS[0 if place < len(CONSOLIDATION) else 1]  # they stand first
         shown = [max(value, LOWEST_PERCENT) for value in values]
         axes.plot(shown, [place] * len(shown), "o", color=colour, alpha=0.45, markersize=5)
         axes.plot(
@@ -67,13 +84,13 @@ def _dots(comparison: Comparison, claim: Claim) -> Plot:
         )
     axes.axvline(0, color="black", linewidth=0.8)
     axes.axvline(
-        float(claim.percent),
+        float(entry.paper),
         color=PAPER_COLOUR,
         linestyle="--",
-        label=f"abstract: up to {claim.percent} %",
+        label=f"abstract: up to {entry.paper} %",
     )
-    axes.set_yticks(range(len(OTHERS)), [as_written(NAMES[scheme]) for scheme in OTHERS])
-    axes.set_ylim(len(OTHERS) - 0.5, -0.5)
+    axes.set_yticks(range(len(called)), [as_written(name) for name in called])
+    axes.set_ylim(len(called) - 0.5, -0.5)
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
@@ -88,36 +105,22 @@ def _dots(comparison: Comparison, claim: Claim) -> Plot:
     )
 
 
-def _table_1(comparison: Comparison) -> Plot:
-    return _dots(comparison, MAKESPAN)
-
-
-def _table_2(comparison: Comparison) -> Plot:
-    return _dots(comparison, JCT)
-
-
-def _table_3(comparison: Comparison) -> Plot:
-    return _dots(comparison, COMMUNICATION)
-
-
 def _lines(
     comparison: Comparison,
-    claims: Sequence[Claim],
     label_axis: Callable[[Axes], None],
     title: str,
     caption: str,
 ) -> Plot:
     """Return Dally's reductions over an axis, a panel for each claim."""
     name = comparison.name.partition("-")[2].replace("-", "_")
+    claims, others = _shown(comparison)[0], _others()
     figure, panels = new_figure(len(claims), 3.3, 3.5)
     for axes, claim in zip(panels, claims, strict=True):
-        for scheme in OTHERS:
-            points = comparison.series[series_name(claim, scheme)]
+        for other in others:
+            points = comparison.series[series_name(claim, other)]
             if points:
-                style: dict[str, Any] = line_style(scheme, OTHERS)
-                axes.plot(
-                    *zip(*points, strict=True), label=as_written(NAMES[scheme]), alpha=0.8, **style
-                )
+                style: dict[str, Any] = line_style(other, others)
+                axes.plot(*zip(*points, strict=True), label=as_written(other), alpha=0.8, **style)
         axes.axhline(0, color="black", linewidth=0.8)
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, LOWEST_PERCENT), high)
@@ -128,15 +131,15 @@ def _lines(
     return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
 
 
-def _figure_1(comparison: Comparison) -> Plot:
-    names = [situation.network for situation in table_1.BATCHES]
+def gains_over_links(comparison: Comparison) -> Plot:
+    """Return Dally's reductions over the links."""
+    names = [called.rpartition(", ")[2] for called in _shown(comparison)[1]]
 
     def label_axis(axes: Axes) -> None:
         axes.set_xticks(range(len(names)), names, rotation=25, ha="right")
 
     return _lines(
         comparison,
-        figure_1.CLAIMS,
         label_axis,
         "Figure 1: what Dally gains over the congestion of the links",
         "The batch of jobs; above zero Dally is better. Links are in the order of congestion; "
@@ -144,8 +147,9 @@ def _figure_1(comparison: Comparison) -> Plot:
     )
 
 
-def _figure_2(comparison: Comparison) -> Plot:
-    rates = [f"{situation.jobs_per_day:g}" for situation in figure_2.SITUATIONS]
+def gains_over_load(comparison: Comparison) -> Plot:
+    """Return Dally's reductions over the rates of submission."""
+    rates = [called.partition(" ")[0] for called in _shown(comparison)[1]]
 
     def label_axis(axes: Axes) -> None:
         axes.set_xticks(range(len(rates)), rates)
@@ -153,24 +157,25 @@ def _figure_2(comparison: Comparison) -> Plot:
 
     return _lines(
         comparison,
-        figure_2.CLAIMS,
         label_axis,
-        f"Figure 2: what Dally gains over the load, {figure_2.NETWORK}",
+        "Figure 2: what Dally gains over the load, congested-2",
         "Jobs come one after the other (Poisson), at rates as at scale 1; above zero Dally is "
         "better.",
     )
 
 
-def _figure_3(comparison: Comparison) -> Plot | None:
-    there = [situation for situation in figure_3.SITUATIONS if situation.is_there]
-    if not there:
+def gains_on_traces(comparison: Comparison) -> Plot | None:
+    """Return Dally's reductions on each trace that is there."""
+    traces = [title.rpartition(", ")[0] for title in _rows_of_first_table(comparison)]
+    if not traces:
         return None
-    figure, panels = new_figure(len(figure_3.CLAIMS), 2.9, 4.4)
-    for axes, claim in zip(panels, figure_3.CLAIMS, strict=True):
-        for place, scheme in enumerate(OTHERS):
-            for number, percent in comparison.series[series_name(claim, scheme)]:
-                trace = there[int(number)].called
-                style: dict[str, Any] = line_style(trace, list(figure_3.TRACES.values()))
+    claims, called = _shown(comparison)[0], _others()
+    figure, panels = new_figure(len(claims), 2.9, 4.4)
+    for axes, claim in zip(panels, claims, strict=True):
+        for place, other in enumerate(called):
+            for number, percent in comparison.series[series_name(claim, other)]:
+                trace = traces[int(number)]
+                style: dict[str, Any] = line_style(trace, traces)
                 axes.plot(
                     max(percent, LOWEST_PERCENT),
                     place,
@@ -178,8 +183,8 @@ def _figure_3(comparison: Comparison) -> Plot | None:
                     **style | {"linestyle": ""},
                 )
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_yticks(range(len(OTHERS)), [as_written(NAMES[scheme]) for scheme in OTHERS])
-        axes.set_ylim(len(OTHERS) - 0.5, -0.5)
+        axes.set_yticks(range(len(called)), [as_written(name) for name in called])
+        axes.set_ylim(len(called) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
     panels[1].set_yticklabels([])
@@ -187,12 +192,17 @@ def _figure_3(comparison: Comparison) -> Plot | None:
     return Plot(
         "figure_3",
         "Figure 3: jobs of public traces with assigned models",
-        f"On {figure_3.NETWORK}; right of zero Dally is better than the scheme.",
+        "On congested-2; right of zero Dally is better than the scheme.",
         svg_text(figure, "figure-3"),
     )
 
 
-def _table_4(comparison: Comparison) -> Plot:
+def _rows_of_first_table(comparison: Comparison) -> list[str]:
+    return [row[0] for row in comparison.tables[0].rows] if comparison.tables else []
+
+
+def parts_of_jct(comparison: Comparison) -> Plot:
+    """Return what a job's time goes into under each scheme."""
     panels_of: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
     for series, points in comparison.series.items():
         panel, _, scheme = series.partition(": ")
@@ -275,14 +285,15 @@ def _epoch_gap(page: Page) -> Plot:
     )
 
 
-PLOTS: dict[str, Callable[[Comparison], Plot | None]] = {
-    "dally-table-1": _table_1,
-    "dally-table-2": _table_2,
-    "dally-table-3": _table_3,
-    "dally-table-4": _table_4,
-    "dally-figure-1": _figure_1,
-    "dally-figure-2": _figure_2,
-    "dally-figure-3": _figure_3,
+FUNCTIONS: dict[str, Callable[[Comparison], Plot | None]] = {
+    function.__name__: function
+    for function in (
+        reductions_by_scheme,
+        parts_of_jct,
+        gains_over_links,
+        gains_over_load,
+        gains_on_traces,
+    )
 }
 
 PAGES: dict[str, Callable[[Any], Plot]] = {

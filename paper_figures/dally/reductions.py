@@ -7,14 +7,25 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paper_figures.comparison import MISSING, Entry, Source, Table
-from paper_figures.dally.cases import bounds_of
-from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, OURS, SCHEMES
+from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
+from paper_figures.comparison import MISSING, Table
+from paper_figures.evaluation import Found
+from paper_figures.results import there
+from paper_figures.setting import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paper_figures.dally.cases import AnySituation, Results
+    from paper_figures.document import PaperTable
+    from paper_figures.results import Outcome, Part
+
+DALLY, OURS = "dally", "priced-placement"
+CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity")
+"""The methods that the abstract's claims are about, as far as it says which: "prevailing
+consolidation-based scheduling methods". Those that its author's simulator has, and consolidation
+without a limit."""
+
+HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +35,35 @@ class Claim:
     Parameters
     ----------
     measure
-        Attribute of the metrics.
+        Figure of a replay.
     called, unit
-        What tables call it, and what it is shown in.
-    unit_size
-        How much of the measure that unit is.
-    percent
-        As the abstract prints it.
+        What tables call it, and what it is shown in: hours of something.
+    table
+        Number of the table that has the paper's percentage.
     """
 
     measure: str
     called: str
     unit: str
-    unit_size: float
-    percent: str
+    table: int
+
+    def percent(self, paper: PaperTable) -> str:
+        """Return the percentage as the abstract prints it."""
+        (found,) = (
+            each.rows[0].paper[0]
+            for each in paper.publications
+            if (each.kind, each.number) == ("table", self.table)
+        )
+        return found
+
+
+CLAIMS = {
+    "makespan": Claim(measure="makespan_s", called="makespan", unit="h", table=1),
+    "jct": Claim(measure="jct_mean_s", called="mean JCT", unit="h", table=2),
+    "communication": Claim(
+        measure="communication_s", called="communication of a job", unit="GPU h", table=3
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,42 +72,43 @@ class Reduction:
 
     Parameters
     ----------
-    situation, against
-        Where, and than whom.
+    place
+        Where, and than whom, in words.
+    against
+        Than whom.
     percent
         From the geometric mean of ratios over seeds; below 0 it needs more.
     spread
         The least and the greatest over seeds, of several.
     """
 
-    situation: AnySituation
+    place: str
     against: str
     percent: float
     spread: tuple[float, float] | None
 
-    @property
-    def in_words(self) -> str:
-        """Where and against whom, in words."""
-        return f"against {NAMES[self.against]}, {self.situation.in_words}"
+
+def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
+    """Return what came of a scheme with each seed; empty if it was not run."""
+    return there(part.outcomes(Run(scenario=situation, scheme=scheme)))
 
 
 def reduction(
-    results: Results, claim: Claim, situation: AnySituation, scheme: str, against: str
+    part: Part, claim: Claim, situation: str, scheme: str, against: str
 ) -> Reduction | None:
     """Return how much less a scheme needs than another; None where either was not run."""
+    outcomes = (part.outcomes(Run(scenario=situation, scheme=name)) for name in (against, scheme))
     ratios = [
-        _ratio(getattr(before, claim.measure), getattr(after, claim.measure))
-        for before, after in zip(
-            results.over_seeds(against, situation),
-            results.over_seeds(scheme, situation),
-            strict=False,
-        )
+        _ratio(before.figures[claim.measure], after.figures[claim.measure])
+        for before, after in zip(*outcomes, strict=True)
+        if before is not None and after is not None
     ]
     if not ratios:
         return None
     percents = [100 * (1 - ratio) for ratio in ratios]
+    paper = part.results.paper
     return Reduction(
-        situation=situation,
+        place=f"against {paper.called[against]}, {paper.scenarios[situation].called}",
         against=against,
         percent=100 * (1 - _geometric_mean(ratios)),
         spread=(min(percents), max(percents)) if len(percents) > 1 else None,
@@ -89,33 +116,73 @@ def reduction(
 
 
 def reductions(
-    results: Results, claim: Claim, situations: Sequence[AnySituation], against: Sequence[str]
+    part: Part, claim: Claim, situations: Sequence[str], against: Sequence[str]
 ) -> list[Reduction]:
     """Return Dally's in each situation, against each of some schemes."""
-    found = [
-        reduction(results, claim, situation, DALLY, scheme)
+    return there(
+        reduction(part, claim, situation, DALLY, scheme)
         for situation in situations
         for scheme in against
-    ]
-    return [each for each in found if each is not None]
-
-
-def entry_of(claim: Claim, found: Sequence[Reduction]) -> Entry:
-    """Return the claim beside the largest reduction that was found."""
-    best = max(found, key=lambda each: each.percent, default=None)
-    return Entry.published_reduction(
-        "largest against consolidation-based methods",
-        f"{claim.called} less by (%)",
-        claim.percent,
-        None if best is None else best.percent,
-        spread=None if best is None else best.spread,
-        source=Source.ABSTRACT,
     )
 
 
-def findings(results: Results, claim: Claim, situations: Sequence[AnySituation]) -> list[str]:
+def held_against(
+    part: Part,
+    *,
+    claims: Sequence[str],
+    situations: Sequence[str],
+    shares: bool = False,
+    only_series: bool = False,
+) -> Found:
+    """Return the claims beside the largest reductions, and everything that was run.
+
+    Parameters
+    ----------
+    claims
+        Names of `CLAIMS`.
+    situations
+        Scenarios of the paper.
+    shares
+        Whether communication is shown as a share of the time on GPUs too.
+    only_series
+        Whether other tables show the numbers, so that a plot is enough.
+    """
+    known = [name for name in situations if not part.setting.missing_traces(name)]
+    values = {}
+    for row in part.publication.rows:
+        (claim,) = (CLAIMS[name] for name in claims)
+        best = max(
+            reductions(part, claim, known, CONSOLIDATION),
+            key=lambda each: each.percent,
+            default=None,
+        )
+        (column,) = part.publication.columns
+        values[row.name, column.name] = (
+            (None, None) if best is None else (best.percent, best.spread)
+        )
+    series = _series(part, [CLAIMS[name] for name in claims], known)
+    if only_series:
+        return Found(values=values, series=series)
+    tables = [
+        table(part, CLAIMS[name], known)
+        for name in claims
+        for table in (measured, reduced)
+        if known
+    ]
+    if shares:
+        tables.append(_shares(part, known))
+    return Found(
+        values=values,
+        findings=[sentence for name in claims for sentence in _findings(part, CLAIMS[name], known)],
+        tables=tables,
+        series=series,
+    )
+
+
+def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
     """Return what the runs say of a claim, a sentence each."""
-    against = reductions(results, claim, situations, CONSOLIDATION)
+    called = part.results.paper.called
+    against = reductions(part, claim, situations, CONSOLIDATION)
     if not against:
         return ["Not run: there are no schemes to compare."]
     best = max(against, key=lambda each: each.percent)
@@ -123,55 +190,49 @@ def findings(results: Results, claim: Claim, situations: Sequence[AnySituation])
     worse = sum(each.percent < -1 for each in against)
     sentences = [
         f"Up to {whole(best.percent)} % less {claim.called} than consolidation-based methods "
-        f"({best.in_words}); the abstract says up to {claim.percent} %. The median over "
-        f"{len(against)} pairs of a situation and a method is "
+        f"({best.place}); the abstract says up to {claim.percent(part.results.paper)} %. The "
+        f"median over {len(against)} pairs of a situation and a method is "
         f"{whole(statistics.median(each.percent for each in against))} %, the least "
-        f"{whole(worst.percent)} % ({worst.in_words}; below 0 Dally needs more). In {worse} of "
+        f"{whole(worst.percent)} % ({worst.place}; below 0 Dally needs more). In {worse} of "
         "them Dally needs more by over 1 %."
     ]
-    elsewhere = reductions(
-        results, claim, situations, [each for each in SCHEMES if each not in (DALLY, OURS)]
+    rivals = reductions(
+        part,
+        claim,
+        situations,
+        [each for each in called if each not in (DALLY, OURS, *CONSOLIDATION)],
     )
-    rivals = [each for each in elsewhere if each.against not in CONSOLIDATION]
     if rivals:
         strongest = min(rivals, key=lambda each: each.percent)
         sentences.append(
             "Against the other schemes, ours left out, the median is "
             f"{whole(statistics.median(each.percent for each in rivals))} %, the least "
-            f"{whole(strongest.percent)} % ({strongest.in_words})."
+            f"{whole(strongest.percent)} % ({strongest.place})."
         )
-    ours = [
-        each
-        for situation in situations
-        if (each := reduction(results, claim, situation, OURS, DALLY)) is not None
-    ]
+    ours = there(reduction(part, claim, situation, OURS, DALLY) for situation in situations)
     if ours:
         percents = [each.percent for each in ours]
         sentences.append(
-            f"{NAMES[OURS][0].upper()}{NAMES[OURS][1:]} needs "
+            f"{called[OURS][0].upper()}{called[OURS][1:]} needs "
             f"{whole(statistics.median(percents))} % less than Dally (median over {len(ours)} "
             f"situations; from {whole(min(percents))} % to {whole(max(percents))} %)."
         )
     return sentences
 
 
-def measured(results: Results, claim: Claim, situations: Sequence[AnySituation]) -> Table:
+def measured(part: Part, claim: Claim, situations: Sequence[str]) -> Table:
     """Return what was measured, a row for each situation, means over seeds, beside bounds."""
+    called = part.results.paper.called
     rows = []
     for situation in situations:
-        row = [situation.in_words]
-        for scheme in SCHEMES:
-            found = results.over_seeds(scheme, situation)
-            row.append(_mean([getattr(metrics, claim.measure) for metrics in found], claim))
-        bounds = [results.of(case) for case in bounds_of([situation], results.setting)]
-        row.append(
-            _mean(
-                [bound[claim.measure] for bound in bounds if bound and claim.measure in bound],
-                claim,
-            )
-        )
+        row = [part.results.paper.scenarios[situation].called]
+        for scheme in called:
+            found = over_seeds(part, scheme, situation)
+            row.append(_mean([outcome.figures[claim.measure] for outcome in found]))
+        bounds = bounds_s(part, situation)
+        row.append(_mean([bound[claim.measure] for bound in bounds if claim.measure in bound]))
         rows.append(row)
-    header = ["", *(NAMES[scheme] for scheme in SCHEMES), "bound for any scheme"]
+    header = ["", *called.values(), "bound for any scheme"]
     if all(row[-1] == MISSING for row in rows):
         header, rows = header[:-1], [row[:-1] for row in rows]
     return Table(
@@ -181,46 +242,85 @@ def measured(results: Results, claim: Claim, situations: Sequence[AnySituation])
     )
 
 
-def _mean(values: Sequence[float], claim: Claim) -> str:
-    return short(statistics.fmean(values) / claim.unit_size) if values else MISSING
+def bounds_s(part: Part, situation: str) -> list[dict[str, float]]:
+    """Return what no scheme can beat in a situation, by figure and for each seed."""
+    found = []
+    for draw in part.setting.draws(part.publication):
+        setup = part.setting.task(Run(scenario=situation, scheme=DALLY), draw).setup()
+        found.append(
+            {
+                "makespan_s": makespan_bound_s(setup.workload, setup.cluster),
+                "jct_mean_s": mean_jct_bound_s(setup.workload, setup.cluster),
+            }
+        )
+    return found
 
 
-def reduced(results: Results, claim: Claim, situations: Sequence[AnySituation]) -> Table:
+def _mean(values: Sequence[float]) -> str:
+    return short(statistics.fmean(values) / HOUR_S) if values else MISSING
+
+
+def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> Table:
     """Return how much less Dally needs than each other scheme, a row for each situation."""
-    others = [scheme for scheme in SCHEMES if scheme != DALLY]
+    paper = part.results.paper
+    others = [scheme for scheme in paper.called if scheme != DALLY]
     rows = []
     for situation in situations:
-        found = [reduction(results, claim, situation, DALLY, scheme) for scheme in others]
-        rows.append([situation.in_words, *(MISSING if f is None else _percent(f) for f in found)])
+        found = [reduction(part, claim, situation, DALLY, scheme) for scheme in others]
+        rows.append(
+            [
+                paper.scenarios[situation].called,
+                *(MISSING if each is None else _percent(each) for each in found),
+            ]
+        )
     return Table(
         title=f"Dally's {claim.called} less by (%); below 0 Dally needs more",
-        header=["", *(f"than {NAMES[scheme]}" for scheme in others)],
+        header=["", *(f"than {paper.called[scheme]}" for scheme in others)],
         rows=rows,
     )
 
 
-def series(
-    results: Results, claims: Sequence[Claim], situations: Sequence[AnySituation]
+def _shares(part: Part, situations: Sequence[str]) -> Table:
+    """Return communication as a share of the time on GPUs."""
+    paper = part.results.paper
+    rows = []
+    for situation in situations:
+        row = [paper.scenarios[situation].called]
+        for scheme in paper.called:
+            found = over_seeds(part, scheme, situation)
+            shares = [100 * outcome.figures["communication_share"] for outcome in found]
+            row.append(f"{statistics.fmean(shares):.1f}" if shares else MISSING)
+        rows.append(row)
+    return Table(
+        title="Communication as a share of the time on GPUs (%), means over seeds",
+        header=["", *paper.called.values()],
+        rows=rows,
+    )
+
+
+def _series(
+    part: Part, claims: Sequence[Claim], situations: Sequence[str]
 ) -> dict[str, list[tuple[float, float]]]:
     """Return Dally's reductions for plots: place of the situation, and per cent.
 
     By name of the claim and of the other scheme, as `series_name` has it.
     """
+    called = part.results.paper.called
     return {
-        series_name(claim, scheme): [
+        series_name(claim, called[scheme]): [
             (place, found.percent)
             for place, situation in enumerate(situations)
-            if (found := reduction(results, claim, situation, DALLY, scheme)) is not None
+            if (found := reduction(part, claim, situation, DALLY, scheme)) is not None
         ]
         for claim in claims
-        for scheme in SCHEMES
+        for scheme in called
         if scheme != DALLY
     }
 
 
-def series_name(claim: Claim, scheme: str) -> str:
+def series_name(claim: Claim, called: str) -> str:
     """Return the name of a series."""
-    return f"{claim.called}: {NAMES[scheme]}"
+    return f"{claim.called}: {called}"
 
 
 def _percent(found: Reduction) -> str:

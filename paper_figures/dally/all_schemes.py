@@ -1,4 +1,4 @@
-"""Table 4: the schemes of all papers on one cluster, and what locality is worth beside order."""
+"""The schemes of all papers on one cluster, and what locality is worth beside order."""
 
 from __future__ import annotations
 
@@ -10,38 +10,25 @@ import numpy as np
 
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
-from paper_figures.comparison import MISSING, Comparison, Table
-from paper_figures.dally.cases import (
-    FREE_NETWORK,
-    HOUR_S,
-    BoundCase,
-    Situation,
-    SituationCase,
-    bounds_of,
-    cases_of,
-    notes_on_jobs,
-)
-from paper_figures.dally.reductions import short
-from paper_figures.dally.schemes import (
-    BEST_FIT,
-    CONSOLIDATED,
-    DALLY,
-    MANUAL,
-    NO_WAIT,
-    OURS,
-    SRTF,
-)
+from paper_figures.comparison import MISSING, Table
+from paper_figures.dally.reductions import DALLY, HOUR_S, OURS, bounds_s, over_seeds, short
+from paper_figures.evaluation import Found
+from paper_figures.setting import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.simulation.metrics import Metrics
-    from paper_figures.dally.cases import Results, Setting
+    from paper_figures.results import Outcome, Part
 
-CONGESTED = Situation(network="congested-2")
-FREE = Situation(network=FREE_NETWORK)
-SITUATIONS = (CONGESTED, FREE)
-CALLED = {CONGESTED: f"Congested links ({CONGESTED.network})", FREE: "Communication costs nothing"}
+CONGESTED, FREE = SITUATIONS = ("batch-congested-2", "batch-free")
+CALLED = {CONGESTED: "Congested links (congested-2)", FREE: "Communication costs nothing"}
+CONSOLIDATED, MANUAL, NO_WAIT, BEST_FIT, SRTF = (
+    "consolidated",
+    "manual",
+    "no-wait",
+    "best-fit",
+    "srtf-network",
+)
 
 TIERS, TWO_SPEEDS, NOTHING = "tiers", "one machine or several", "nothing"
 
@@ -53,54 +40,6 @@ LOOKS_AT_IN_WORDS = {
 
 SPEED_BLIND_ROUNDS = frozenset({"tiresias", "yarn-cs"})
 
-ORDERS = {
-    "best-fit": "first come",
-    "consolidated": "most hurt by the network",
-    "dally": "most hurt by the network",
-    "gandiva-affinity": "last come",
-    "manual": "most hurt by the network",
-    "no-wait": "most hurt by the network",
-    "priced-placement": "remaining time *",
-    "srtf-network": "remaining time *",
-    "tiresias-skew": "attained service",
-    "fifo": "first come",
-    "lyra": "running time *",
-    "least-loss": "remaining work *",
-    "gavel-las": "equal shares",
-    "gavel-ftf": "finish-time fairness *",
-    "gavel-throughput": "throughput",
-    "gavel-makespan": "makespan *",
-    "hadar": "1 / JCT, at prices *",
-    "priced-progress": "remaining time, at prices *",
-    "tiresias": "attained service",
-    "yarn-cs": "first come",
-}
-"""The schemes that are run, and who goes first; with a star where the rule has to know how long
-jobs run."""
-
-_FIFO_ALIKE = "gangs are not elastic and there are no inference servers, so it is fifo"
-_LYRA_ALIKE = "gangs are not elastic and there are no inference servers, so it is lyra"
-_OWN_SPEED = "the speed of its jobs follows from a goodput model of its own"
-
-LEFT_OUT: Mapping[str, str] = {
-    "opportunistic": _FIFO_ALIKE,
-    "opportunistic-confined": _FIFO_ALIKE,
-    "gandiva": _FIFO_ALIKE,
-    "sjf": "all durations are known, so it is lyra",
-    "random": _LYRA_ALIKE,
-    "scf": _LYRA_ALIKE,
-    "afs": _LYRA_ALIKE,
-    "lyra-loaning": _LYRA_ALIKE,
-    "lyra-scaling": _LYRA_ALIKE,
-    "lyra-exact": _LYRA_ALIKE,
-    "pollux": _OWN_SPEED,
-    "lyra-tuned": _OWN_SPEED,
-    "allox": "it runs jobs of one GPU alone",
-    "hadare": "it forks jobs, each copy on one machine",
-    "gavel-cost": "its prices are by type of GPU, and there is one type",
-}
-"""Schemes that cannot run these gangs, or run them as another scheme does, and why."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -110,21 +49,23 @@ class Standing:
     ----------
     scheme
         Its name.
-    metrics
+    outcomes
         With each seed.
     """
 
     scheme: str
-    metrics: Sequence[Metrics]
+    outcomes: Sequence[Outcome]
 
-    def mean(self, measure: Callable[[Metrics], float]) -> float:
-        """Return the mean of a measure over seeds."""
-        return statistics.fmean(map(measure, self.metrics))
+    def mean(self, measure: str | Callable[[Outcome], float]) -> float:
+        """Return the mean of a figure, or of a measure, over seeds."""
+        if isinstance(measure, str):
+            return statistics.fmean(outcome.figures[measure] for outcome in self.outcomes)
+        return statistics.fmean(map(measure, self.outcomes))
 
     @property
     def jct_h(self) -> float:
         """Mean JCT."""
-        return self.mean(lambda metrics: metrics.jct_mean_s) / HOUR_S
+        return self.mean("jct_mean_s") / HOUR_S
 
 
 def looks_at(scheme: str) -> str:
@@ -136,40 +77,43 @@ def looks_at(scheme: str) -> str:
     return TWO_SPEEDS if knows_speeds else NOTHING
 
 
-def cases(setting: Setting) -> list[SituationCase | BoundCase]:
-    """Return what the table is made of."""
-    return [*cases_of(ORDERS, SITUATIONS, setting), *bounds_of(SITUATIONS, setting)]
-
-
-def standings(results: Results, situation: Situation) -> list[Standing]:
+def standings(part: Part, situation: str, schemes: Sequence[str]) -> list[Standing]:
     """Return all schemes that were run in a situation, by mean JCT."""
     found = [
-        Standing(scheme=scheme, metrics=metrics)
-        for scheme in ORDERS
-        if (metrics := results.over_seeds(scheme, situation))
+        Standing(scheme=scheme, outcomes=outcomes)
+        for scheme in schemes
+        if (outcomes := over_seeds(part, scheme, situation))
     ]
     return sorted(found, key=lambda standing: (standing.jct_h, standing.scheme))
 
 
-def compare(results: Results) -> Comparison:
-    """Return all schemes side by side."""
-    by_situation = {situation: standings(results, situation) for situation in SITUATIONS}
-    ideal_h = _ideal_h(results)
-    return Comparison(
-        name="dally-table-4",
-        title="Table 4: the schemes of Lyra, Hadar, Gavel and Dally, and ours, on one cluster",
-        entries=[],
+def schemes_of_all_papers(
+    part: Part, *, orders: Mapping[str, str], left_out: Mapping[str, str]
+) -> Found:
+    """Return all schemes side by side.
+
+    Parameters
+    ----------
+    orders
+        The schemes that are run, and who goes first; with a star where the rule has to know how
+        long jobs run.
+    left_out
+        Schemes that cannot run these gangs, or run them as another scheme does, and why.
+    """
+    by_situation = {name: standings(part, name, list(orders)) for name in SITUATIONS}
+    ideal_h = _ideal_h(part)
+    return Found(
         findings=_findings(by_situation),
         tables=[
             *(
-                _table(results, situation, found)
+                _table(part, situation, found, orders)
                 for situation, found in by_situation.items()
                 if found
             ),
             Table(
                 title="Schemes that were left out, and why",
                 header=["scheme", "why"],
-                rows=[list(entry) for entry in LEFT_OUT.items()],
+                rows=[list(entry) for entry in left_out.items()],
                 words=2,
             ),
         ],
@@ -182,47 +126,37 @@ def compare(results: Results) -> Comparison:
             for situation, found in by_situation.items()
             for standing in found
         },
-        notes=[
-            "One batch of jobs, one cluster, one way to count; how long gangs keep their GPUs goes "
-            "with the scheme. With leases a gang gives its GPUs back every hour; in rounds of six "
-            "minutes it may be moved, which costs it 10 s; Lyra's run to completion, and as gangs "
-            "are not elastic and nothing is on loan, most of Lyra's schemes are one.",
-            f"What a scheme looks at: {TIERS} (machine, rack or network), the speed on "
-            f"{TWO_SPEEDS}, or {NOTHING} of the network. All gangs run at the speed of where they "
-            "are. A star: the rule knows how long jobs run, which Dally does not ask.",
-            "Time of GPUs by tier and not gangs by tier: a lease, a round and a whole run are not "
-            "the same thing to count. Preemptions are interruptions after which a gang does not go "
-            "on at once. GPU usage counts GPUs that are held, talking or computing.",
-            *notes_on_jobs(),
-        ],
     )
 
 
 def _queue_h(standing: Standing) -> float:
-    return standing.mean(lambda metrics: metrics.queue_mean_s) / HOUR_S
+    return standing.mean("queue_mean_s") / HOUR_S
 
 
-def _ideal_h(results: Results) -> float:
+def _ideal_h(part: Part) -> float:
     """Return how long jobs run in the mean if the network costs nothing."""
-    setting = results.setting
+    draws = part.setting.draws(part.publication)
+    run = Run(scenario=CONGESTED, scheme=DALLY)
     return statistics.fmean(
         job.duration_s / HOUR_S
-        for seed in range(setting.seeds)
-        for job in CONGESTED.workload(setting, seed).jobs
+        for draw in draws
+        for job in part.setting.task(run, draw).setup().workload.jobs
     )
 
 
-def _table(results: Results, situation: Situation, found: Sequence[Standing]) -> Table:
+def _table(
+    part: Part, situation: str, found: Sequence[Standing], orders: Mapping[str, str]
+) -> Table:
     rows = []
     for place, standing in enumerate(found):
         hours = [
             short(standing.mean(measure) / HOUR_S)
             for measure in (
-                lambda metrics: metrics.jct_mean_s,
-                lambda metrics: metrics.jct_p95_s,
-                lambda metrics: metrics.queue_mean_s,
-                lambda metrics: metrics.queue_p95_s,
-                lambda metrics: metrics.makespan_s,
+                "jct_mean_s",
+                "jct_p95_s",
+                "queue_mean_s",
+                "queue_p95_s",
+                "makespan_s",
             )
         ]
         rows.append(
@@ -230,22 +164,21 @@ def _table(results: Results, situation: Situation, found: Sequence[Standing]) ->
                 f"{place + 1}. {standing.scheme}",
                 find_scheme(standing.scheme).paper,
                 looks_at(standing.scheme),
-                ORDERS[standing.scheme],
+                orders[standing.scheme],
                 *hours,
-                _percent(standing.mean(lambda metrics: metrics.communication_share)),
+                _percent(standing.mean("communication_share")),
                 " / ".join(_percent(_share(standing, tier)) for tier in Tier),
-                f"{standing.mean(lambda metrics: metrics.preemptions_per_submission):.1f}",
-                _percent(standing.mean(lambda metrics: metrics.gpu_usage)),
+                f"{standing.mean('preemptions_per_submission'):.1f}",
+                _percent(standing.mean("gpu_usage")),
             ]
         )
-    bounds = [results.of(case) for case in bounds_of([situation], results.setting)]
-    if None not in bounds:
-        jct, makespan = (
-            short(statistics.fmean(bound[key] for bound in bounds) / HOUR_S)
-            for key in ("jct_mean_s", "makespan_s")
-        )
-        blank = [MISSING] * 3
-        rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
+    bounds = bounds_s(part, situation)
+    jct, makespan = (
+        short(statistics.fmean(bound[key] for bound in bounds) / HOUR_S)
+        for key in ("jct_mean_s", "makespan_s")
+    )
+    blank = [MISSING] * 3
+    rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
     header = ["scheme", "whose", "looks at", "who goes first"]
     header += ["JCT mean (h)", "p95", "queue mean (h)", "p95", "makespan (h)"]
     header += ["communication (%)", "GPU time: machine / rack / network (%)"]
@@ -256,9 +189,8 @@ def _table(results: Results, situation: Situation, found: Sequence[Standing]) ->
 def _share(standing: Standing, tier: Tier) -> float:
     """Return the share of GPUs' time that gangs hold them at a tier."""
 
-    def share(metrics: Metrics) -> float:
-        by_tier = metrics.gpu_s_by_tier
-        assert by_tier is not None, "racks matter here"
+    def share(outcome: Outcome) -> float:
+        by_tier: Mapping[str, float] = outcome.figures["gpu_s_by_tier"]
         return by_tier[tier.label] / sum(by_tier.values())
 
     return standing.mean(share)
@@ -268,7 +200,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}"
 
 
-def _findings(by_situation: dict[Situation, list[Standing]]) -> list[str]:
+def _findings(by_situation: dict[str, list[Standing]]) -> list[str]:
     """Return what the numbers say of locality and order, a sentence each."""
     congested, free = (by_situation[situation] for situation in SITUATIONS)
     if not congested:
@@ -291,7 +223,7 @@ def _places(found: Sequence[Standing]) -> str:
         if of.get(scheme)
     ]
     return (
-        f"On congested links ({CONGESTED.network}) {found[0].scheme} has the shortest mean JCT of "
+        f"On congested links (congested-2) {found[0].scheme} has the shortest mean JCT of "
         f"{len(found)} schemes, {found[0].jct_h:.1f} h"
         + "".join(f"; {part}" for part in parts)
         + f"; the last is {found[-1].scheme}, {found[-1].jct_h:.1f} h."
@@ -330,10 +262,7 @@ def _locality(found: Sequence[Standing]) -> list[str]:
     if not patient:
         return []
     best = min(patient, key=lambda standing: standing.jct_h)
-    before, after = (
-        100 * standing.mean(lambda metrics: metrics.communication_share)
-        for standing in (of[NO_WAIT], best)
-    )
+    before, after = (100 * standing.mean("communication_share") for standing in (of[NO_WAIT], best))
     return [
         "What locality is worth, the order being Dally's: waiting for near GPUs, at best "
         f"({best.scheme}), makes the mean JCT {_more_or_less(best.jct_h, of[NO_WAIT].jct_h)} that "
