@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from paper_figures.document import Measure
-    from paper_figures.results import Outcome
+    from paper_figures.outcome import Outcome
 
 HOUR_S, DAY_S = 3600, 86_400
 GPUS_PER_LENT_SERVER = 8

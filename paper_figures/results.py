@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation.runs import load_replays
 from paper_figures import measures
 from paper_figures.comparison import gain
 from paper_figures.document import GEOMETRIC, MORE
+from paper_figures.outcome import Outcome
 from paper_figures.setting import Draw, Run, named_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    import pandas as pd
-
-    from experiments.records import ReplayRecord
-    from experiments.simulation.runs import Replays
     from paper_figures.document import Measure, PaperTable, PublicationTable
     from paper_figures.setting import KeyValue, Setting
 
 Spread = tuple[float, float] | None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A replay that finished.
-
-    Parameters
-    ----------
-    record
-        Its row.
-    replays
-        The store that it is in.
-    """
-
-    record: ReplayRecord
-    replays: Replays
-
-    @property
-    def figures(self) -> Mapping[str, Any]:
-        """What was measured, by name."""
-        return self.record.figures or {}
-
-    @cached_property
-    def jobs(self) -> pd.DataFrame:
-        """What became of each job."""
-        return self.replays.jobs(self.record)
-
-    @cached_property
-    def series(self) -> pd.DataFrame:
-        """The cluster over time."""
-        return self.replays.series(self.record)
 
 
 Outcomes = list[Outcome | None]
@@ -76,8 +41,9 @@ class Results:
 
     def __init__(self, setting: Setting, folder: Path | None, keys: Iterable[str] = ()) -> None:
         self.setting = setting
-        self._found: dict[str, Outcome] = {}
         self.failed: dict[str, str] = {}
+        self._found: dict[str, Outcome] = {}
+        self._key: dict[tuple[Run, Draw], str] = {}
         if folder is None:
             return
         replays, asked = load_replays(folder), set(keys)
@@ -85,7 +51,6 @@ class Results:
         self.failed = {
             record.key: record.message or "" for record in replays.failed if record.key in asked
         }
-        self._key: dict[tuple[Run, Draw], str] = {}
 
     @property
     def paper(self) -> PaperTable:

@@ -18,7 +18,8 @@ from paper_figures.setting import Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paper_figures.results import Outcome, Part
+    from paper_figures.outcome import Outcome
+    from paper_figures.results import Part
 
 CONGESTED, FREE = SITUATIONS = ("batch-congested-2", "batch-free")
 CALLED = {CONGESTED: "Congested links (congested-2)", FREE: "Communication costs nothing"}

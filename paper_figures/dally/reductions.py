@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paper_figures.document import PaperTable
-    from paper_figures.results import Outcome, Part
+    from paper_figures.outcome import Outcome
+    from paper_figures.results import Part
 
 DALLY, OURS = "dally", "priced-placement"
 CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.simulation.workload import Workload
-    from paper_figures.results import Outcome, Part
+    from paper_figures.outcome import Outcome
+    from paper_figures.results import Part
 
 HOUR_S = 3600
 CURVE_POINTS = 101

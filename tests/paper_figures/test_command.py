@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from experiments.simulation.carried_out import SimulationError
+from experiments.simulation.runs import load_replays
 from lyra_opt.__main__ import main
 from tests.conftest import assert_one_line_error
 
@@ -105,11 +107,12 @@ def test_help_lists_papers_and_what_there_is_of_each(
     assert "Tables 1, 2, 3; figures 1, 2." in out
     flat = " ".join(out.split())
     assert "Tables 1, 2, 3, 4; figures 1, 2, 3." in out
-    assert "(default: 0.1 of lyra, 0.4 of hadar, 0.5 of dally)" in flat
-    assert (
-        "(default: results/figures of lyra, results/figures-hadar of hadar, results/figures-dally "
-        "of dally)" in flat
-    )
+    for defaults in (
+        "--scale 0.1, --seeds 4, --out results/figures.",
+        "--scale 0.4, --seeds 2, --out results/figures-hadar.",
+        "--scale 0.5, --seeds 1, --out results/figures-dally.",
+    ):
+        assert f"By default {defaults}" in flat
 
 
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
@@ -149,6 +152,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--table", "5", "--scale", "0.01", "--seeds", "1", "--processes", "1"]
     assert main(["paper", "lyra", *options, "--out", str(path)]) == 0
     return path
+
+
+def test_runs_are_kept_and_gone_on_with(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """What is stored is not run again, neither for the same table nor for another one."""
+    options = ("--scale", "0.01", "--seeds", "1", "--processes", "1", "--out", tmp_path)
+    assert run("paper", "lyra", "--figure", "2", *options)[0] == 0
+    page = (tmp_path / "lyra-figure-2.md").read_bytes()
+    before = load_replays(tmp_path).runs
+    assert [record.key for record in before] == ["fifo scenario=basic seed=0"]
+    assert_one_line_error(run("paper", "lyra", "--figure", "2", *options), "add --resume")
+    chosen = ("--figure", "2", "--figure", "9")
+    exit_code, _, err = run("paper", "lyra", *chosen, *options, "--resume")
+    assert (exit_code, "1 runs to do, 1 stored already" in err) == (0, True)
+    after = load_replays(tmp_path).runs
+    assert {record.key for record in after} == {
+        "fifo scenario=basic seed=0",
+        "lyra-loaning scenario=basic seed=0",
+    }
+    assert before[0].started_at in {record.started_at for record in after}
+    assert (tmp_path / "lyra-figure-2.md").read_bytes() == page
+    larger = ("--scale", "0.02", *options[2:], "--resume")
+    assert_one_line_error(run("paper", "lyra", "--figure", "2", *larger), "another study")
+
+
+def test_failed_runs_are_said_and_not_averaged(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is made of what is there, and says what is not; the exit code is 1."""
+
+    def fails(*arguments: object, **options: object) -> None:
+        raise SimulationError("made up")
+
+    monkeypatch.setattr("experiments.simulation.replays.replay", fails)
+    options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
+    exit_code, out, _ = run("paper", "lyra", "--figure", "2", *options)
+    assert exit_code == 1
+    assert "3 entries: 3 not run." in out
+    page = (tmp_path / "lyra-figure-2.md").read_text()
+    assert "Failed: fifo scenario=basic seed=0: SimulationError: made up" in page
 
 
 def test_table_5_from_end_to_end(folder: Path) -> None:

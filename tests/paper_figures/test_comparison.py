@@ -76,3 +76,28 @@ def test_spread_is_shown() -> None:
     """The least and the greatest over seeds."""
     entry = Entry.simulated("Baseline", "queue", "3072", 3000.4, spread=(2000.0, 4000.0))
     assert entry.our_value_in_words() == "3000 (2000 to 4000)"
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        ("0.5", 0.5, Verdict.REPRODUCED),
+        ("0.33", 1 / 3, Verdict.REPRODUCED),
+        ("0.33", 0.34, Verdict.DIFFERS),
+        ("1", 1.4, Verdict.REPRODUCED),
+        ("1", 2.0, Verdict.DIFFERS),
+    ],
+)
+def test_verdict_to_the_printed_digits(paper: str, ours: float, verdict: Verdict) -> None:
+    """An entry is reproduced when it rounds to what the paper prints."""
+    assert Entry.exact("row", "column", paper, ours).verdict is verdict
+
+
+def test_page_shows_both_numbers_and_the_ratio() -> None:
+    """A page is a table with a verdict for each entry."""
+    entries = [Entry.exact("a", "b", "2", 3.0), Entry.exact("c", "d", "0", 0.0)]
+    page = Comparison(name="n", title="T", entries=entries, notes=["mind this"]).as_markdown()
+    assert "| a | b | 2 | 3 | 1.500 | differs |" in page
+    assert "| c | d | 0 | 0 |  | reproduced |" in page
+    assert "2 entries: 1 differs, 1 reproduced." in page
+    assert page.endswith("- mind this\n")

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names
+from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from paper_figures.comparison import Entry, Source, Verdict
-from paper_figures.dally import (
-    catalogue,
-    figure_1,
-    figure_3,
-    table_1,
-    table_2,
-    table_3,
-    table_4,
-)
-from paper_figures.dally.cases import (
-    SLOWEST,
-    BoundCase,
-    Results,
-    Setting,
-    Situation,
-    SituationCase,
-    cases_of,
-)
-from paper_figures.dally.schemes import CONSOLIDATION, DALLY, NAMES, OURS, SCHEMES
+from paper_figures.dally.all_schemes import NOTHING, TIERS, TWO_SPEEDS, looks_at
+from paper_figures.dally.reductions import CONSOLIDATION, DALLY, OURS
+from paper_figures.document import Call, find_paper
+from paper_figures.evaluation import runs_of
+from paper_figures.setting import Draw, Run, Setting
+from tests.paper_figures.made_up import made, publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from paper_figures.comparison import Comparison
+CONGESTED = "batch-congested-2"
 
-SETTING = Setting(scale=0.5, seeds=1)
-CONGESTED = Situation(network="congested-2")
-
-METRICS = {
+FIGURES = {
     "jct_mean_s": 3600.0,
     "jct_p95_s": 7200.0,
     "queue_mean_s": 1800.0,
@@ -51,49 +35,31 @@ METRICS = {
 }
 
 
-def metrics(**changes: Any) -> Any:
-    """Return figures of a run."""
-    return SimpleNamespace(**METRICS | changes)
+def given(of: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
+    """Return figures by scheme and scenario, for every seed."""
+
+    def figures(run: Run, draw: Draw) -> Any:
+        changed = of.get((run.scheme, run.scenario))
+        return None if changed is None else FIGURES | changed
+
+    return figures
 
 
-def results(
-    of: Mapping[tuple[str, Situation], Any], *, setting: Setting = SETTING, **bounds: float
-) -> Results:
-    """Return results that hold these figures for every seed."""
-    found: dict[Any, Any] = {
-        case: figures
-        for (scheme, situation), figures in of.items()
-        for case in cases_of([scheme], [situation], setting)
-    }
-    if bounds:
-        found[BoundCase(situation=CONGESTED)] = bounds
-    return Results(setting, found)
-
-
-def by_column(comparison: Comparison) -> dict[str, Entry]:
-    """Return entries by column."""
-    return {entry.column: entry for entry in comparison.entries}
-
-
-def test_claims_are_those_of_the_abstract() -> None:
-    """Up to 69 % makespan, 83 % JCT and 98 % communication; each says where it is from."""
-    for module, column, percent in (
-        (table_1, "makespan less by (%)", "69"),
-        (table_2, "mean JCT less by (%)", "83"),
-        (table_3, "communication of a job less by (%)", "98"),
-    ):
-        (entry,) = module.compare(Results(SETTING)).entries
-        assert (entry.column, entry.paper, entry.source) == (column, percent, Source.ABSTRACT)
-
-
-def test_without_runs_nothing_is_claimed() -> None:
-    """Every verdict is that it was not run, and pages are made all the same."""
-    for publication in catalogue.ALL:
-        comparison = publication.module.compare(Results(SETTING))
-        assert set(comparison.verdicts) <= {"not run"}
-        text = comparison.as_markdown()
-        assert "Not run" in text or publication.kind == "figure"
-        assert ("No number of the paper" in text) == (not comparison.entries)
+@pytest.mark.parametrize(
+    ("number", "column", "percent"),
+    [
+        (1, "makespan less by (%)", "69"),
+        (2, "mean JCT less by (%)", "83"),
+        (3, "communication of a job less by (%)", "98"),
+    ],
+)
+def test_claims_are_those_of_the_abstract(number: int, column: str, percent: str) -> None:
+    """Each says where it is from; without runs nothing is claimed."""
+    comparison = made("dally", "table", number)
+    (entry,) = comparison.entries
+    assert (entry.column, entry.paper, entry.source) == (column, percent, Source.ABSTRACT)
+    assert entry.verdict is Verdict.NOT_RUN
+    assert "Not run" in comparison.as_markdown()
 
 
 @pytest.mark.parametrize(
@@ -116,16 +82,16 @@ def test_verdict_of_a_reduction_is_that_of_the_gain(percent: float, verdict: Ver
 
 def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
     """Others, however slow, do not count; what is typical stands beside it."""
-    small = Situation(network="congested-2", has_small_machines=True)
-    of = {
-        (DALLY, CONGESTED): metrics(),
-        ("consolidated", CONGESTED): metrics(makespan_s=40000.0),
-        ("tiresias-skew", CONGESTED): metrics(makespan_s=18000.0),
-        ("no-wait", CONGESTED): metrics(makespan_s=1e9),
-        (DALLY, small): metrics(),
-        ("gandiva-affinity", small): metrics(makespan_s=72000.0),
+    small = "batch-congested-2-small"
+    of: dict[tuple[str, str], dict[str, Any]] = {
+        (DALLY, CONGESTED): {},
+        ("consolidated", CONGESTED): {"makespan_s": 40000.0},
+        ("tiresias-skew", CONGESTED): {"makespan_s": 18000.0},
+        ("no-wait", CONGESTED): {"makespan_s": 1e9},
+        (DALLY, small): {},
+        ("gandiva-affinity", small): {"makespan_s": 72000.0},
     }
-    comparison = table_1.compare(results(of))
+    comparison = made("dally", "table", 1, given(of))
     (entry,) = comparison.entries
     assert entry.ours == pytest.approx(50)
     assert entry.verdict is Verdict.SAME_DIRECTION
@@ -138,13 +104,14 @@ def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
 
 def test_mean_over_seeds_is_of_ratios() -> None:
     """The geometric one, with the least and the greatest reduction beside it."""
-    setting = Setting(scale=0.5, seeds=2)
-    found: dict[Any, Any] = {}
-    for seed, other_s in enumerate((36000.0, 144000.0)):
-        for scheme, makespan_s in ((DALLY, 36000.0), ("consolidated", other_s)):
-            case = SituationCase(scheme=scheme, situation=CONGESTED, seed=seed)
-            found[case] = metrics(makespan_s=makespan_s)
-    (entry,) = table_1.compare(Results(setting, found)).entries
+    makespan_s = {DALLY: (36000.0, 36000.0), "consolidated": (36000.0, 144000.0)}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        if run.scheme not in makespan_s or run.scenario != CONGESTED:
+            return None
+        return FIGURES | {"makespan_s": makespan_s[run.scheme][draw.seed]}
+
+    (entry,) = made("dally", "table", 1, figures, seeds=2).entries
     assert entry.ours == pytest.approx(50)
     assert entry.spread == pytest.approx((0, 75))
 
@@ -152,31 +119,34 @@ def test_mean_over_seeds_is_of_ratios() -> None:
 def test_no_communication_at_all_is_no_division_by_zero() -> None:
     """0 against 0 is no reduction, and 0 against something is all of it."""
     of = {
-        (scheme, CONGESTED): metrics(communication_s=communication_s)
+        (scheme, CONGESTED): {"communication_s": communication_s}
         for scheme, communication_s in ((DALLY, 0.0), ("consolidated", 0.0), ("tiresias-skew", 1.0))
     }
-    (entry,) = table_3.compare(results(of)).entries
+    (entry,) = made("dally", "table", 3, given(of)).entries
     assert entry.ours == pytest.approx(100)
 
 
-def test_every_setting_stands_in_the_table() -> None:
+def test_every_situation_stands_in_the_table() -> None:
     """Not only the best; what was not run is no number; bounds stand beside."""
-    of = {(scheme, CONGESTED): metrics() for scheme in (DALLY, OURS)}
-    comparison = table_2.compare(results(of, jct_mean_s=1800.0, makespan_s=1.0))
-    table = comparison.tables[0]
-    assert [row[0] for row in table.rows] == [each.in_words for each in table_2.SITUATIONS]
+    of: dict[tuple[str, str], dict[str, Any]] = {(name, CONGESTED): {} for name in (DALLY, OURS)}
+    table = made("dally", "table", 2, given(of)).tables[0]
+    assert len(table.rows) == 12
     row = dict(zip(table.header, table.rows[2], strict=True))
-    assert row[NAMES[DALLY]] == "1"
+    assert row[""] == "batch, congested-2"
+    assert row["Dally"] == "1"
     assert row["consolidated"] == "–"
-    assert row["bound for any scheme"] == "0.5"
+    assert float(row["bound for any scheme"]) > 0
 
 
 def test_slowest_links_are_run_for_the_claim_alone() -> None:
     """Elsewhere every scheme is."""
-    for network in ("shipped", SLOWEST):
-        cases = cases_of(SCHEMES, [Situation(network=network)], SETTING)
-        expected = {DALLY, *CONSOLIDATION} if network == SLOWEST else set(SCHEMES)
-        assert {case.scheme for case in cases} == expected
+    paper = find_paper("dally")
+    of_scenario: dict[str, set[str]] = {}
+    for run, _ in runs_of(Setting(paper, 0.5, 1), publication("dally", "table", 1)):
+        of_scenario.setdefault(run.scenario, set()).add(run.scheme)
+    assert of_scenario.pop("batch-congested-3") == {DALLY, *CONSOLIDATION}
+    assert of_scenario
+    assert all(schemes == set(paper.called) for schemes in of_scenario.values())
 
 
 @pytest.mark.parametrize(
@@ -184,28 +154,38 @@ def test_slowest_links_are_run_for_the_claim_alone() -> None:
 )
 def test_scale(scale: float, jobs: int, gpus: int) -> None:
     """Jobs and racks shrink alike, but two racks stay; small machines have as many GPUs."""
-    setting = Setting(scale=scale, seeds=1)
-    assert (setting.jobs, setting.topology.gpus) == (jobs, gpus)
-    assert setting.small_machines.gpus == gpus
+    setting = Setting(find_paper("dally"), scale, 1)
     assert f"{jobs} jobs on {gpus} GPUs" in setting.in_words()
+    for scenario in ("batch-shipped", "batch-shipped-small"):
+        setup = setting.task(Run(scenario=scenario, scheme=DALLY), Draw()).setup()
+        assert (len(setup.workload.jobs), setup.cluster.gpus) == (jobs, gpus)
 
 
 def test_links_of_figure_1_say_what_they_mean() -> None:
     """Also that the shipped network is wider than the rack."""
-    table = figure_1.compare(Results(SETTING)).tables[0]
-    rows = {row[0]: row for row in table.rows}
+    comparison = made("dally", "figure", 1)
+    rows = {row[0]: row for row in comparison.tables[0].rows}
     assert rows["shipped"][1] == "200"
     assert rows["shipped"][5] == "400"
-    assert "wider than the links within them" in figure_1.compare(Results(SETTING)).notes[0]
+    assert "wider than the links within them" in comparison.notes[0]
 
 
-def test_missing_traces_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_traces_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Who has none reads that nothing was run, and which files it takes."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    text = figure_3.compare(Results(SETTING)).as_markdown()
+    monkeypatch.chdir(tmp_path)
+    text = made("dally", "figure", 3).as_markdown()
     assert "Not run: ITP 2021 and Philly" in text
     assert "philly_jobs.csv.gz" in text
-    assert not any(case.is_known for case in figure_3.cases(SETTING))
+    setting = Setting(find_paper("dally"), 0.5, 1)
+    assert not list(runs_of(setting, publication("dally", "figure", 3)))
+
+
+def _listed(name: str) -> dict[str, str]:
+    computed = publication("dally", "table", 4).computed
+    assert isinstance(computed, Call)
+    found: dict[str, str] = computed.parameters[name]
+    return found
 
 
 def test_all_schemes_stand_side_by_side() -> None:
@@ -220,18 +200,17 @@ def test_all_schemes_stand_side_by_side() -> None:
         OURS: 2.0,
     }
     of = {
-        (scheme, situation): metrics(jct_mean_s=3600 * hours, queue_mean_s=0.0)
+        (scheme, scenario): {"jct_mean_s": 3600 * hours, "queue_mean_s": 0.0}
         for scheme, hours in jct_h.items()
-        for situation in table_4.SITUATIONS
+        for scenario in (CONGESTED, "batch-free")
     }
-    comparison = table_4.compare(results(of, jct_mean_s=1800.0, makespan_s=3600.0))
+    comparison = made("dally", "table", 4, given(of))
     congested, free, left_out = comparison.tables
     assert [row[0].split(" ")[1] for row in congested.rows[:-1]] == sorted(
         jct_h, key=lambda scheme: jct_h[scheme]
     )
-    assert congested.rows[-1][4] == "0.5"
-    assert len(free.rows) == len(jct_h)
-    assert {row[0] for row in left_out.rows} == set(table_4.LEFT_OUT)
+    assert len(free.rows) == len(jct_h) + 1
+    assert {row[0] for row in left_out.rows} == set(_listed("left_out"))
     text = " ".join(comparison.findings)
     assert "priced-placement has the shortest mean JCT of 7 schemes, 2.0 h" in text
     assert "dally is number 5 with 8.0 h" in text
@@ -246,22 +225,25 @@ def test_all_schemes_stand_side_by_side() -> None:
 
 def test_every_scheme_is_described() -> None:
     """A scheme that is new has to say who goes first, or why it is left out."""
-    assert sorted([*table_4.ORDERS, *table_4.LEFT_OUT]) == scheme_names()
-    looks = {scheme: table_4.looks_at(scheme) for scheme in table_4.ORDERS}
-    assert looks["dally"] == table_4.TIERS
-    assert looks["hadar"] == table_4.TWO_SPEEDS
-    assert looks["lyra"] == looks["tiresias"] == table_4.NOTHING
+    orders = _listed("orders")
+    assert sorted([*orders, *_listed("left_out")]) == scheme_names()
+    (product,) = publication("dally", "table", 4).products
+    assert sorted(product.schemes) == sorted(orders)
+    assert looks_at("dally") == TIERS
+    assert looks_at("hadar") == TWO_SPEEDS
+    assert looks_at("lyra") == looks_at("tiresias") == NOTHING
 
 
-@pytest.mark.parametrize("situation", table_4.SITUATIONS)
-def test_schemes_are_run_where_they_can(situation: Situation) -> None:
+@pytest.mark.parametrize("scenario", [CONGESTED, "batch-free"])
+def test_schemes_are_run_where_they_can(scenario: str) -> None:
     """Nothing stands in the way of those that are run; others would not run, or are alike."""
-    workload, cluster = situation.workload(SETTING, 0), situation.cluster(SETTING)
-    schemes = map(find_scheme, scheme_names())
+    setting = Setting(find_paper("dally"), 0.5, 1)
+    setup = setting.task(Run(scenario=scenario, scheme=DALLY), Draw()).setup()
     runs = {
         scheme.name
-        for scheme in schemes
-        if scheme.obstacle(workload, cluster, Options().tenure(scheme.tenure)) is None
+        for scheme in map(find_scheme, scheme_names())
+        if scheme.obstacle(setup.workload, setup.cluster, setup.options.tenure(scheme.tenure))
+        is None
     }
-    alike = {name for name, why in table_4.LEFT_OUT.items() if " so it is " in why}
-    assert runs == {*table_4.ORDERS, *alike}
+    alike = {name for name, why in _listed("left_out").items() if " so it is " in why}
+    assert runs == {*_listed("orders"), *alike}

@@ -3,88 +3,68 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from paper_figures.comparison import Source, Verdict
-from paper_figures.hadar import catalogue, figure_1, figure_2, table_1, table_2, table_3
-from paper_figures.hadar.cases import MixCase, Results, Run, Setting, TraceCase
+from paper_figures.document import find_paper
+from paper_figures.setting import Draw, Run, Setting
+from tests.paper_figures.made_up import by_row, made
 
-if TYPE_CHECKING:
-    from paper_figures.comparison import Comparison
+SIMULATED = [("table", 1), ("table", 2), ("table", 3), ("figure", 1)]
 
-SETTING = Setting(scale=0.4, seeds=2)
-
-METRICS = {
+FIGURES = {
     "jct_mean_s": 3600.0,
     "jct_p50_s": 3600.0,
     "queue_mean_s": 1800.0,
+    "makespan_s": 100.0,
     "gpu_usage": 0.5,
     "gpu_usage_by_type": {"v100": 0.6, "p100": 0.5, "k80": 0.4},
     "fairness_mean": 1.0,
     "restarts": 4,
     "jobs": 2,
     "cru": 0.5,
+    "table of jobs": pd.DataFrame(
+        {"submit_s": [0.0, 0.0], "completion_s": [1.0, 100.0], "jct_s": [1.0, 100.0]}
+    ),
 }
 
 
-def run(ttd_s: float, **changes: Any) -> Run:
-    """Return a run with such figures."""
-    metrics: Any = SimpleNamespace(**METRICS | {"makespan_s": ttd_s} | changes)
-    return Run(metrics=metrics, jct_s=np.array([1.0, 2.0]), completed_s=np.array([1.0, ttd_s]))
-
-
-def by_row(comparison: Comparison) -> dict[tuple[str, str], Any]:
-    """Return entries by row and column."""
-    return {(entry.row, entry.column): entry for entry in comparison.entries}
-
-
-def test_every_number_says_where_it_is_from() -> None:
-    """None is from the text of the paper, which was not at hand."""
-    for publication in catalogue.ALL:
-        comparison = publication.module.compare(Results(SETTING))
-        assert comparison.entries
-        assert all(entry.source is not Source.TEXT for entry in comparison.entries)
-        assert "paper's number is from" in comparison.header()
+@pytest.mark.parametrize(("kind", "number"), SIMULATED)
+def test_every_number_says_where_it_is_from(kind: str, number: int) -> None:
+    """None is from the text of the paper, which was not at hand; without runs none is claimed."""
+    comparison = made("hadar", kind, number)
+    assert comparison.entries
+    assert all(entry.source is not Source.TEXT for entry in comparison.entries)
+    assert "paper's number is from" in comparison.header()
+    assert set(comparison.verdicts) == {"not run"}
 
 
 def test_tables_that_rest_on_memory_say_so_before_the_numbers() -> None:
     """Also how many of the numbers do; the others do not."""
     pages = {
-        name: module.compare(Results(SETTING)).as_markdown()
-        for name, module in (("1", table_1), ("2", table_2), ("slot", figure_1), ("time", figure_2))
+        name: made("hadar", kind, number).as_markdown()
+        for name, kind, number in (("1", "table", 1), ("2", "table", 2), ("slot", "figure", 1))
     }
     assert "2 of the paper's 4 numbers here are from memory" in pages["1"]
     assert pages["1"].index("from memory") < pages["1"].index("| row |")
     assert "All of the paper's numbers here are from memory" in pages["slot"]
-    assert "All of the paper's numbers here are from memory" in pages["time"]
     assert "numbers here" not in pages["2"]
     for name, what in (("1", "classes of jobs"), ("2", "classes of jobs"), ("slot", "the mixes")):
         assert re.search(rf"What is run here is partly from memory: .*{what}", pages[name])
-    for line in pages["1"].splitlines():
-        if line.startswith(("| Tiresias |", "| YARN-CS |")) and "TTD over" in line:
-            assert "| memory |" in line
-
-
-def test_without_runs_nothing_is_claimed() -> None:
-    """Every verdict is that it was not run, and pages are made all the same."""
-    for publication in catalogue.ALL:
-        comparison = publication.module.compare(Results(SETTING))
-        assert set(comparison.verdicts) == {"not run"}
-        assert comparison.as_markdown().startswith("# Hadar")
 
 
 def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
     """With the least and the greatest beside it, and a verdict by the rule."""
-    found: dict[Any, Any] = {
-        TraceCase(scheme=scheme, seed=seed): run(ttd_s)
-        for scheme, of_seeds in (("hadar", (100, 100)), ("gavel-las", (110, 140)))
-        for seed, ttd_s in enumerate(of_seeds)
-    }
-    entries = by_row(table_1.compare(Results(SETTING, found)))
+    ttd_s = {"hadar": (100, 100), "gavel-las": (110, 140)}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        of_seeds = ttd_s.get(run.scheme)
+        return None if of_seeds is None else FIGURES | {"makespan_s": of_seeds[draw.seed]}
+
+    entries = by_row(made("hadar", "table", 1, figures, seeds=2))
     gavel = entries["Gavel (max-min)", "TTD over Hadar's"]
     assert gavel.ours == pytest.approx((1.1 * 1.4) ** 0.5)
     assert gavel.spread == pytest.approx((1.1, 1.4))
@@ -94,11 +74,12 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
 
 def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
     """A share below 1 is a gain there; the JCT is the other way round."""
-    found: dict[Any, Any] = {}
-    for seed in range(SETTING.seeds):
-        found[TraceCase(scheme="hadar", seed=seed)] = run(1.0, queue_mean_s=900.0)
-        found[TraceCase(scheme="gavel-las", seed=seed)] = run(1.0, jct_mean_s=9000.0)
-    entries = by_row(table_2.compare(Results(SETTING, found)))
+    changed = {"hadar": {"queue_mean_s": 900.0}, "gavel-las": {"jct_mean_s": 9000.0}}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        return FIGURES | changed[run.scheme] if run.scheme in changed else None
+
+    entries = by_row(made("hadar", "table", 2, figures, seeds=2))
     assert entries["Gavel (max-min)", "mean JCT over Hadar's"].verdict is Verdict.REPRODUCED
     queue = entries["Gavel (max-min)", "Hadar's mean queuing time over it"]
     assert queue.ours == pytest.approx(0.5)
@@ -109,25 +90,30 @@ def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
 
 def test_forking_is_a_mean_over_mixes() -> None:
     """Of HadarE's over that of the others, TTD and CRU alike."""
-    found: dict[Any, Any] = {}
-    for testbed in ("hadare-aws", "hadare-lab"):
-        for jobs in (1, 3, 4, 5, 8, 10, 12):
-            found[MixCase(scheme="hadar", testbed=testbed, jobs=jobs)] = run(100.0)
-            found[MixCase(scheme="hadare", testbed=testbed, jobs=jobs)] = run(50.0, cru=0.725)
-    entries = by_row(table_3.compare(Results(SETTING, found)))
+    changed = {"hadar": {}, "hadare": {"makespan_s": 50.0, "cru": 0.725}}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        assert dict(draw.changes)["jobs.workload"].startswith("mix-")
+        return FIGURES | changed[run.scheme] if run.scheme in changed else None
+
+    comparison = made("hadar", "table", 3, figures)
+    entries = by_row(comparison)
     assert entries["AWS, HadarE over Hadar", "TTD"].verdict is Verdict.REPRODUCED
     assert entries["laboratory, HadarE over Hadar", "TTD"].verdict is Verdict.SAME_DIRECTION
     assert entries["AWS, HadarE over Hadar", "CRU"].verdict is Verdict.REPRODUCED
     assert entries["AWS, HadarE over Gavel (max-min)", "CRU"].verdict is Verdict.NOT_RUN
+    assert [len(points) for points in comparison.series.values()] == 4 * [7]
 
 
 def test_slot_of_least_ttd() -> None:
     """It is reproduced if it is the one remembered; ties go to the shorter slot."""
-    found: dict[Any, Any] = {
-        case: run({90.0: 1.2, 180.0: 1.1, 360.0: 1.0, 720.0: 1.0}[case.round_s])
-        for case in figure_1.cases(SETTING)
-    }
-    entries = by_row(figure_1.compare(Results(SETTING, found)))
+    ttd_s = {90: 1.2, 180: 1.1, 360: 1.0, 720: 1.0}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        slot_s = dict(run.changes).get("tenure.rounds.round_s", 360)
+        return FIGURES | {"makespan_s": ttd_s[slot_s]}
+
+    entries = by_row(made("hadar", "figure", 1, figures))
     column = "slot of least TTD (s)"
     assert entries["HadarE, all mixes", column].verdict is Verdict.REPRODUCED
     assert entries["HadarE, M-1 to M-4", column].ours == 360
@@ -139,15 +125,17 @@ def test_slot_of_least_ttd() -> None:
 )
 def test_scale(scale: float, jobs: int, gpus: int) -> None:
     """Jobs and servers shrink alike, but two servers of each type stay for gangs of 8."""
-    setting = Setting(scale=scale, seeds=1)
-    assert (setting.jobs, setting.cluster.gpus) == (jobs, gpus)
-    assert f"{jobs} jobs on {gpus} GPUs" in setting.in_words()
-    assert ("as in the paper" in setting.in_words()) == (scale >= 0.4)
+    setting = Setting(find_paper("hadar"), scale, 1)
+    assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} of each" in setting.in_words()
+    setup = setting.task(Run(scenario="aws", scheme="hadar"), Draw()).setup()
+    assert len(setup.cluster.own_servers) == 5
 
 
-def test_missing_trace_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has no trace reads that jobs were generated."""
-    monkeypatch.setattr("paper_figures.hadar.cases.has_trace", lambda: False)
-    assert "The Philly trace is not here" in table_1.compare(Results(SETTING)).as_markdown()
-    monkeypatch.setattr("paper_figures.hadar.cases.has_trace", lambda: True)
-    assert "drawn by seed from the Philly trace" in table_1.compare(Results(SETTING)).as_markdown()
+def test_missing_trace_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Who has no trace reads that jobs were generated, and so they are."""
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert "The Philly trace is not here" in made("hadar", "table", 1).as_markdown()
+    setting = Setting(find_paper("hadar"), 0.01, 1)
+    setup = setting.task(Run(scenario="trace", scheme="hadar"), Draw()).setup()
+    assert (len(setup.workload.jobs), setup.cluster.gpus) == (5, 24)

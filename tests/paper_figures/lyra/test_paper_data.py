@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from instances.workloads.scenario import Scenario
 from paper_figures.comparison import Verdict
-from paper_figures.lyra import (
-    catalogue,
-    figure_1,
-    figure_9,
-    figure_10,
-    figure_13,
-    figure_14,
-    figure_15,
-    figure_17,
-    table_5,
-    table_6,
-    table_7,
-    table_8,
-    table_9,
-    table_10,
-)
-from paper_figures.simulations import Case, Setting
+from paper_figures.document import find_paper
+from paper_figures.evaluation import runs_of
+from paper_figures.setting import Draw, Run, Setting
+from tests.paper_figures.made_up import by_row, made, publication
 
-PAPER = {row.name: row.paper for row in table_5.ROWS}
+
+def printed(kind: str, number: int) -> dict[str, tuple[str, ...]]:
+    """Return the paper's numbers by row."""
+    return {row.name: row.paper for row in publication("lyra", kind, number).rows}
 
 
 @pytest.mark.parametrize(
@@ -42,64 +33,136 @@ def test_table_5_gives_the_gains_that_the_paper_states(
     row: str, queue_gain: float, jct_gain: float
 ) -> None:
     """Baseline's mean over the row's."""
-    baseline = PAPER["Baseline"]
+    paper = printed("table", 5)
     for place, gain in ((0, queue_gain), (3, jct_gain)):
-        assert float(baseline[place] or 0) / float(PAPER[row][place] or 1) == pytest.approx(
-            gain, abs=0.006
-        )
+        found = float(paper["Baseline"][place]) / float(paper[row][place])
+        assert found == pytest.approx(gain, abs=0.006)
 
 
 def test_spot_checks() -> None:
     """A number from each table and figure."""
-    assert PAPER["loaning, Random"][-1] == "20.89"
-    assert PAPER["scaling, AFS"][6] == "0.95"
-    assert table_6.ROWS["Ideal"][2] == ("1273", "9982", "10.93")
-    assert table_7.PAPER["Lyra"][2] == "7256"
-    assert table_8.ROWS["Lyra"][1][-1] == "223815"
-    assert table_9.PAPER[60] == ("1.76", "1.38")
-    assert table_10.ROWS["Lyra"][1][-1] == "18"
-    assert figure_9.PAPER[3] == "0.990"
-    assert figure_10.ON["scaling on, Lyra"][1] == ("0.088", "0.060")
-    assert figure_13.PAPER[80] == ("0.26", "1.15", "1.24")
-    assert figure_14.PAPER["AFS"][-1] == "2.46"
-    assert figure_15.PAPER["Lyra+TunedJobs"][-1] == "2.36"
-    assert figure_17.PAPER["scaling off, Random"] == ("0.30", "0.61")
+    for kind, number, row, place, paper in (
+        ("table", 5, "loaning, Random", -1, "20.89"),
+        ("table", 5, "scaling, AFS", 6, "0.95"),
+        ("table", 6, "Ideal", 2, "10.93"),
+        ("table", 7, "Lyra", 2, "7256"),
+        ("table", 8, "Lyra", -1, "223815"),
+        ("table", 9, "60 % wrong", 0, "1.76"),
+        ("table", 10, "Lyra", -1, "18"),
+        ("figure", 7, "Ideal, Lyra", 1, "0.79"),
+        ("figure", 8, "Basic, Lyra", 1, "1.43"),
+        ("figure", 9, "day 4", 0, "0.990"),
+        ("figure", 10, "scaling on, Lyra", 1, "0.060"),
+        ("figure", 11, "90 % heterogeneous", 0, "1.62"),
+        ("figure", 13, "80 % with checkpoints", 0, "0.26"),
+        ("figure", 14, "AFS, queue", -1, "2.46"),
+        ("figure", 15, "Lyra+TunedJobs, JCT", -1, "2.36"),
+        ("figure", 16, "Lyra, JCT", 1, "1.50"),
+        ("figure", 17, "scaling off, Random", 0, "0.30"),
+    ):
+        assert printed(kind, number)[row][place] == paper
+
+
+def test_yardsticks_of_table_6_are_the_rows_of_table_5() -> None:
+    """What plain placement is compared with is printed there."""
+    of_table_5 = printed("table", 5)
+    for scenario in ("Basic", "Advanced", "Ideal"):
+        row = of_table_5[f"{scenario}, Lyra"]
+        assert printed("table", 6)[f"{scenario}, Table 5"] == (row[0], row[3], row[8])
 
 
 def test_table_8_has_the_labels_of_table_5() -> None:
     """AFS and Pollux are swapped in the paper's Table 8, and put right here."""
+    of_table_5, of_table_8 = printed("table", 5), printed("table", 8)
     for name in ("Gandiva", "AFS", "Pollux", "Lyra", "Lyra+TunedJobs"):
-        of_table_5 = PAPER[f"scaling, {name}"]
-        _, of_table_8 = table_8.ROWS[name]
-        assert [of_table_8[place] for place in (0, 2, 4, 6)] == [
-            of_table_5[place] for place in (1, 2, 4, 5)
+        assert [of_table_8[name][place] for place in (0, 2, 4, 6)] == [
+            of_table_5[f"scaling, {name}"][place] for place in (1, 2, 4, 5)
         ]
 
 
-def test_every_table_and_figure_has_its_module() -> None:
-    """The catalogue lists what can be made."""
-    setting = Setting(scale=0.1, seeds=2)
-    for publication in catalogue.ALL:
-        module = publication.module
-        assert callable(module.compare)
-        if publication.is_simulated:
-            assert module.cases(setting), publication
-
-
-def test_inference_demand_is_that_of_figure_1() -> None:
-    """The generated demand keeps the hourly curve."""
-    assert {entry.verdict for entry in figure_1.compare().entries} == {Verdict.REPRODUCED}
+@pytest.mark.parametrize(
+    ("kind", "number", "entries"),
+    [
+        ("table", 1, 18),
+        ("table", 2, 6),
+        ("table", 3, 10),
+        ("table", 4, 7),
+        ("figure", 1, 5),
+        ("figure", 5, 10),
+        ("figure", 6, 10),
+    ],
+)
+def test_worked_examples_come_out_to_the_last_entry(kind: str, number: int, entries: int) -> None:
+    """Without a simulation, the hourly curve of the generated demand among them."""
+    comparison = made("lyra", kind, number)
+    assert [entry.verdict for entry in comparison.entries] == entries * [Verdict.REPRODUCED]
 
 
 def test_setting_at_the_size_of_the_paper() -> None:
-    """443 and 520 servers."""
-    assert (Setting(scale=1.0).servers, Setting(scale=1.0).inference_servers) == (443, 520)
-    assert (Setting(scale=0.1).servers, Setting(scale=0.1).inference_servers) == (44, 52)
-    assert (Setting(scale=1e-9).servers, Setting(scale=1e-9).inference_servers) == (1, 1)
+    """443 and 520 servers; ten bootstrapped traces there, and two elsewhere."""
+    for scale, sizes in ((1.0, (443, 520, 10)), (0.1, (44, 52, 2)), (1e-9, (1, 1, 2))):
+        assert tuple(Setting(find_paper("lyra"), scale, 1).sizes.values()) == sizes
 
 
-def test_only_lyra_itself_is_held_against_the_optimum() -> None:
-    """Other schemes decide otherwise, and their runs are not slowed down."""
-    assert Case(scheme="lyra", load=1.0, seed=3).checks_reclaims
-    assert not Case(scheme="lyra", scenario=Scenario(all_elastic=True)).checks_reclaims
-    assert not Case(scheme="lyra-exact").checks_reclaims
+def test_load_is_that_of_the_paper_below_its_size() -> None:
+    """The few widest of the long jobs would make the loads of small workloads differ by seed."""
+    for scale, load in ((0.02, 0.77), (1.0, None)):
+        setting = Setting(find_paper("lyra"), scale, 1)
+        for scenario in ("basic", "ideal", "bootstrapped-ideal"):
+            loaded = setting.loaded(Run(scenario=scenario, scheme="lyra"), Draw())
+            assert loaded.table.jobs.load == load
+            assert loaded.table.speed.mixed_efficiency == (1 if "ideal" in scenario else 0.7)
+
+
+def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
+    """Table 5: each seed with itself, so that one long queue does not outweigh the others."""
+    queue_s = {"fifo": (100.0, 1000.0), "lyra": (50.0, 2000.0)}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        if run.scenario != "basic" or run.scheme not in queue_s or run.parameters:
+            return None
+        return {
+            "queue_mean_s": queue_s[run.scheme][draw.seed],
+            **dict.fromkeys(("queue_p50_s", "queue_p95_s", "jct_mean_s", "jct_p50_s"), 1.0),
+            **dict.fromkeys(("jct_p95_s", "preemptions_per_submission"), 1.0),
+            "training_usage_while_submitting": 0.5,
+            "overall_usage_while_submitting": 0.5,
+        }
+
+    entries = by_row(made("lyra", "table", 5, figures, seeds=2))
+    lyra = entries["Basic, Lyra", "queue mean (s)"]
+    assert lyra.ours == 1025
+    assert lyra.spread == (50, 2000)
+    assert lyra.our_gain == pytest.approx(1)
+    assert entries["Baseline", "queue mean (s)"].our_gain is None
+    assert entries["scaling, AFS", "queue mean (s)"].verdict is Verdict.NOT_RUN
+
+
+def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None:
+    """Over all reclaims and seeds; the other rules are compared with Lyra's."""
+    preempted = {"lyra-loaning": (1, 3), "random": (4, 4)}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        if run.scheme not in preempted:
+            return None
+        return {
+            "preemptions": preempted[run.scheme][draw.seed],
+            "hosted_at_reclaims": 10 + 20 * draw.seed,
+            "collateral_share": None,
+        }
+
+    entries = by_row(made("lyra", "figure", 10, figures, seeds=2))
+    lyra = entries["scaling off, Lyra", "preempted / running"]
+    random = entries["scaling off, Random", "preempted / running"]
+    assert (lyra.ours, random.ours) == (pytest.approx(0.1), pytest.approx(0.2))
+    assert random.our_gain == pytest.approx(0.5)
+    assert entries["scaling off, Lyra", "collateral damage"].ours == 0
+
+
+def test_testbed_has_its_own_seeds_and_scenario() -> None:
+    """Six, whatever the option says: what one set of 180 jobs comes to says little."""
+    setting = Setting(find_paper("lyra"), 0.02, 2)
+    for kind, number in (("table", 10), ("figure", 17)):
+        runs = list(runs_of(setting, publication("lyra", kind, number)))
+        assert {run.scenario for run, _ in runs} == {"testbed"}
+        assert {draw.seed for _, draw in runs} == set(range(6))

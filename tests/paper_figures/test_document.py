@@ -1,0 +1,99 @@
+"""Papers as data: what is wrong in a file is said in a line, and what it names is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from experiments.simulation.building import make_schemes
+from experiments.simulation.replay import FIGURES
+from lyra_opt.errors import InputError
+from lyra_opt.simulation.scheme import scheme_names
+from paper_figures import measures
+from paper_figures.command import PAPERS
+from paper_figures.document import PAPERS_FOLDER, Call, Measure, find_paper, read_paper
+from paper_figures.evaluation import function_of, name_of
+from paper_figures.paper import tasks_of
+from paper_figures.setting import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paper_figures.document import PublicationTable
+
+TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ('yardstick = "Baseline"', 'yardstik = "Baseline"', "yardstick is one"),
+        ('yardstick = "Baseline"', 'yardstick = "Basline"', "Baseline is one"),
+        ('over = "baseline"', 'over = "basline"', "baseline is one"),
+        ('like = "heterogeneous"', 'lik = "x"', "like"),
+        ('scenario = "ideal"', 'scenario = "idea"', "runs.ideal.scenario"),
+        ('"3072"', '"3072 s"', "must be a number as printed"),
+        ('"3072", ', "", "for each of 9 columns"),
+        ("paired = true", 'paired = "yes"', "paired"),
+        ('judged = "gain"', 'judged = "gains"', "exact"),
+        ("full = 443", "full = -443", "sizes.servers.full"),
+        ("version = 1", "version = 2", "version"),
+        ("[sizes]", "[sizes", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(old: str, new: str, part: str) -> None:
+    """It names the file, the key and the rule, and the nearest of what there is."""
+    if old not in TEXT:
+        old = 'like = "basic"'
+    with pytest.raises(InputError) as caught:
+        read_paper(TEXT.replace(old, new, 1), "mine.toml")
+    message = str(caught.value)
+    assert message.startswith("mine.toml")
+    assert part in message
+    assert "\n" not in message
+
+
+def test_every_paper_has_its_file() -> None:
+    """Called as on the command line."""
+    assert {Path(file).stem for file in PAPERS_FOLDER.glob("*.toml")} == set(PAPERS)
+    assert [find_paper(name).name for name in PAPERS] == list(PAPERS)
+
+
+def _measures(publication: PublicationTable) -> Iterator[Measure]:
+    for entry in (*publication.columns, *publication.rows):
+        if entry.measure is not None:
+            yield entry.measure
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_functions_and_measures_of_a_file_are_there(name: str) -> None:
+    """A slip in a name would end a run of hours."""
+    known = {key for keys in FIGURES.values() for key in keys} | set(measures.FUNCTIONS)
+    known |= {"training_usage_while_submitting", "overall_usage_while_submitting"}
+    pages = set()
+    for publication in find_paper(name).publications:
+        pages.add(name_of(name, publication))
+        calls: list[Any] = [publication.computed, *publication.notes]
+        for call in calls:
+            if isinstance(call, Call):
+                assert callable(function_of(name, "computed", call.of))
+        if publication.plot is not None:
+            assert callable(function_of(name, "plots", publication.plot))
+        for measure in _measures(publication):
+            assert {measure.of, measure.over or measure.of} <= known
+    assert len(pages) == len(find_paper(name).publications)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_scenarios_and_schemes_of_a_file_are_there(name: str, scale: float) -> None:
+    """Every replay that it asks for can be read, and no two have one key."""
+    setting = Setting(find_paper(name), scale, 1)
+    tasks = tasks_of(setting, setting.paper.publications)
+    assert len({task.key for task in tasks}) == len(tasks)
+    for task in tasks:
+        (scheme,) = make_schemes(task.scenario, [task.scheme])
+        assert scheme.name == task.scheme
+        assert task.scheme.split()[0] in scheme_names()
