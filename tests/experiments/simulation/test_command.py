@@ -35,7 +35,8 @@ KEYS = [
     *("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s"),
     *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s"),
     *("training_usage", "overall_usage", "preemptions", "preemptions_per_submission"),
-    *("collateral_share", "loans", "reclaims", "returned_servers", "scaling_operations"),
+    *("collateral_share", "loans", "reclaims", "hosted_at_reclaims", "returned_servers"),
+    "scaling_operations",
     *("loan_usage", "training_usage_while_submitting", "overall_usage_while_submitting"),
     *("inference_shortfall_share", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]

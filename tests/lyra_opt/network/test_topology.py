@@ -260,7 +260,7 @@ def test_a_set_that_is_not_known() -> None:
     """Names those that are."""
     assert find_link_set("congested-3") is LINK_SETS["congested-3"]
     with pytest.raises(
-        UserError, match="--network is 'fast': must be one of: shipped, congested-1"
+        UserError, match="links 'fast': must be one of: shipped, congested-1"
     ):
         find_link_set("fast")
     with pytest.raises(FieldError, match="name"):
