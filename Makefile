@@ -49,9 +49,9 @@ bench: $(READY)
 	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench
 
 figures: $(READY)
-	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar
-	$(RUN)/lyra-opt paper dally --out $(RESULTS)/figures-dally
-	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures
+	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar --resume
+	$(RUN)/lyra-opt paper dally --out $(RESULTS)/figures-dally --resume
+	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
 
 clean:
 	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) .mypy_cache .pytest_cache .ruff_cache .hypothesis
