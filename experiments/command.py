@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
-from lyra_opt.errors import InputError
+from lyra_opt.errors import InputError, UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +31,7 @@ examples:
   lyra-opt study my-study.toml --processes 1
   lyra-opt study reclaim-gap-snapshot --trace TRACE.csv.gz --out philly
 
-The head of experiments/study.py explains study files.
+"lyra-opt study --keys" explains every key of a study file, "--schema" prints its JSON schema.
 """
 
 REPORT_DESCRIPTION = """\
@@ -77,9 +77,16 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     study.add_argument(
         "study",
+        nargs="?",
         type=plain_text,
         metavar="STUDY",
         help=f"a study file, or one of {', '.join(bundled_studies())}",
+    )
+    study.add_argument(
+        "--keys", action="store_true", help="list every key of study files, and do nothing else"
+    )
+    study.add_argument(
+        "--schema", action="store_true", help="print the JSON schema of study files, likewise"
     )
     study.add_argument(
         "--out", type=plain_text, metavar="DIR", help="folder of the results (default results/NAME)"
@@ -129,10 +136,22 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
+    import json
+
+    from experiments.fields import document_schema, keys_text
     from experiments.runner import run_study
     from experiments.study import load_study
+    from experiments.study_file import StudyTable
     from experiments.trace import find_trace
 
+    if arguments.keys:
+        print(keys_text(StudyTable))
+        return 0
+    if arguments.schema:
+        print(json.dumps(document_schema(StudyTable, "A study of lyra-opt"), indent=2))
+        return 0
+    if arguments.study is None:
+        raise UserError("STUDY is missing: a study file, or the name of a bundled study")
     trace = None if arguments.trace is None else find_trace(arguments.trace)
     study = load_study(find_study(arguments.study), trace)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)

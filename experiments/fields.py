@@ -7,9 +7,11 @@ for people.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lyra_opt.documents import Record, join_path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TableT = TypeVar("TableT")
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Rule(Protocol):
@@ -130,21 +134,30 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list that is not empty, of values that keep a rule."""
+    """A list that is not empty, of values that keep a rule; none twice if they are `distinct`."""
 
     rule: Rule
+    distinct: bool = False
 
     def check(self, path: str, value: object) -> tuple[Any, ...]:
         """See `Rule`."""
         if not isinstance(value, list) or not value:
             raise FieldError(path, value, "must be a list that is not empty")
-        return tuple(
-            self.rule.check(f"{path}[{position}]", entry) for position, entry in enumerate(value)
-        )
+        found: dict[Any, None] = {}
+        entries = []
+        for position, each in enumerate(value):
+            entry = self.rule.check(f"{path}[{position}]", each)
+            if self.distinct and entry in found:
+                raise FieldError(f"{path}[{position}]", each, "must not occur twice")
+            if self.distinct:
+                found[entry] = None
+            entries.append(entry)
+        return tuple(entries)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule`."""
-        return {"type": "array", "items": self.rule.schema(), "minItems": 1}
+        unique = {"uniqueItems": True} if self.distinct else {}
+        return {"type": "array", "items": self.rule.schema(), "minItems": 1, **unique}
 
     def in_words(self) -> str:
         """See `Rule`."""
@@ -152,10 +165,102 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOrList:
+    """A value that keeps a rule, or a list of such values, none of them twice."""
+
+    rule: Rule
+
+    def check(self, path: str, value: object) -> tuple[Any, ...]:
+        """See `Rule`."""
+        if isinstance(value, list):
+            return ListOf(self.rule, distinct=True).check(path, value)
+        return (self.rule.check(path, value),)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"anyOf": [self.rule.schema(), ListOf(self.rule, distinct=True).schema()]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return f"{self.rule.in_words()}, or list of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """A number of seeds from 0 on, at most `most`, or a list of them."""
+
+    most: int
+
+    def check(self, path: str, value: object) -> tuple[int, ...]:
+        """See `Rule`."""
+        if isinstance(value, list):
+            return ListOf(Integer(), distinct=True).check(path, value)
+        return tuple(range(Integer(1, self.most).check(path, value)))
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        listed = ListOf(Integer(), distinct=True)
+        return {"anyOf": [Integer(1, self.most).schema(), listed.schema()]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "number of seeds from 0 on, or list of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Text on one line, for titles and pages, which cannot show control characters."""
+
+    def check(self, path: str, value: object) -> str:
+        """See `Rule`."""
+        text = require_text(path, value)
+        if not text.isprintable():
+            raise FieldError(path, text, "must be printable text on one line")
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return Text().schema()
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name that is fit for a folder."""
+
+    def check(self, path: str, value: object) -> str:
+        """See `Rule`."""
+        name = require_text(path, value)
+        if not NAME.fullmatch(name):
+            raise FieldError(
+                path,
+                name,
+                "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100",
+            )
+        return name
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"type": "string", "pattern": f"^{NAME.pattern}$"}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "text"
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table whose keys are the fields of a dataclass."""
 
     of: type[Any]
+
+    @property
+    def tables(self) -> tuple[type[Any], ...]:
+        """Those whose keys a list of such tables is described by."""
+        return (self.of,)
 
     def check(self, path: str, value: object) -> Any:
         """See `Rule`."""
@@ -346,6 +451,12 @@ def schema_of(table: type[Any]) -> dict[str, Any]:
     }
 
 
+def document_schema(table: type[Any], title: str) -> dict[str, Any]:
+    """Return the JSON schema of a file whose keys are those of a table."""
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, "title": title, **schema_of(table)}
+
+
 _KINDS = {bool: "true or false", int: "integer", float: "number", tuple: "list of: number"}
 
 
@@ -371,10 +482,20 @@ def described(table: type[Any], path: str = "") -> Iterator[Described]:
                 yield Described(join_path(place, name), _KINDS[type(default)], shown, meaning)
         elif isinstance(rule, Named) and isinstance(rule.rule, Table):
             yield from described(rule.rule.of, f"{place}.NAME")
-        elif isinstance(rule, ListOf) and isinstance(rule.rule, Table):
-            yield from described(rule.rule.of, f"{place}[]")
+        elif isinstance(rule, ListOf) and (tables := getattr(rule.rule, "tables", ())):
+            for inner in tables:
+                yield from described(inner, f"{place}[]")
         else:
             yield Described(place, rule.in_words(), _default(each), each.metadata["meaning"])
+
+
+def keys_text(table: type[Any], columns: int = 100) -> str:
+    """Return every key of a table with its values, its default and what it means, for people."""
+    lines = []
+    for each in described(table):
+        lines.append(f"{each.path}  ({each.values}; default: {each.default})")
+        lines += [f"    {line}" for line in wrap(each.meaning, columns - 4)]
+    return "\n".join(lines)
 
 
 def _default(each: Any) -> str:

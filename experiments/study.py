@@ -1,98 +1,46 @@
-"""Study files: which solvers run on which generated instances, within which limits.
+"""Studies: which solvers run on which generated instances, within which limits.
 
-A study is a TOML file; ``experiments/studies`` holds examples::
-
-    format = "lyra-opt/study"
-    version = 2
-    name = "reclaim-gap"             # also the folder of its results
-    problem = "reclaim"
-    description = "What it is for."  # optional
-    seeds = 5                        # a count, or a list of seeds
-    time_limit_s = 10.0              # for each run; optional, no limit without it
-    certify = true                   # add the problem's own bound to each result; default false
-    headline = ["lyra-greedy"]       # solvers that the report begins with; default: the problem's
-
-    [[instances]]                    # families x the lists below x seeds
-    group = "realistic"              # what the report sums up together; optional
-    families = ["bf-trace", "rnd-trace"]
-    # All other keys are what the families take, as in "lyra-opt generate PROBLEM --help". A list
-    # is an axis: the instances are generated with each of its entries, and the tables have a
-    # column for it. A single value is the same for all and belongs to the family's label.
-    servers = [20, 50]
-    reclaim_percent = [10, 30]
-
-    [[instances]]                    # families whose size follows from N_R have no servers
-    families = ["decoy"]             # a family that is not seeded is run with the first seed only
-    reclaim = [1, 2]
-
-    [[instances]]
-    families = ["snapshot"]          # reads the trace that the command line names
-    servers = [520]
-    reclaim_percent = [30]
-    seeds = [0, 7]                   # in place of the study's
-    placement = "messy"
-
-    [[instances]]
-    group = "captured"
-    # Instance files in place of families; patterns are relative to the folder of the study file.
-    files = ["captured/reclaim-*.json"]
-    made_by = "lyra-opt simulate ..."  # how to make them, said where there are none; optional
-
-    [[solvers]]
-    names = ["lyra-greedy", "peeling"]
-
-    [[solvers]]
-    names = ["cpsat-strengthened"]
-    groups = ["realistic"]           # the groups of instances that it is run on; default: all
-    reference = true                 # there to prove the optimum; left out of the plot of excess
-    time_limit_s = 20.0              # in place of the study's; a list runs it with each limit
-    certify = false                  # in place of the study's
+A study is a TOML file; ``experiments/studies`` holds examples, and ``lyra-opt study --keys``
+explains every key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from glob import glob
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.rules import filled, list_of, optional, required
+from experiments.fields import parsed
+from experiments.study_file import (
+    LARGEST_STUDY_RUNS,
+    FilesTable,
+    Generated,
+    Parameter,
+    StudyTable,
+)
 from instances.family import family_names, find_family
-from lyra_opt.documents import Record, join_path, parse_toml, read_text, require_format
-from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.documents import parse_toml, read_text
+from lyra_opt.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.loading import load_instance
 from lyra_opt.problem import problems
 from lyra_opt.solver import solver_names
-from lyra_opt.validation import (
-    require_choice,
-    require_flag,
-    require_integer,
-    require_number,
-    require_text,
-)
+from lyra_opt.validation import require_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from experiments.trace import Trace
     from instances.family import Family
 
-STUDY_FORMAT = "lyra-opt/study"
-STUDY_VERSION = 2
 LARGEST_STUDY_BYTES = 2**20
-LARGEST_STUDY_RUNS = 1_000_000
-NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 NO_LIMIT: tuple[float | None, ...] = (None,)
-
-Parameter = str | int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,48 +211,32 @@ def load_study(
 
 
 def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace | None) -> Study:
-    record = Record(
-        document,
-        "",
-        (
-            "format",
-            "version",
-            "name",
-            "problem",
-            "description",
-            "seeds",
-            "time_limit_s",
-            "certify",
-            "headline",
-            "instances",
-            "solvers",
-        ),
-    )
-    require_format(record, STUDY_FORMAT, STUDY_VERSION)
-    name = require_text("name", record.required("name"))
-    if not NAME_PATTERN.fullmatch(name):
-        rule = "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100"
-        raise FieldError("name", name, rule)
-    problem = require_choice("problem", record.required("problem"), problems())
+    table = parsed(StudyTable, document)
+    problem = require_choice("problem", table.problem, problems())
     blocks = [
-        _parse_block(value, path, record, problem, Path(source).parent)
-        for path, value in filled(record, "instances")
+        _files(block, f"instances[{position}]", Path(source).parent)
+        if isinstance(block, FilesTable)
+        else _generated(block, f"instances[{position}]", table, problem)
+        for position, block in enumerate(table.instances)
     ]
-    configurations = _parse_solvers(record, problem, sorted({block.group for block in blocks}))
-    solvers = list(dict.fromkeys(configuration.solver for configuration in configurations))
+    configurations = _configurations(table, problem, {block.group for block in blocks})
+    _require_known("headline", table.headline, [each.solver for each in configurations])
     return Study(
         source=source,
         text=text,
-        name=name,
+        name=table.name,
         problem=problem,
-        description=optional(record, "description", _require_printable, ""),
-        headline=optional(
-            record, "headline", list_of(partial(require_choice, choices=solvers)), ()
-        ),
+        description=table.description,
+        headline=table.headline,
         cells=_cells(blocks, problem, len(configurations), trace),
         configurations=configurations,
         trace=trace,
     )
+
+
+def _require_known(path: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for position, name in enumerate(names):
+        require_choice(f"{path}[{position}]", name, list(dict.fromkeys(known)))
 
 
 def _cells(
@@ -401,48 +333,33 @@ class _Block:
 FILE = "file"
 """What stands for a family and its parameter where an instance is read from a file."""
 
-BLOCK_KEYS = ("group", "families", "seeds")
-RESERVED = {
-    "seed": "is given as seeds",
-    "trace": "is given on the command line",
-}
-"""Parameters of families that a block of instances does not set, and why."""
 
-
-def _parse_block(value: object, path: str, study: Record, problem: str, folder: Path) -> _Block:
-    if isinstance(value, dict) and "files" in value:
-        return _parse_files(Record(value, path, ("group", "files", "made_by")), folder)
-    names = [name for name in value if name not in BLOCK_KEYS] if isinstance(value, dict) else []
-    record = Record(value, path, (*BLOCK_KEYS, *names))
-    for name in names:
-        if name in RESERVED:
-            raise FieldError(join_path(path, name), record.required(name), RESERVED[name])
-    families = family_names(problem)
+def _generated(block: Generated, path: str, study: StudyTable, problem: str) -> _Block:
+    _require_known(f"{path}.families", block.table.families, family_names(problem))
+    seeds = study.seeds if block.table.seeds is None else block.table.seeds
+    if seeds is None:
+        raise MissingFieldError("seeds")
     return _Block(
-        group=optional(record, "group", _require_printable, ""),
-        families=required(record, "families", list_of(partial(require_choice, choices=families))),
-        parameters={name: required(record, name, _require_values) for name in names},
-        axes=tuple(name for name in names if isinstance(record.required(name), list)),
-        seeds=required(record if "seeds" in record else study, "seeds", _require_seeds),
+        group=block.table.group,
+        families=block.table.families,
+        parameters=block.parameters,
+        axes=block.axes,
+        seeds=seeds,
     )
 
 
-def _parse_files(record: Record, folder: Path) -> _Block:
+def _files(block: FilesTable, path: str, folder: Path) -> _Block:
     """Return a block of instance files; patterns are relative to the folder of the study."""
-    patterns = required(record, "files", list_of(require_text))
-    made_by = optional(record, "made_by", _require_printable, "")
     found: dict[str, str] = {}
-    for position, pattern in enumerate(patterns):
+    for position, pattern in enumerate(block.files):
         paths = sorted(glob(pattern, root_dir=folder))  # noqa: PTH207 - patterns may be absolute
         if not paths:
-            field = f"{join_path(record.path, 'files')}[{position}]"
-            how = f"; to make them: {made_by}" if made_by else ""
-            raise FieldError(field, pattern, f"names no file in {folder}{how}")
-        for path in paths:
-            whole = str(folder / path)
-            found[whole] = _sha256(whole)
+            how = f"; to make them: {block.made_by}" if block.made_by else ""
+            rule = f"names no file in {folder}{how}"
+            raise FieldError(f"{path}.files[{position}]", pattern, rule)
+        found |= {str(folder / name): _sha256(str(folder / name)) for name in paths}
     return _Block(
-        group=optional(record, "group", _require_printable, ""),
+        group=block.group,
         families=(),
         parameters={},
         axes=(),
@@ -476,17 +393,18 @@ def read_instance_file(problem: str, cell: Cell) -> Any:
     return loaded.instance
 
 
-def _parse_solvers(study: Record, problem: str, groups: Sequence[str]) -> tuple[Configuration, ...]:
+def _configurations(
+    study: StudyTable, problem: str, groups: Collection[str]
+) -> tuple[Configuration, ...]:
     """Return the solvers of every block, none of them twice with one limit."""
     known = [name for _, name in solver_names(problem)]
     found: list[Configuration] = []
-    for path, value in filled(study, "solvers"):
-        record = Record(value, path, ("names", "groups", "time_limit_s", "certify", "reference"))
-        names = required(record, "names", list_of(partial(require_choice, choices=known)))
-        limited = record if "time_limit_s" in record else study
-        limits = optional(limited, "time_limit_s", _require_time_limits, NO_LIMIT)
-        certified = record if "certify" in record else study
-        for name, limit in product(names, limits):
+    for position, block in enumerate(study.solvers):
+        path = f"solvers[{position}]"
+        _require_known(f"{path}.names", block.names, known)
+        _require_known(f"{path}.groups", block.groups or (), sorted(groups))
+        limits = block.time_limit_s or study.time_limit_s or NO_LIMIT
+        for name, limit in product(block.names, limits):
             if any((name, limit) == (other.solver, other.time_limit_s) for other in found):
                 rule = "must not be named twice with the same time limit"
                 raise FieldError(f"{path}.names", name, rule)
@@ -495,11 +413,9 @@ def _parse_solvers(study: Record, problem: str, groups: Sequence[str]) -> tuple[
                     label=name,
                     solver=name,
                     time_limit_s=limit,
-                    certify=optional(certified, "certify", require_flag, False),
-                    reference=optional(record, "reference", require_flag, False),
-                    groups=optional(
-                        record, "groups", list_of(partial(require_choice, choices=groups)), None
-                    ),
+                    certify=study.certify if block.certify is None else block.certify,
+                    reference=block.reference,
+                    groups=block.groups,
                 )
             )
     return _with_limits_in_labels(found)
@@ -521,50 +437,3 @@ def _with_limits_in_labels(found: list[Configuration]) -> tuple[Configuration, .
 def _limit_in_words(configuration: Configuration) -> str:
     limit = configuration.time_limit_s
     return "without limit" if limit is None else f"within {limit!r} s"
-
-
-def _require_positive(field: str, value: object) -> int:
-    return require_integer(field, value, minimum=1)
-
-
-def _require_count(field: str, value: object) -> int:
-    return require_integer(field, value, minimum=0)
-
-
-def _require_printable(field: str, value: object) -> str:
-    """Return text for titles and pages, which cannot show control characters."""
-    text = require_text(field, value)
-    if not text.isprintable():
-        raise FieldError(field, text, "must be printable text on one line")
-    return text
-
-
-def _require_seeds(field: str, value: object) -> Sequence[int]:
-    """Return the seeds of a list, or 0, 1, 2, ... for a count."""
-    if isinstance(value, list):
-        return list_of(_require_count)(field, value)
-    return range(_require_positive(field, value))
-
-
-def _require_time_limits(field: str, value: object) -> tuple[float | None, ...]:
-    """Return one time limit, or those of a list."""
-    if isinstance(value, list):
-        return list_of(_require_time_limit)(field, value)
-    return (_require_time_limit(field, value),)
-
-
-def _require_time_limit(field: str, value: object) -> float:
-    return require_number(field, value, minimum=0, above=True)
-
-
-def _require_values(field: str, value: object) -> tuple[Parameter, ...]:
-    """Return the values of a parameter, one if it is no axis; families judge them themselves."""
-    if isinstance(value, list):
-        return list_of(_require_parameter)(field, value)
-    return (_require_parameter(field, value),)
-
-
-def _require_parameter(field: str, value: object) -> Parameter:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise FieldError(field, value, "must be a string or an integer")
-    return value

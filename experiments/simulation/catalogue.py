@@ -6,7 +6,7 @@ import json
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from experiments.fields import described, schema_of
+from experiments.fields import document_schema, keys_text
 from experiments.simulation.scenario import ScenarioTable, bundled
 from lyra_opt.commands.output import print_table
 from lyra_opt.documents import parse_toml
@@ -33,20 +33,13 @@ def print_scenarios() -> None:
 
 def print_keys() -> None:
     """Print every key of a scenario."""
-    for each in described(ScenarioTable):
-        print(f"{each.path}  ({each.values}; default: {each.default})")
-        for line in wrap(each.meaning, COLUMNS - 4):
-            print(f"    {line}")
+    print(keys_text(ScenarioTable, COLUMNS))
 
 
 def print_schema() -> None:
     """Print the JSON schema of scenarios."""
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A scenario of the simulated cluster of lyra-opt",
-        **schema_of(ScenarioTable),
-    }
-    print(json.dumps(schema, indent=2))
+    title = "A scenario of the simulated cluster of lyra-opt"
+    print(json.dumps(document_schema(ScenarioTable, title), indent=2))
 
 
 def print_parts() -> None:

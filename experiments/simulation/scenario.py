@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,8 +19,10 @@ from experiments.fields import (
     Anything,
     Integer,
     ListOf,
+    Name,
     Named,
     Number,
+    Seeds,
     Settings,
     Table,
     Text,
@@ -48,7 +49,6 @@ SCENARIO_FORMAT = "lyra-opt/scenario"
 SCENARIO_VERSION = 1
 SUFFIX = ".toml"
 LARGEST_SCENARIO_BYTES = 2**20
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 LARGEST_CLUSTER = 1_000_000
 LARGEST_SERVER = 1024
@@ -398,34 +398,15 @@ class _Scheme:
         return "name, or table with name, label, tenure and what is other than the scheme has it"
 
 
-@dataclass(frozen=True, slots=True)
-class _Seeds:
-    """A number of seeds from 0 on, or a list of them."""
-
-    def check(self, path: str, value: object) -> tuple[int, ...]:
-        if isinstance(value, list):
-            seeds: tuple[int, ...] = ListOf(Integer()).check(path, value)
-            if len(set(seeds)) < len(seeds):
-                raise FieldError(path, value, "must not have one twice")
-            return seeds
-        return tuple(range(Integer(1, MOST_SEEDS).check(path, value)))
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [Integer(1, MOST_SEEDS).schema(), ListOf(Integer()).schema()]}
-
-    def in_words(self) -> str:
-        return "number of seeds from 0 on, or list of them"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
     """The whole file."""
 
     format: str = key(Text((SCENARIO_FORMAT,)), "of the file")
     version: int = key(Integer(SCENARIO_VERSION, SCENARIO_VERSION), "of the format")
-    name: str = key(Text(), "what it is called in results")
+    name: str = key(Name(), "what it is called in results")
     description: str = key(Text(), "what it is for", "")
-    seeds: tuple[int, ...] = key(_Seeds(), "of all that is drawn; a replay for each", (0,))
+    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "of all that is drawn; a replay for each", (0,))
     axes: Mapping[str, tuple[Any, ...]] = key(
         Named(ListOf(Anything())),
         "keys of this file with the values that each takes in turn, such as "
@@ -449,11 +430,6 @@ class ScenarioTable:
     capture: CaptureTable = key(Table(CaptureTable), "which decisions are kept", CaptureTable())
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            rule = (
-                "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100"
-            )
-            raise FieldError("name", self.name, rule)
         for path, values in self.axes.items():
             if path.partition(".")[0] in NO_AXES:
                 rule = f"must not be an axis, as nothing of {', '.join(NO_AXES)} is"

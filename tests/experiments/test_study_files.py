@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 
 from experiments.command import bundled_studies, find_study
@@ -63,7 +66,7 @@ MALFORMED = {
     "seeds of 0": (("seeds = 2", "seeds = 0"), "seeds is 0"),
     "seeds as text": (("seeds = 2", 'seeds = "2"'), "seeds is"),
     "seed twice": (("seeds = 2", "seeds = [1, 1]"), "seeds[1] is 1"),
-    "too many seeds": (("seeds = 2", "seeds = 1000000000"), "runs in all"),
+    "too many seeds": (("seeds = 2", "seeds = 1000000"), "runs in all"),
     "time limit of 0": (("5.0", "0.0"), "time_limit_s is 0.0"),
     "infinite time limit": (("5.0", "inf"), "time_limit_s is Infinity"),
     "certify as a number": (("certify = true", "certify = 1"), "certify is 1"),
@@ -296,3 +299,24 @@ def test_bundled_studies_are_known_by_name(
     assert main(["study", "no-such-study"]) == 2
     error = capsys.readouterr().err
     assert "no-such-study: is no file, and no bundled study: allocation-gap, " in error
+
+
+def test_every_key_is_listed_and_in_the_schema(
+    capsys: pytest.CaptureFixture[str], write_study: Callable[..., Path]
+) -> None:
+    """Editors take what the program takes: studies that come along, and no unknown key."""
+    assert main(["study", "--keys"]) == 0
+    keys = capsys.readouterr().out
+    for key in ("seeds", "instances[].families", "instances[].made_by", "solvers[].reference"):
+        assert f"\n{key}  (" in keys
+    assert main(["study", "--schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for path in STUDIES:
+        jsonschema.validate(tomllib.loads(path.read_text()), schema)
+    for change in (MALFORMED["unknown key"][0], MALFORMED["share with decimals"][0]):
+        refused = tomllib.loads(write_study(change).read_text())
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(refused, schema)
+    assert main(["study"]) == 2
+    assert "STUDY is missing" in capsys.readouterr().err
