@@ -8,7 +8,8 @@ from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
 from lyra_opt.errors import FieldError
-from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.gavel_rounds import at_attainable_rates
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, HeterogeneousInstance, Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.validation import require_integer, require_number
 
@@ -39,6 +40,7 @@ def offline_instance(
     round_s: float = 360.0,
     forking: bool = False,
     latest_release_percent: int = 50,
+    largest_gang: int = GANGS[-1],
     name: str | None = None,
     table: ThroughputTable | None = None,
 ) -> HeterogeneousInstance:
@@ -46,7 +48,8 @@ def offline_instance(
 
     Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
     most GPUs of a type. A job takes half a round to half the horizon on reference GPUs (V100), each
-    as likely, and is released in a round up to `latest_release_percent` of the horizon.
+    as likely, and is released in a round up to `latest_release_percent` of the horizon. Shares of
+    time know no releases, and one rate a type: that on several servers where none holds the gang.
 
     Parameters
     ----------
@@ -60,6 +63,8 @@ def offline_instance(
         Of the instance.
     latest_release_percent
         0 releases all jobs at once.
+    largest_gang
+        Larger gangs are drawn again; at least 1.
     name
         None names it by what it is.
     table
@@ -76,15 +81,22 @@ def offline_instance(
     require_number("round_s", round_s, minimum=0, above=True)
     if require_integer("latest_release_percent", latest_release_percent, minimum=0) > 100:
         raise FieldError("latest_release_percent", latest_release_percent, "must be at most 100")
+    require_integer("largest_gang", largest_gang, minimum=1)
     table = gavel_throughputs() if table is None else table
-    largest = max(cluster.gpus_of_type.values())
-    usable = sum(gang <= largest for gang in GANGS)
+    largest_gang = min(largest_gang, max(cluster.gpus_of_type.values()))
+    usable = sum(gang <= largest_gang for gang in GANGS)
 
     def stream(purpose: str) -> IntegerStream:
         return IntegerStream(workload="offline", version=VERSION, purpose=purpose, seed=seed)
 
     times, gangs, models = stream("times"), stream("gangs"), stream("models")
     releases, deadlines = stream("releases"), stream("deadlines")
+    asks_for_shares = objective in SHARE_OBJECTIVES
+    servers = cluster.problem_servers()
+    on_a_server = {
+        kind.name: max(server.gpus.get(kind.name, 0) for server in servers)
+        for kind in cluster.problem_types
+    }
     drawn = []
     for number in range(jobs):
         gang = GANGS[gangs.weighted(GANG_PERCENT[:usable])]
@@ -99,23 +111,22 @@ def offline_instance(
             utility = Deadline(
                 deadline_s=deadline_s, value=value, late_value=value / LATE_WORTH_DIVISOR
             )
-        drawn.append(
-            table.gang_of(
-                f"j{number}",
-                choices[models.below(len(choices))],
-                gang=gang,
-                reference_s=reference_s,
-                release_s=round_s * releases.between(0, rounds * latest_release_percent // 100),
-                gpu_types=cluster.gpu_types,
-                utility=utility,
-            )
+        job = table.gang_of(
+            f"j{number}",
+            choices[models.below(len(choices))],
+            gang=gang,
+            reference_s=reference_s,
+            release_s=round_s * releases.between(0, rounds * latest_release_percent // 100),
+            gpu_types=cluster.gpu_types,
+            utility=utility,
         )
+        drawn.append(at_attainable_rates(job, on_a_server) if asks_for_shares else job)
     return HeterogeneousInstance(
         name=name
         or f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
         objective=objective,
         gpu_types=cluster.problem_types,
-        servers=cluster.problem_servers(),
+        servers=servers,
         jobs=tuple(drawn),
         round_s=round_s,
         horizon_rounds=rounds,

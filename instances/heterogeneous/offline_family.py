@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances.heterogeneous.clusters import cluster_of
+from instances.heterogeneous.generated_jobs import GANGS
 from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
 from instances.heterogeneous.offline import VERSION, offline_instance
 from instances.heterogeneous.parameters import (
@@ -21,7 +22,8 @@ from instances.heterogeneous.parameters import (
 )
 from instances.heterogeneous.throughput_files import load_throughputs
 from instances.parameters import given_parameters
-from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.errors import UserError
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +41,7 @@ class OfflineFamily:
 
     def check(self, parameters: Mapping[str, Any]) -> HeterogeneousParameters:
         """Return the parameters, checked; raise `UserError` naming option, value and rule."""
-        return HeterogeneousParameters(
+        checked = HeterogeneousParameters(
             **given_parameters(
                 parameters,
                 PARAMETERS,
@@ -49,6 +51,9 @@ class OfflineFamily:
                 refusals={},
             )
         )
+        if checked.forking == "yes" and checked.objective in SHARE_OBJECTIVES:
+            raise UserError(f'--forking is "yes": must be no for the objective {checked.objective}')
+        return checked
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
         """Return that seeds matter."""
@@ -71,6 +76,7 @@ class OfflineFamily:
         name += f"-{_in_a_file_name(table.name)}" if table.name != DEFAULT_THROUGHPUTS else ""
         name += f"-{_in_a_file_name(Path(own_types).stem)}" if own_types is not None else ""
         name += f"-{checked.objective}" if checked.objective != Objective.UTILITY else ""
+        name += f"-gangs{checked.largest_gang}" if checked.largest_gang < GANGS[-1] else ""
         name += "-forking" if checked.forking == "yes" else ""
         return offline_instance(
             cluster_of(
@@ -85,6 +91,7 @@ class OfflineFamily:
             objective=Objective(checked.objective),
             forking=checked.forking == "yes",
             latest_release_percent=checked.release_percent,
+            largest_gang=checked.largest_gang,
             name=f"{name}-seed{seed}",
             table=table,
         )
@@ -98,7 +105,7 @@ class OfflineFamily:
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return that of makespan and mean JCT an instance may have no solution."""
-        if self.check(parameters).objective == Objective.UTILITY:
+        if self.check(parameters).objective not in (Objective.MAKESPAN, Objective.MEAN_JCT):
             return ()
         return ("all jobs must complete: where the horizon is too short, there is no solution",)
 

@@ -23,12 +23,13 @@ DEFAULT_GPUS = 4
 DEFAULT_RELEASE_PERCENT = 50
 DEFAULT_GPU_TYPES = "v100,p100,k80"
 DEFAULT_THROUGHPUTS = "gavel"
+DEFAULT_LARGEST_GANG = 8
 
 PARAMETERS: Mapping[str, Parameter] = {
     "jobs": IntegerParameter(help="gangs", least=1, largest=LARGEST_JOBS),
     "objective": ChoiceParameter(
         help="what is optimised (default utility)",
-        choices=("utility", "makespan", "mean_jct"),
+        choices=("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
         default="utility",
     ),
     "rounds": IntegerParameter(
@@ -72,6 +73,13 @@ PARAMETERS: Mapping[str, Parameter] = {
     "type_definitions": FileParameter(
         help="speeds of further types of GPUs, or other speeds of known ones (TOML)"
     ),
+    "largest_gang": IntegerParameter(
+        help=f"larger gangs are drawn again (default {DEFAULT_LARGEST_GANG})",
+        least=1,
+        largest=DEFAULT_LARGEST_GANG,
+        default=DEFAULT_LARGEST_GANG,
+        metavar="GPUS",
+    ),
     "forking": ChoiceParameter(
         help="whether copies of a job may run at once (default no)",
         choices=("no", "yes"),
@@ -93,4 +101,5 @@ class HeterogeneousParameters:
     gpu_types: str = DEFAULT_GPU_TYPES
     throughputs: str | Path = DEFAULT_THROUGHPUTS
     type_definitions: str | Path | None = None
+    largest_gang: int = DEFAULT_LARGEST_GANG
     forking: str = "no"

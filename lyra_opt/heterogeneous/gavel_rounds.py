@@ -231,17 +231,9 @@ class GavelRounds(RoundPolicy):
                     decision[active.job.id] = (placement,)
 
     def _attainable(self, job: GangJob) -> GangJob:
-        """Return the job with the rates that it has where its gang is on as few servers as can be.
-
-        Shares of time know one rate a type; with the one of a single server a gang that no server
-        holds would be promised many times what it can get.
-        """
+        """Return the job with the rates of `at_attainable_rates`, made once."""
         if job.id not in self._jobs:
-            rates = {
-                name: job.rate((name,), is_spread=job.gang > self._largest[name])
-                for name in self._types
-            }
-            self._jobs[job.id] = replace(job, throughput=rates) if any(rates.values()) else job
+            self._jobs[job.id] = at_attainable_rates(job, self._largest)
         return self._jobs[job.id]
 
     def _stays(self, active: ActiveJob, gpu_type: str, free: FreeGpus) -> bool:
@@ -319,6 +311,21 @@ class GavelRounds(RoundPolicy):
                 known.elapsed_s += (known.steps_left - active.steps_left) / known.steps_per_s
             known.steps_left = active.steps_left
             known.steps_per_s = speed
+
+
+def at_attainable_rates(job: GangJob, largest: Mapping[str, int]) -> GangJob:
+    """Return a job with the rates that it has where its gang is on as few servers as can be.
+
+    Shares of time know one rate a type; with that of a single server a gang that no server holds
+    would be promised many times what it can get.
+
+    Parameters
+    ----------
+    largest
+        By type, the most GPUs of it that one server has.
+    """
+    rates = {name: job.rate((name,), is_spread=job.gang > there) for name, there in largest.items()}
+    return replace(job, throughput=rates) if any(rates.values()) else job
 
 
 def share_instance(state: RoundState, objective: Objective) -> HeterogeneousInstance:

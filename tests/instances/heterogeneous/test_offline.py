@@ -63,6 +63,26 @@ def test_objective_and_forking_change_nothing_else() -> None:
     assert other == replace(first, name=other.name, objective=Objective.MAKESPAN, forking=True)
 
 
+def test_shares_are_promised_at_rates_that_gangs_can_have() -> None:
+    """On servers of 4 a gang of 8 has one rate, that on two of them; others have all of theirs."""
+    parameters = {"jobs": 60, "gpus_of_type": 8, "gpus_of_server": 4}
+    in_rounds = OFFLINE.generate(parameters, 0)
+    shares = OFFLINE.generate({**parameters, "objective": "max_min_share"}, 0)
+    assert {job.gang for job in shares.jobs} == {1, 2, 4, 8}
+    for job, same in zip(shares.jobs, in_rounds.jobs, strict=True):
+        if job.gang == 8:
+            assert job.throughput == same.spread_throughput != same.throughput
+        else:
+            assert job == same
+
+
+def test_larger_gangs_are_drawn_again() -> None:
+    """And only where that is asked for."""
+    instance = OFFLINE.generate({"jobs": 40, "gpus_of_type": 8, "largest_gang": 2}, 0)
+    assert instance.name.endswith("-gangs2-seed0")
+    assert {job.gang for job in instance.jobs} == {1, 2}
+
+
 def test_no_releases() -> None:
     """All jobs are there at once where that is asked for."""
     instance = offline_instance(CLUSTER, jobs=9, rounds=6, seed=3, latest_release_percent=0)
@@ -92,6 +112,11 @@ def test_bad_input(changes: dict[str, float], field: str) -> None:
         ({"jobs": 0}, "--jobs is 0: must be an integer from 1"),
         ({"jobs": 3, "rounds": 1}, "--rounds is 1: must be an integer from 2"),
         ({"jobs": 3, "objective": "cost"}, '--objective is "cost": must be one of: utility'),
+        (
+            {"jobs": 3, "forking": "yes", "objective": "throughput"},
+            '--forking is "yes": must be no for the objective throughput',
+        ),
+        ({"jobs": 3, "largest_gang": 9}, "--largest-gang is 9: must be an integer from 1 to 8"),
         ({"jobs": 3, "forking": "maybe"}, '--forking is "maybe": must be one of: no, yes'),
         ({"jobs": 3, "servers": 4}, "servers is no parameter"),
         ({"jobs": 3, "gpu_types": "k80,k80"}, '--gpu-types is "k80,k80": must be names'),
