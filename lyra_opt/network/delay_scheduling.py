@@ -139,6 +139,10 @@ class DelayScheduling(PlacementPolicy):
                     least_s = timer_s - waited_s
         return least_s + SPACINGS * math.ulp(state.now_s + least_s)
 
+    def held_s(self, state: PlacementState) -> list[tuple[float, float]]:
+        """Return the timers of each waiting gang, as they are now."""
+        return [self._timers.timers_s(state, job) for job in range(len(state.waiting))]
+
 
 def most_hurt_first(waiting: WaitingGangs) -> np.ndarray:
     """Return Dally's order: least Nw_sens, then longest wait, then position.

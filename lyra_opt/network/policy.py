@@ -201,6 +201,13 @@ class PlacementPolicy(ABC):
         """
         return math.inf
 
+    def held_s(self, state: PlacementState) -> list[tuple[float, float]] | None:  # noqa: ARG002
+        """Return how long each waiting gang is held back from a rack and from the network.
+
+        For captured decisions; None where the rule has no timers but those given with the jobs.
+        """
+        return None
+
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:  # noqa: ARG002
         """Return where running gangs go instead, onto GPUs that are free now.
 

@@ -194,7 +194,7 @@ class PlacingGangs(Policy):
         rows = self._able_to_start(view, ground)
         if len(rows):
             state = self._state(view, ground, rows)
-            self._capture(view, state)
+            self._capture(view, ground, state)
             grants = self._timed(rule.decide, state)
             if grants:
                 offered = rows.tolist()
@@ -245,12 +245,13 @@ class PlacingGangs(Policy):
         )
 
     @staticmethod
-    def _capture(view: View, state: PlacementState) -> None:
+    def _capture(view: View, ground: _Ground, state: PlacementState) -> None:
         if view.captures("network"):
             from lyra_opt.network.captured import instance_of
 
             name = f"epoch-at-{view.now_s:.0f}-s"
-            view.observed("network", instance_of(state, name=name))
+            timers_s = ground.rule.held_s(state)
+            view.observed("network", instance_of(state, name=name, timers_s=timers_s))
 
     @staticmethod
     def _movable(view: View, ground: _Ground) -> list[int]:
