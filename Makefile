@@ -8,12 +8,13 @@ STUDY ?= reclaim-gap
 
 # Files that a study reads, which are made if they are missing. Where they are, the study says.
 FILES_OF_captured-gap := results/captured
+FILES_OF_captured-network-gap := results/captured-network
 
 .PHONY: help study test test-slow lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=allocation-gap, heterogeneous-gap, network-gap or captured-gap for another one"
+	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
@@ -28,6 +29,9 @@ $(READY): pyproject.toml constraints.txt
 
 $(FILES_OF_captured-gap): | $(READY)
 	$(RUN)/lyra-opt simulate lyra-paper --scheme lyra --capture $@ --set capture.most=200
+
+$(FILES_OF_captured-network-gap): | $(READY)
+	$(RUN)/lyra-opt simulate dally-batch --scheme dally --set cluster.network.links=congested-2 --set capture.most=200 --capture $@
 
 study: $(READY) $(FILES_OF_$(STUDY))
 	# The report is drawn of a study with failed runs too; the target fails then all the same.
@@ -54,4 +58,4 @@ figures: $(READY)
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
 
 clean:
-	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from experiments.study import Study
 
 STUDIES = sorted((REPOSITORY / "experiments" / "studies").glob("*.toml"))
-CAPTURED_GAP = REPOSITORY / "experiments" / "studies" / "captured-gap.toml"
-"""Of files that are not in the repository."""
+OF_CAPTURED = {
+    "captured-gap": ("reclaim", "lyra-figure-5"),
+    "captured-network-gap": ("network", "hurt-first"),
+}
+"""Studies of files that are not in the repository: their problem, and an instance of it."""
 
 MALFORMED = {
     "unknown key": (("seeds = 2", "seeds = 2\nseed = 2"), "seed is 2: unknown key"),
@@ -257,34 +260,36 @@ def assert_is_sound(study: Study, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in STUDIES if path != CAPTURED_GAP], ids=lambda path: path.name
+    "path", [path for path in STUDIES if path.stem not in OF_CAPTURED], ids=lambda path: path.name
 )
 def test_studies_of_the_repository_are_valid(path: Path) -> None:
     trace = Trace("trace.csv", "0") if "snapshot" in path.name else None
     assert_is_sound(load_study(path, trace), path.stem)
 
 
-def test_study_of_captured_decisions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", OF_CAPTURED)
+def test_study_of_captured_decisions(name: str, tmp_path: Path) -> None:
     """It says how to make its files, as `make` does, and finds them where those are written."""
-    path = tmp_path / "experiments" / "studies" / CAPTURED_GAP.name
+    kind, instance = OF_CAPTURED[name]
+    path = tmp_path / "experiments" / "studies" / f"{name}.toml"
     path.parent.mkdir(parents=True)
-    path.write_text(CAPTURED_GAP.read_text())
+    path.write_text((STUDIES[0].parent / path.name).read_text())
     with pytest.raises(InputError, match="to make them: ") as caught:
         load_study(path)
     _, _, command = str(caught.value).partition("to make them: ")
     options = command.split()
     folder = options[options.index("--capture") + 1]
-    recipe = command.replace("lyra-opt", "$(RUN)/lyra-opt").replace(folder, "$@")
+    recipe = command.replace("lyra-opt", "$(RUN)/lyra-opt", 1).replace(folder, "$@")
     makefile = (REPOSITORY / "Makefile").read_text()
     assert f"\t{recipe}\n" in makefile
-    assert f"FILES_OF_captured-gap := {folder}\n" in makefile
-    figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
+    assert f"FILES_OF_{name} := {folder}\n" in makefile
+    text = (REPOSITORY / "instances" / "library" / f"{instance}.json").read_text()
     (tmp_path / folder).mkdir(parents=True)
-    for name in ("contested", "easy"):
-        (tmp_path / folder / f"reclaim-{name}-lyra-at-300-s.json").write_text(figure_5)
+    for sample in ("contested", "easy"):
+        (tmp_path / folder / f"{kind}-{sample}-scheme-at-300-s.json").write_text(text)
     study = load_study(path)
     assert [cell.group for cell in study.cells] == ["contested", "easy"]
-    assert_is_sound(study, CAPTURED_GAP.stem)
+    assert_is_sound(study, name)
 
 
 def test_bundled_studies_are_known_by_name(
