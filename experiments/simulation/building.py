@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.simulation.bounds import require_bounds
 from experiments.simulation.measures import counted
 from experiments.simulation.scenario import SchemeEntry
 from experiments.simulation.setup import Setup, make_loaning, proportional_inference_servers
@@ -138,7 +139,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             day_s=loans.day_s,
             usage=None if loans.usage is None else scenario.path_of(loans.usage),
         )
-    return Setup(
+    setup = Setup(
         workload=workload,
         scenario=table.name,
         cluster=cluster,
@@ -146,6 +147,12 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         dropped=dropped,
         loaning=loaning,
     )
+    if table.bounds:
+        try:
+            require_bounds(setup)
+        except FieldError as error:
+            raise InputError(scenario.source, str(error)) from None
+    return setup
 
 
 def make_cluster(scenario: Scenario) -> Cluster:

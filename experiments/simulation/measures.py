@@ -106,6 +106,12 @@ MEASURES = (
         _seconds,
         "Job completion time: from submission to completion, over all jobs.",
     ),
+    Measure(
+        "jct_mean_bound_s",
+        "JCT, mean: proved to be at least (s)",
+        _seconds,
+        "No schedule of these jobs has less.",
+    ),
     Measure("jct_p50_s", "JCT, median (s)", _seconds),
     Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds),
     Measure("jct_p99_s", "JCT, 99th percentile (s)", _seconds),
@@ -116,6 +122,12 @@ MEASURES = (
         "Makespan (s)",
         _seconds,
         "From the first submission to the last completion.",
+    ),
+    Measure(
+        "makespan_bound_s",
+        "Makespan: proved to be at least (s)",
+        _seconds,
+        "No schedule of these jobs is shorter; with copies for schemes that run copies of jobs.",
     ),
     Measure(
         "fairness_mean",

@@ -13,10 +13,12 @@ from experiments.environment import current_environment
 from experiments.memory import peak_memory_mib, reset_peak_memory
 from experiments.progress import moment_in_words, within_run
 from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from experiments.simulation.bounds import bounds_of, require_kept
 from experiments.simulation.building import make_schemes, make_setup
 from experiments.simulation.capture import Capture
 from experiments.simulation.replay import replay, series_table
 from experiments.simulation.scenario import variants
+from experiments.simulation.setup import forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,10 +88,14 @@ class ReplayTask:
             captured_kinds=self.scenario.table.capture.kinds,
             progress=partial(self._tell, len(setup.workload.jobs)),
         )
-        captured = {}
+        figures = finished.as_json_object()
+        if self.scenario.table.bounds:
+            bounds = _bounds(_Source(self.scenario), self.schemes, self.seed, forks(scheme))
+            require_kept(figures, bounds)
+            figures |= bounds
         if capture is not None and self.capture is not None:
             capture.save(self.capture)
-            captured = {"captured": capture.in_words()}
+            figures["captured"] = capture.in_words()
         return self._record(
             started_at,
             ReplayStatus.FINISHED,
@@ -98,7 +104,7 @@ class ReplayTask:
             wall_time_s=finished.wall_time_s,
             cpu_time_s=finished.cpu_time_s,
             peak_memory_mib=peak_memory_mib(),
-            figures=finished.as_json_object() | captured,
+            figures=figures,
             assumptions=finished.assumptions,
             tables={"jobs": finished.jobs, "series": series_table(finished.series)},
         )
@@ -160,6 +166,13 @@ class _Source:
 @lru_cache(maxsize=SETUPS_KEPT)
 def _setup(source: _Source, schemes: tuple[str, ...], seed: int) -> Setup:
     return make_setup(source.scenario, make_schemes(source.scenario, schemes), seed)
+
+
+@lru_cache(maxsize=2 * SETUPS_KEPT)
+def _bounds(
+    source: _Source, schemes: tuple[str, ...], seed: int, forking: bool
+) -> Mapping[str, float]:
+    return bounds_of(_setup(source, schemes, seed), forking=forking)
 
 
 def replay_tasks(

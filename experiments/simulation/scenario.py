@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.fields import (
     Anything,
+    Flag,
     Integer,
     ListOf,
     Name,
@@ -428,6 +429,12 @@ class ScenarioTable:
     speed: SpeedTable = key(Table(SpeedTable), "how fast jobs run", SpeedTable())
     tenure: TenureTable = key(Table(TenureTable), "for how long", TenureTable())
     capture: CaptureTable = key(Table(CaptureTable), "which decisions are kept", CaptureTable())
+    bounds: bool = key(
+        Flag(),
+        "whether to prove how short the makespan can be and, in a network, the mean JCT, for "
+        "measured jobs on unlike GPUs or gangs in a network",
+        False,
+    )
 
     def __post_init__(self) -> None:
         for path, values in self.axes.items():

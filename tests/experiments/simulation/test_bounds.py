@@ -1,0 +1,86 @@
+"""Bounds beside replays: by hand where that is possible, kept by every scheme, and refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from experiments.executor import kept_or_temporary, run_stored
+from experiments.pool import IN_THIS_PROCESS
+from experiments.simulation.bounds import MAKESPAN, MEAN_JCT, require_kept
+from experiments.simulation.carried_out import SimulationError
+from experiments.simulation.replays import replay_tasks, study_of
+from experiments.simulation.runs import load_replays
+from experiments.simulation.scenario import Change, load_scenario
+from lyra_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def figures_of(name: str, *changes: tuple[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the figures of each scheme of a scenario."""
+    scenario = load_scenario(name, [Change("bounds", True), *(Change(*each) for each in changes)])
+    tasks = replay_tasks(scenario)
+    with kept_or_temporary(None) as folder:
+        run_stored(study_of(scenario, tasks), tasks, folder, processes=IN_THIS_PROCESS)
+        runs = load_replays(folder).runs
+    assert len(runs) == len(tasks)
+    return {run.scheme: run.figures or {} for run in runs}
+
+
+def test_what_forking_must_give_one_job() -> None:
+    """By hand: an hour on the fastest GPU, or on all nodes with their rates together."""
+    found = figures_of(
+        "forking",
+        ("axes", {"jobs.workload": ["mix-1"]}),
+        ("cluster.like", "hadare-aws"),
+        ("schemes", ["hadar", "hadare"]),
+    )
+    rates = [18.0, 18.0, 6.0, 6.0, 1.81]  # ResNet-18 with batches of 128: V100, T4 a third, K80
+    assert found["hadar"][MAKESPAN] == pytest.approx(3600, rel=1e-5)
+    assert found["hadare"][MAKESPAN] == pytest.approx(3600 * rates[0] / sum(rates), rel=1e-5)
+    for figures in found.values():
+        assert MEAN_JCT not in figures
+        assert figures[MAKESPAN] < figures["makespan_s"] < 1.1 * figures[MAKESPAN]
+
+
+def test_both_are_proved_of_gangs_in_a_network() -> None:
+    """The same for all schemes, none of which is better."""
+    found = figures_of(
+        "dally-batch", ("jobs.parameters.jobs", 20), ("schemes", ["dally", "best-fit", "hadar"])
+    )
+    assert len({(figures[MAKESPAN], figures[MEAN_JCT]) for figures in found.values()}) == 1
+    for figures in found.values():
+        assert 0 < figures[MAKESPAN] <= figures["makespan_s"]
+        assert 0 < figures[MEAN_JCT] <= figures["jct_mean_s"]
+
+
+@pytest.mark.parametrize("figure", ["makespan_s", "jct_mean_s"])
+def test_a_replay_that_beats_what_is_proved_is_no_result(figure: str) -> None:
+    """One of the two is wrong then."""
+    bounds = {MAKESPAN: 10.0, MEAN_JCT: 10.0}
+    figures = {"makespan_s": 10.0, "jct_mean_s": 10.0}
+    require_kept(figures, bounds)
+    with pytest.raises(SimulationError, match=f"{figure} is 9.9, but proved to be at least 10"):
+        require_kept({**figures, figure: 9.9}, bounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        pytest.param("lyra-paper", [("jobs.parameters.days", 1)], id="loans"),
+        pytest.param(
+            "dally-batch",
+            [("jobs.parameters.jobs", 20), ("jobs.assumptions.elastic_percent", 100)],
+            id="elastic jobs in a network",
+        ),
+    ],
+)
+def test_where_no_bound_holds_none_is_given(name: str, changes: list[tuple[str, Any]]) -> None:
+    """Found out before the first replay, in a line that names the key."""
+    with pytest.raises(InputError, match="bounds is true: must be false but for"):
+        replay_tasks(
+            load_scenario(name, [Change("bounds", True), *(Change(*each) for each in changes)])
+        )[0].setup()
