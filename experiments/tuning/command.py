@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from experiments.simulation.command import add_changes, given_scenario
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
@@ -13,21 +15,25 @@ from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from experiments.simulation.scenario import Scenario
+    from experiments.simulation.setup import Setup
     from experiments.tuning.outcome import Tuning
     from experiments.tuning.situation import Situation
     from experiments.tuning.timer_space import TimerSpace
+    from lyra_opt.simulation.scheme import Scheme
 
 TIMERS_FILE, RESULT_FILE = "timers.toml", "tuning.json"
 DEFAULT_TRIALS, LEAST_TRIALS, MOST_TRIALS = 60, 4, 100_000
 DEFAULT_SEEDS, MOST_SEEDS = 4, 1000
 DEFAULT_MOST_LEASES, MOST_LEASES = 24, 100_000
+MOST_CHANGES = 100_000
 
 DESCRIPTION = """\
 Find the fixed delay timers, by demand class, under which Dally's order gives the least mean JCT
 over several draws of jobs, by simulating candidates (simulation optimisation with Optuna, extra
 "tuning"). Every candidate sees the same draws. Baselines are tried first, so that what is found is
-no worse on these draws; what it is worth shows on fresh draws, beside the baselines and Dally's
-auto-tuner.
+no worse on these draws; what it is worth shows on fresh draws, beside the baselines, Dally's
+auto-tuner and the schemes of the scenario. A scenario with axes is answered point by point.
 
 Classes are gangs that fit a machine, and larger ones that fit a rack; nothing holds back larger
 ones still. Timers are whole leases or for ever. The name of a baseline with longer timers than
@@ -100,6 +106,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help=f"longest timer that is not for ever (default: {DEFAULT_MOST_LEASES})",
     )
     parser.add_argument(
+        "--clairvoyant",
+        type=integer_from(0, MOST_CHANGES),
+        metavar="N",
+        help="search too for timers of each job, and for an order, that one who knows all jobs "
+        "could choose, by so many changes of plans, and prove what no schedule can beat",
+    )
+    parser.add_argument(
         "--processes",
         type=integer_from(1),
         metavar="N",
@@ -129,81 +142,183 @@ def _classes(text: str) -> tuple[int, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from experiments.simulation.building import make_setup
     from experiments.simulation.carried_out import SimulationError
-    from experiments.simulation.measures import counted
     from experiments.simulation.printing import say
+    from experiments.simulation.scenario import variants
     from experiments.tuning.search import load_optuna
-    from experiments.tuning.situation import Situation
-    from experiments.tuning.timer_space import TimerSpace
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import print_json, stdout_kept_clean
-    from lyra_opt.documents import format_document, write_text
-    from lyra_opt.errors import UserError
-    from lyra_opt.network.class_timers import timers_text
-    from lyra_opt.simulation.scheme import find_scheme
 
     # All that can be wrong is found out before the first simulation.
     load_optuna()
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
-    scenario = given_scenario(arguments)
-    seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
-    # Every candidate sees jobs that all placement rules can run.
-    setups = [make_setup(scenario, [find_scheme("manual")], seed) for seed in seeds]
-    cluster, options = setups[0].cluster, setups[0].options
-    topology, leases = cluster.topology, options.leases
-    if topology is None or cluster.communication is None:
-        raise UserError(f"{scenario.source}: must have a network, for whose racks timers are")
-    space = TimerSpace.of(topology, most_leases=arguments.most_leases, classes=arguments.classes)
-    draws = [setup.workload for setup in setups]
-    dropped = [setup.dropped for setup in setups]
-    known, fresh = (
-        Situation(cluster=cluster, draws=tuple(part), options=options)
-        for part in (draws[: arguments.seeds], draws[arguments.seeds :])
-    )
     out = None if arguments.out is None else Path(arguments.out)
+    questions = [_Question.of(arguments, *each) for each in variants(given_scenario(arguments))]
+    answers = []
     try:
-        with output_folder("--out", out):
-            with stdout_kept_clean():
-                tuning = _tuned(arguments, space, known, fresh)
-            record = {
-                "workload": draws[0].name.removesuffix(f"-seed{seeds[0]}"),
-                "topology": topology.name,
-                "network": cluster.network,
-                "lease_s": leases.lease_s,
-                "hand_over_s_per_gpu": leases.hand_over_s_per_gpu,
-                "seeds": list(seeds[: arguments.seeds]),
-                "fresh_seeds": list(seeds[arguments.seeds :]),
-                "trials": arguments.trials,
-                "dropped": dropped[: arguments.seeds],
-                "fresh_dropped": dropped[arguments.seeds :],
-                **tuning.as_json_object(),
-                "assumptions": [
-                    *_assumptions(
-                        {seed: draw.assumptions for seed, draw in zip(seeds, draws, strict=True)}
-                    ),
-                    *cluster.assumptions,
-                ],
-            }
+        with output_folder("--out", out), stdout_kept_clean():
+            for question in questions:
+                tuning = question.tuned(arguments)
+                answers.append((question, tuning, question.record(arguments, tuning)))
             if out is not None:
-                remarks = (
-                    f"Best of {arguments.trials} timers on {counted(arguments.seeds, 'draw')} of "
-                    f"{record['workload']}, cluster {topology.name}, network "
-                    f"{cluster.network}.",
-                    "Leases that gangs wait before they accept machines of one rack, and of "
-                    "several.",
-                )
-                write_text(out / RESULT_FILE, format_document(record))
-                write_text(out / TIMERS_FILE, timers_text(tuning.timers, remarks))
+                _write(arguments, answers, out)
     except SimulationError as error:
         say(f"error: {error}")
         return 1
     if arguments.json:
-        print_json(record)
+        records = [record for _, _, record in answers]
+        print_json(records[0] if len(records) == 1 else records)
     else:
-        _print(arguments, tuning, record)
+        for question, tuning, record in answers:
+            _print(arguments, question, tuning, record)
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What timers are asked for: a variant of a scenario, with its draws of jobs.
+
+    Parameters
+    ----------
+    point
+        What the variant has of each axis.
+    schemes
+        Those of the scenario, which are simulated beside.
+    setups
+        Of each seed.
+    seeds
+        Of the draws that timers are tuned on, and then of as many fresh ones.
+    space
+        The timers to choose from.
+    """
+
+    point: Mapping[str, Any]
+    schemes: Sequence[Scheme]
+    setups: Sequence[Setup]
+    seeds: Sequence[int]
+    space: TimerSpace
+
+    @classmethod
+    def of(
+        cls, arguments: argparse.Namespace, point: Mapping[str, Any], scenario: Scenario
+    ) -> _Question:
+        """Return what a variant asks; `UserError` if it has no network."""
+        from experiments.simulation.building import make_schemes, make_setup
+        from experiments.tuning.timer_space import TimerSpace
+        from lyra_opt.errors import UserError
+        from lyra_opt.simulation.scheme import find_scheme
+
+        seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
+        # Every candidate sees jobs that all placement rules, and all schemes, can run.
+        schemes = make_schemes(scenario)
+        setups = [make_setup(scenario, [find_scheme("manual"), *schemes], seed) for seed in seeds]
+        cluster = setups[0].cluster
+        if cluster.topology is None or cluster.communication is None:
+            raise UserError(f"{scenario.source}: must have a network, for whose racks timers are")
+        space = TimerSpace.of(
+            cluster.topology, most_leases=arguments.most_leases, classes=arguments.classes
+        )
+        return cls(point=point, schemes=schemes, setups=setups, seeds=seeds, space=space)
+
+    @property
+    def name(self) -> str:
+        """Its point in words; empty of a scenario without axes."""
+        return ", ".join(f"{name} = {value}" for name, value in self.point.items())
+
+    @property
+    def folder(self) -> str:
+        """Where its answer is written below the folder of all."""
+        return quote(self.name, safe=" =,+()")
+
+    def situation(self, setups: Sequence[Setup]) -> Situation:
+        """Return some of the draws, on the cluster that they share."""
+        from experiments.tuning.situation import Situation
+
+        return Situation(
+            cluster=setups[0].cluster,
+            draws=tuple(setup.workload for setup in setups),
+            options=setups[0].options,
+        )
+
+    def tuned(self, arguments: argparse.Namespace) -> Tuning:
+        """Tune the timers, and compare them."""
+        from experiments.command import available_processors
+        from experiments.progress import progress
+        from experiments.tuning.clairvoyant import compared_with, search_all
+        from experiments.tuning.outcome import compare
+        from experiments.tuning.search import tune
+        from experiments.tuning.situation import evaluator
+
+        processes = arguments.processes or available_processors()
+        known = self.situation(self.setups[: arguments.seeds])
+        fresh = self.situation(self.setups[arguments.seeds :])
+        with (
+            progress("tuning", arguments.trials, "trials") as advance,
+            evaluator(known, processes=processes) as evaluate,
+        ):
+            trials = tune(
+                evaluate,
+                self.space,
+                trials=arguments.trials,
+                seed=arguments.seed,
+                advance=advance,
+            )
+            with evaluator(fresh, processes=processes) as evaluate_fresh:
+                tuning = compare(trials, evaluate, evaluate_fresh, self.schemes)
+        if arguments.clairvoyant is None:
+            return tuning
+        found = search_all(
+            known, self.seeds[: arguments.seeds], changes=arguments.clairvoyant, processes=processes
+        )
+        rows = compared_with(tuning.compared, found)
+        return replace(tuning, compared=(*tuning.compared, *rows))
+
+    def record(self, arguments: argparse.Namespace, tuning: Tuning) -> dict[str, Any]:
+        """Return all of an answer, as JSON has it."""
+        cluster, leases = self.setups[0].cluster, self.setups[0].options.leases
+        assert cluster.topology is not None, "it was checked"
+        draws = [setup.workload for setup in self.setups]
+        dropped = [setup.dropped for setup in self.setups]
+        of_seeds = {seed: draw.assumptions for seed, draw in zip(self.seeds, draws, strict=True)}
+        return {
+            **({"axes": dict(self.point)} if self.point else {}),
+            "workload": draws[0].name.removesuffix(f"-seed{self.seeds[0]}"),
+            "topology": cluster.topology.name,
+            "network": cluster.network,
+            "lease_s": leases.lease_s,
+            "hand_over_s_per_gpu": leases.hand_over_s_per_gpu,
+            "seeds": list(self.seeds[: arguments.seeds]),
+            "fresh_seeds": list(self.seeds[arguments.seeds :]),
+            "trials": arguments.trials,
+            "dropped": dropped[: arguments.seeds],
+            "fresh_dropped": dropped[arguments.seeds :],
+            **tuning.as_json_object(),
+            "assumptions": [*_assumptions(of_seeds), *cluster.assumptions],
+        }
+
+
+def _write(
+    arguments: argparse.Namespace,
+    answers: Sequence[tuple[_Question, Tuning, dict[str, Any]]],
+    out: Path,
+) -> None:
+    """Write results and timers, those of a scenario with axes into a folder for each point."""
+    from experiments.simulation.measures import counted
+    from lyra_opt.documents import format_document, write_text
+    from lyra_opt.network.class_timers import timers_text
+
+    for question, tuning, record in answers:
+        remarks = (
+            *((f"{question.name}.",) if question.name else ()),
+            f"Best of {arguments.trials} timers on {counted(arguments.seeds, 'draw')} of "
+            f"{record['workload']}, cluster {record['topology']}, network {record['network']}.",
+            "Leases that gangs wait before they accept machines of one rack, and of several.",
+        )
+        folder = out / question.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / RESULT_FILE, format_document(record))
+        write_text(folder / TIMERS_FILE, timers_text(tuning.timers, remarks))
 
 
 def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
@@ -216,45 +331,32 @@ def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
             yield f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: {sentence}"
 
 
-def _tuned(
-    arguments: argparse.Namespace, space: TimerSpace, known: Situation, fresh: Situation
-) -> Tuning:
-    from experiments.command import available_processors
-    from experiments.progress import progress
-    from experiments.tuning.outcome import compare
-    from experiments.tuning.search import tune
-    from experiments.tuning.situation import evaluator
-
-    processes = arguments.processes or available_processors()
-    with (
-        progress("tuning", arguments.trials, "trials") as advance,
-        evaluator(known, processes=processes) as evaluate,
-    ):
-        trials = tune(
-            evaluate, space, trials=arguments.trials, seed=arguments.seed, advance=advance
-        )
-        with evaluator(fresh, processes=processes) as evaluate_fresh:
-            return compare(trials, evaluate, evaluate_fresh)
-
-
-def _print(arguments: argparse.Namespace, tuning: Tuning, record: dict[str, Any]) -> None:
+def _print(
+    arguments: argparse.Namespace, question: _Question, tuning: Tuning, record: dict[str, Any]
+) -> None:
     from experiments.simulation.measures import counted
+    from experiments.tuning.clairvoyant import shares_in_words
     from experiments.tuning.outcome import HEADER
     from lyra_opt.commands.output import print_table
     from lyra_opt.errors import one_line
 
     print(
         one_line(
-            f"{record['workload']}, cluster {record['topology']}, network {record['network']}; "
+            f"{question.name}{': ' * bool(question.name)}{record['workload']}, "
+            f"cluster {record['topology']}, network {record['network']}; "
             f"{counted(arguments.seeds, 'draw')}, and as many fresh ones:"
         )
     )
     print_table(HEADER, tuning.rows(), right=1)
     print(f"Best of {arguments.trials}, leases before a rack / several racks:")
     print(f"  {tuning.timers.in_words()}")
+    if arguments.clairvoyant is not None:
+        print(shares_in_words(tuning.compared))
     print("In brackets the least and the greatest over draws.")
     if arguments.out is not None:
-        print(f"{Path(arguments.out) / TIMERS_FILE}: for the parameter timers of scheme manual")
+        print(
+            f"{Path(arguments.out) / question.folder / TIMERS_FILE}: for the parameter timers of scheme manual"
+        )
     print("What is assumed:")
     for sentence in record["assumptions"]:
         print(f"- {one_line(sentence)}")

@@ -7,7 +7,9 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from experiments.tables import NOTHING
 from experiments.tuning.search import best_of
+from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from experiments.tuning.search import Trial
     from experiments.tuning.situation import Candidate
     from lyra_opt.network.class_timers import ClassTimers
+    from lyra_opt.simulation.scheme import Scheme
 
 AUTO_TUNER = "dally"
 TUNED = "best found"
@@ -30,12 +33,12 @@ class Compared:
     name
         What it is called.
     jct_s, fresh_jct_s
-        Mean JCT of each draw.
+        Mean JCT of each draw; of fresh ones none where they were not asked.
     """
 
     name: str
     jct_s: tuple[float, ...]
-    fresh_jct_s: tuple[float, ...]
+    fresh_jct_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class Tuning:
     trials
         All that was tried.
     compared
-        The baselines, Dally's auto-tuner, and the best timers last.
+        The baselines, Dally's auto-tuner, other schemes, the best timers, and what a clairvoyant
+        could have, where that was asked for.
     """
 
     trials: tuple[Trial, ...]
@@ -61,7 +65,7 @@ class Tuning:
     @property
     def best(self) -> Compared:
         """How they did."""
-        return self.compared[-1]
+        return next(each for each in self.compared if each.name == TUNED)
 
     def as_json_object(self) -> dict[str, Any]:
         """Return everything; timers for ever are null."""
@@ -71,7 +75,9 @@ class Tuning:
                 {
                     "name": each.name,
                     "jct_mean_s": statistics.fmean(each.jct_s),
-                    "fresh_jct_mean_s": statistics.fmean(each.fresh_jct_s),
+                    "fresh_jct_mean_s": (
+                        statistics.fmean(each.fresh_jct_s) if each.fresh_jct_s else None
+                    ),
                     "jct_s": list(each.jct_s),
                     "fresh_jct_s": list(each.fresh_jct_s),
                 }
@@ -93,13 +99,17 @@ class Tuning:
         return [
             [
                 each.name,
-                f"{statistics.fmean(each.jct_s) / HOUR_S:.2f}",
-                regret_in_words(each.jct_s, self.best.jct_s),
-                f"{statistics.fmean(each.fresh_jct_s) / HOUR_S:.2f}",
-                regret_in_words(each.fresh_jct_s, self.best.fresh_jct_s),
+                *_compared_in_words(each.jct_s, self.best.jct_s),
+                *_compared_in_words(each.fresh_jct_s, self.best.fresh_jct_s),
             ]
             for each in self.compared
         ]
+
+
+def _compared_in_words(jct_s: Sequence[float], best_s: Sequence[float]) -> tuple[str, str]:
+    if not jct_s:
+        return NOTHING, NOTHING
+    return f"{statistics.fmean(jct_s) / HOUR_S:.2f}", regret_in_words(jct_s, best_s)
 
 
 HEADER = (
@@ -115,18 +125,23 @@ def compare(
     trials: Sequence[Trial],
     evaluate: Callable[[Candidate], Sequence[float]],
     evaluate_fresh: Callable[[Candidate], Sequence[float]],
+    schemes: Sequence[Scheme] = (),
 ) -> Tuning:
-    """Return what was found beside the baselines and Dally's auto-tuner.
+    """Return what was found beside the baselines, Dally's auto-tuner and other schemes.
 
     Parameters
     ----------
     evaluate, evaluate_fresh
         Return the mean JCT of each draw that was tuned on, and of each that was not.
+    schemes
+        Left out where a baseline, or the auto-tuner, has the name.
     """
     candidates: dict[str, Candidate] = {
         trial.baseline: trial.timers for trial in trials if trial.baseline
     }
-    candidates |= {AUTO_TUNER: AUTO_TUNER, TUNED: best_of(trials).timers}
+    for scheme in (find_scheme(AUTO_TUNER), *schemes):
+        candidates.setdefault(scheme.name, scheme)
+    candidates[TUNED] = best_of(trials).timers
     return Tuning(
         trials=tuple(trials),
         compared=tuple(

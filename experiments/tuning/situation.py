@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from experiments.pool import worker_pool
 from experiments.simulation.carried_out import carry_out
 from lyra_opt.network.class_timers import ClassTimers
-from lyra_opt.simulation.scheme import Options, PlacementScheme, find_scheme, prepare
+from lyra_opt.simulation.scheme import Options, PlacementScheme, Scheme, find_scheme, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
-Candidate: TypeAlias = ClassTimers | str
-"""Fixed timers, or a placement scheme by name."""
+Candidate: TypeAlias = ClassTimers | Scheme
+"""Fixed timers for Dally's order, or a scheme."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,14 @@ def mean_jct_s(
     UserError
         If a job can never run.
     """
-    name = candidate if isinstance(candidate, str) else "manual"
-    scheme = find_scheme(name)
     if isinstance(candidate, ClassTimers):
-        assert isinstance(scheme, PlacementScheme), "timers are those of a placement rule"
-        scheme = replace(scheme, make=candidate.policy)
+        manual = find_scheme("manual")
+        assert isinstance(manual, PlacementScheme), "timers are those of a placement rule"
+        scheme: Scheme = replace(manual, make=candidate.policy)
+    else:
+        scheme = candidate
     simulation = prepare(workload, cluster, scheme, options=options)
-    carry_out(simulation, scheme=name)
+    carry_out(simulation, scheme=scheme.name)
     return math.fsum(run.jct_s for run in simulation.runs) / len(simulation.runs)
 
 
@@ -71,28 +72,31 @@ def evaluator(
 ) -> Iterator[Callable[[Candidate], tuple[float, ...]]]:
     """Return what simulates a candidate on all draws, and gives the mean JCT of each in seconds.
 
-    A candidate that was asked for before is not simulated again.
+    Timers that were asked for before are not simulated again.
 
     Parameters
     ----------
     processes
         Draws at the same time; 1 runs them in this process.
     """
-    known: dict[Candidate, tuple[float, ...]] = {}
+    known: dict[ClassTimers, tuple[float, ...]] = {}
     draws = situation.draws
 
     def evaluate_by(
         run_each: Callable[..., Iterator[float]], candidate: Candidate
     ) -> tuple[float, ...]:
-        if candidate not in known:
-            simulate = partial(
-                mean_jct_s,
-                candidate=candidate,
-                cluster=situation.cluster,
-                options=situation.options,
-            )
-            known[candidate] = tuple(run_each(simulate, draws))
-        return known[candidate]
+        if isinstance(candidate, ClassTimers) and candidate in known:
+            return known[candidate]
+        simulate = partial(
+            mean_jct_s,
+            candidate=candidate,
+            cluster=situation.cluster,
+            options=situation.options,
+        )
+        found = tuple(run_each(simulate, draws))
+        if isinstance(candidate, ClassTimers):
+            known[candidate] = found
+        return found
 
     workers = min(processes, len(draws))
     if workers == 1:
