@@ -354,9 +354,8 @@ def _print(
         print(shares_in_words(tuning.compared))
     print("In brackets the least and the greatest over draws.")
     if arguments.out is not None:
-        print(
-            f"{Path(arguments.out) / question.folder / TIMERS_FILE}: for the parameter timers of scheme manual"
-        )
+        path = Path(arguments.out) / question.folder / TIMERS_FILE
+        print(f"{path}: for the parameter timers of scheme manual")
     print("What is assumed:")
     for sentence in record["assumptions"]:
         print(f"- {one_line(sentence)}")

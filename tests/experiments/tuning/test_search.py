@@ -20,6 +20,7 @@ from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.scheme import find_scheme
 from tests.lyra_opt.network.policy_cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
@@ -157,8 +158,10 @@ def test_candidates_are_compared_on_the_same_draws() -> None:
                 ("consolidated", "consolidated"),
             ):
                 timers = space.timers(space.baselines[baseline])
-                assert evaluate(timers) == evaluate(policy)
-    alone = mean_jct_s(SITUATION.draws[1], "no-wait", SITUATION.cluster, SITUATION.options)
+                assert evaluate(timers) == evaluate(find_scheme(policy))
+    alone = mean_jct_s(
+        SITUATION.draws[1], find_scheme("no-wait"), SITUATION.cluster, SITUATION.options
+    )
     assert zero[1] == alone
 
 
@@ -185,5 +188,5 @@ def test_regret_says_how_far_draws_are_apart() -> None:
 def test_processes_change_nothing() -> None:
     """Results must not depend on the machine."""
     with evaluator(SITUATION) as alone, evaluator(SITUATION, processes=2) as together:
-        for candidate in ("dally", SPACE.timers({})):
+        for candidate in (find_scheme("dally"), SPACE.timers({})):
             assert alone(candidate) == together(candidate)
