@@ -11,10 +11,10 @@ import numpy as np
 
 from experiments.pool import worker_pool
 from experiments.simulation.carried_out import SimulationError
+from experiments.tuning.clairvoyant_search import search_plan
 from experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared, percent
 from experiments.tuning.timer_space import BASELINES
 from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
-from lyra_opt.simulation.clairvoyant_search import search_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,7 @@
 No table of the paper. On a few draws of jobs fixed timers are tuned by simulation
 (`experiments.tuning`), so that they are the best in hindsight, and held against the auto-tuner on
 the same draws and on fresh ones. On each draw a search that knows all jobs
-(`paper_figures.dally.clairvoyant_search`) says what can be had, and a bound
+(`experiments.tuning.clairvoyant_search`) says what can be had, and a bound
 (`lyra_opt.simulation.clairvoyant_bounds`) what cannot.
 """
 

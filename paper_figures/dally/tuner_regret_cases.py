@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.simulation.carried_out import SimulationError
+from experiments.tuning.clairvoyant_search import search_plan
 from experiments.tuning.search import best_of, tune
 from experiments.tuning.situation import Situation, evaluator
 from experiments.tuning.timer_space import BASELINES, TimerSpace
@@ -17,10 +18,9 @@ from lyra_opt.network.delay_scheduling import DelayScheduling
 from lyra_opt.network.timers import AutoTuner
 from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
-from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from lyra_opt.simulation.tenure import Leases
 from paper_figures.dally.cases import cluster_with, run_rule
-from paper_figures.dally.clairvoyant_search import search_plan
 from paper_figures.dally.schemes import DALLY, OURS, SRTF
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class TuningCase:
                 trial.baseline: trial.timers for trial in trials if trial.baseline
             }
             candidates[BEST_FIXED] = timers
-            candidates |= {name: name for name in (DALLY, *OTHERS) if name in scheme_names()}
+            candidates |= {n: find_scheme(n) for n in (DALLY, *OTHERS) if n in scheme_names()}
             return Tuned(
                 timers=timers,
                 auto_leases=_auto_leases(known),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from instances.network.generated_jobs import dally_batch, dally_poisson
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.topology import Topology
@@ -16,7 +17,6 @@ from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.workload import Workload
-from paper_figures.dally.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from tests.lyra_opt.simulation.on_racks import linked, run_rule
 
 if TYPE_CHECKING:
