@@ -461,7 +461,7 @@ class TestRacks:
             instance = load_instance(path).instance
             lacking = sum(job.gang for job in instance.jobs) > instance.free_gpus
             assert lacking == ("contested" in path.name)
-        for paths, solver in ((networks, "no-wait"), (sorted({*found} - {*networks}), "hadar")):
+        for paths, solver in ((networks, "dally"), (sorted({*found} - {*networks}), "hadar")):
             exit_code, out, err = run("solve", *paths, "--solver", solver, "--json")
             assert exit_code == 0, err
             assert all(answer["objective"] is not None for answer in json.loads(out))

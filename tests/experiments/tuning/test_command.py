@@ -151,7 +151,7 @@ def test_a_folder_is_removed_again_if_nothing_came(
     def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_tuned", interrupted)
+    monkeypatch.setattr(command._Question, "tuned", interrupted)
     (tmp_path / "mine").mkdir()
     for name in ("mine", "new"):
         assert run("tune-timers", *small(scenario), "--out", tmp_path / name)[0] == 130
