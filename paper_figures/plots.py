@@ -53,20 +53,33 @@ def new_figure(
 
 
 def bars(
-    axes: Axes, rows: Sequence[str], paper: Sequence[float], ours: Sequence[float | None]
+    axes: Axes,
+    rows: Sequence[str],
+    paper: Sequence[float],
+    ours: Sequence[float | None],
+    *,
+    origin: float = 0.0,
 ) -> None:
-    """Draw a pair of bars for each row, the first row on top."""
+    """Draw a pair of bars for each row, the first row on top.
+
+    Parameters
+    ----------
+    origin
+        Where bars begin: 1 for ratios, which have no zero on a logarithmic axis.
+    """
     places = range(len(rows))
     axes.barh(
         [place - BAR_HEIGHT / 2 for place in places],
-        paper,
+        [value - origin for value in paper],
+        left=origin,
         height=BAR_HEIGHT,
         color=PAPER_COLOUR,
         label="paper",
     )
     axes.barh(
         [place + BAR_HEIGHT / 2 for place in places],
-        [value or 0.0 for value in ours],
+        [0.0 if value is None else value - origin for value in ours],
+        left=origin,
         height=BAR_HEIGHT,
         color=OUR_COLOUR,
         label="ours",
@@ -75,7 +88,7 @@ def bars(
         if value is None:
             axes.annotate(
                 "not run",
-                (0, place + BAR_HEIGHT / 2),
+                (origin, place + BAR_HEIGHT / 2),
                 xytext=(3, 0),
                 textcoords="offset points",
                 va="center",
@@ -84,6 +97,16 @@ def bars(
     axes.set_yticks(list(places), [as_written(row) for row in rows])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+
+
+def logarithmic(axes: Axes) -> None:
+    """Make an axis of ratios logarithmic, with plain numbers as ticks."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def of_column(comparison: Comparison, column: str) -> list[Entry]:
