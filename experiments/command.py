@@ -35,17 +35,19 @@ examples:
 """
 
 REPORT_DESCRIPTION = """\
-Read the store of a study and write into the same folder report.html (one page that needs no
-other file), gap_table.csv, gap_table.md, overall_table.csv, overall_table.md and plots/*.svg;
-print both tables. A study that is still running, or was interrupted, is reported as far as
-it is.
+Read the store of a study, or of replays, and write into the same folder report.html (one page
+that needs no other file) and plots/*.svg; of a study also gap_table.csv, gap_table.md,
+overall_table.csv and overall_table.md; print the tables. What is still running, or was
+interrupted, is reported as far as it is.
 
 Exit code: 0; 1 if results contradict one another; 2 for bad input or usage.
 """
 
 REPORT_EXAMPLES = """\
-example:
+examples:
   lyra-opt report results/reclaim-gap
+  lyra-opt report runs --window 24,36
+      replays (simulate --out runs), with the jobs of those twelve hours one by one
 """
 
 
@@ -117,6 +119,13 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         formatter_class=HelpFormatter,
     )
     report.add_argument("folder", type=plain_text, metavar="DIR", help="folder of the results")
+    report.add_argument(
+        "--window",
+        type=plain_text,
+        metavar="FROM,TO",
+        help="of replays: hours since the first submission between which the page draws every job "
+        "(default: the busiest day)",
+    )
     report.set_defaults(run=run_report_command)
 
     diff = subparsers.add_parser(
@@ -161,9 +170,33 @@ def run_study_command(arguments: argparse.Namespace) -> int:
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
+    from experiments.records import ReplayRecord
+    from experiments.store import ResultStore
+    from lyra_opt.errors import UserError
+
+    folder = Path(arguments.folder)
+    with ResultStore.open(folder) as store:
+        kind = store.study.kind
+    if kind == ReplayRecord.kind:
+        return _report_replays(folder, arguments.window)
+    if arguments.window is not None:
+        raise UserError(f"--window {arguments.window}: {folder} holds a study, not replays")
     from experiments.report import write_report
 
-    return write_report(Path(arguments.folder))
+    return write_report(folder)
+
+
+def _report_replays(folder: Path, window: str | None) -> int:
+    from experiments.simulation.printing import print_replays
+    from experiments.simulation.report import parse_window, write_report
+    from experiments.simulation.runs import load_replays
+
+    window_h = None if window is None else parse_window(window)
+    replays = load_replays(folder)
+    page = write_report(replays, window_h=window_h)
+    print_replays(replays)
+    print(f"{page}: all of it, with plots")
+    return 0
 
 
 def run_diff_command(arguments: argparse.Namespace) -> int:

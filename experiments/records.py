@@ -232,6 +232,9 @@ class ReplayRecord(RunRecord):
         How it ended.
     scenario, scheme, workload, cluster
         Names of what was simulated.
+    setting
+        What was simulated, as far as pages name or draw it; see
+        `experiments.simulation.replays.setting_of`. Empty if it failed.
     figures
         What was measured, by name; None if it failed.
     assumptions
@@ -248,6 +251,7 @@ class ReplayRecord(RunRecord):
     scheme: str
     workload: str
     cluster: str
+    setting: Mapping[str, Any] = field(default_factory=dict, metadata=JSON)
     figures: Mapping[str, Any] | None = field(default=None, metadata=JSON)
     assumptions: Sequence[str] = field(default=(), metadata=JSON)
 

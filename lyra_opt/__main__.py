@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            arguments = make_parser().parse_args(argv)
+            given = sys.argv[1:] if argv is None else list(argv)
+            arguments = make_parser().parse_args(given)
+            arguments.command_line = shlex.join(["lyra-opt", *given])
             exit_code: int = arguments.run(arguments)
         finally:
             sys.stdout.flush()

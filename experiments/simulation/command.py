@@ -196,7 +196,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
             require_folder_path(option, folder)
     scenario = given_scenario(arguments, arguments.seeds)
     tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
-    study = study_of(scenario, tasks)
+    study = study_of(scenario, tasks, command=arguments.command_line)
     if out is not None:
         require_own_store(study, out, resume=arguments.resume)
     setup = tasks[0].setup()

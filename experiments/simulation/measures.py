@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
+LESS, MORE = "less", "more"
+
+
 def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -70,12 +73,15 @@ class Measure:
         Returns a value as tables show it.
     meaning
         A sentence or two; empty where the one above it or the name says it.
+    better
+        `LESS` or `MORE`, where schemes are better by it; None where it is only a fact.
     """
 
     key: str
     name: str
     show: Callable[[Any], str]
     meaning: str = ""
+    better: str | None = None
 
     def of(self, record: Mapping[str, Any]) -> str:
         """Return the measure of a run as tables show it."""
@@ -88,23 +94,25 @@ class Measure:
 
 MEASURES = (
     Measure("jobs", "Jobs", show_count),
-    Measure("finished", "Finished", show_count),
+    Measure("finished", "Finished", show_count, better=MORE),
     Measure(
         "queue_mean_s",
         "Queuing time, mean (s)",
         _seconds,
         "The sum of all waits of a job, those after preemptions included, over all jobs; "
         "percentiles interpolate linearly between jobs.",
+        better=LESS,
     ),
-    Measure("queue_p50_s", "Queuing time, median (s)", _seconds),
-    Measure("queue_p95_s", "Queuing time, 95th percentile (s)", _seconds),
-    Measure("queue_p99_s", "Queuing time, 99th percentile (s)", _seconds),
-    Measure("queue_max_s", "Queuing time, longest (s)", _seconds),
+    Measure("queue_p50_s", "Queuing time, median (s)", _seconds, better=LESS),
+    Measure("queue_p95_s", "Queuing time, 95th percentile (s)", _seconds, better=LESS),
+    Measure("queue_p99_s", "Queuing time, 99th percentile (s)", _seconds, better=LESS),
+    Measure("queue_max_s", "Queuing time, longest (s)", _seconds, better=LESS),
     Measure(
         "jct_mean_s",
         "JCT, mean (s)",
         _seconds,
         "Job completion time: from submission to completion, over all jobs.",
+        better=LESS,
     ),
     Measure(
         "jct_mean_bound_s",
@@ -112,16 +120,17 @@ MEASURES = (
         _seconds,
         "No schedule of these jobs has less.",
     ),
-    Measure("jct_p50_s", "JCT, median (s)", _seconds),
-    Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds),
-    Measure("jct_p99_s", "JCT, 99th percentile (s)", _seconds),
+    Measure("jct_p50_s", "JCT, median (s)", _seconds, better=LESS),
+    Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds, better=LESS),
+    Measure("jct_p99_s", "JCT, 99th percentile (s)", _seconds, better=LESS),
     Measure("jct_min_s", "JCT, shortest (s)", _seconds),
-    Measure("jct_max_s", "JCT, longest (s)", _seconds),
+    Measure("jct_max_s", "JCT, longest (s)", _seconds, better=LESS),
     Measure(
         "makespan_s",
         "Makespan (s)",
         _seconds,
         "From the first submission to the last completion.",
+        better=LESS,
     ),
     Measure(
         "makespan_bound_s",
@@ -136,14 +145,16 @@ MEASURES = (
         "JCT of a job over the JCT that it would have on an equal n-th part of the cluster of its "
         "own, n being the mean number of jobs that are there while it is (Themis, from memory; "
         "the speed on the n-th part as in Gavel). Below 1 it fares better.",
+        better=LESS,
     ),
-    Measure("fairness_max", "Finish-time fairness, worst", _two_digits),
+    Measure("fairness_max", "Finish-time fairness, worst", _two_digits, better=LESS),
     Measure(
         "cru",
         "Cluster resource utilisation, CRU (%)",
         show_percent,
         "Time for which servers work, over servers and makespan. It says nothing of idle GPUs on a "
         "server that works.",
+        better=MORE,
     ),
     Measure(
         "gpu_usage",
@@ -151,12 +162,14 @@ MEASURES = (
         show_percent,
         "GPU-seconds that jobs hold, pauses for restarts, moves and merges included, as a share of "
         "what there are over the makespan.",
+        better=MORE,
     ),
     Measure(
         "computing_usage",
         "GPUs that compute (%)",
         show_percent,
         "GPU-seconds of computing, as such a share: usage without communication.",
+        better=MORE,
     ),
     Measure(
         "communication_share",
@@ -164,12 +177,14 @@ MEASURES = (
         show_percent,
         "GPU-seconds in which gangs ran and waited for the network, as a share of those in which "
         "they ran.",
+        better=LESS,
     ),
     Measure(
         "communication_s",
         "Communication of a job, mean (GPU s)",
         _seconds,
         "GPU-seconds in which a gang ran and waited for the network.",
+        better=LESS,
     ),
     Measure(
         "hand_over_share",
@@ -178,6 +193,7 @@ MEASURES = (
         "GPU-seconds in which GPUs were neither held nor free, as a share of what there are: with "
         "leases, those handed over after each of them; in rounds, those of a job that completes "
         "before its round ends.",
+        better=LESS,
     ),
     Measure(
         "allocations_by_tier",
@@ -197,12 +213,14 @@ MEASURES = (
         "Machines partly free (%)",
         show_percent,
         "In the mean over the makespan.",
+        better=LESS,
     ),
     Measure(
         "stranded_share",
         "Free GPUs on such machines (%)",
         show_percent,
         "Share of the free GPU-seconds on machines that were partly free.",
+        better=LESS,
     ),
     Measure(
         "training_usage",
@@ -216,15 +234,20 @@ MEASURES = (
         "Training usage while jobs are submitted (%)",
         show_percent,
         "The same from the first submission to the last, by the means of the time series.",
+        better=MORE,
     ),
     Measure(
         "overall_usage",
         "Overall usage (%)",
         show_percent,
         "Over both clusters: GPUs held by jobs, on loan too, and inference GPUs that serve.",
+        better=MORE,
     ),
     Measure(
-        "overall_usage_while_submitting", "Overall usage while jobs are submitted (%)", show_percent
+        "overall_usage_while_submitting",
+        "Overall usage while jobs are submitted (%)",
+        show_percent,
+        better=MORE,
     ),
     Measure(
         "loan_usage",
@@ -238,6 +261,7 @@ MEASURES = (
         show_count,
         "How often a gang had to give its GPUs back before it was complete; in rounds, how often "
         "it was left out of the next one.",
+        better=LESS,
     ),
     Measure(
         "preemptions",
@@ -245,13 +269,15 @@ MEASURES = (
         show_count,
         "How often a job that was not complete lost its GPUs and did not run on as soon as it "
         "could have: to reclaiming, to another job, at the end of a lease or of a round.",
+        better=LESS,
     ),
-    Measure("preemptions_per_submission", "Preemptions per submission", _ratio),
+    Measure("preemptions_per_submission", "Preemptions per submission", _ratio, better=LESS),
     Measure(
         "restarts",
         "Restarts",
         show_count,
         "How often a job began elsewhere than before, or after a wait; first starts not counted.",
+        better=LESS,
     ),
     Measure(
         "migrations",
@@ -259,6 +285,7 @@ MEASURES = (
         show_count,
         "How often a gang got other machines, or other numbers of their GPUs, than the last time: "
         "it moved, or had lost what it had.",
+        better=LESS,
     ),
     Measure(
         "copies_mean",
@@ -273,6 +300,7 @@ MEASURES = (
         show_percent,
         "GPUs vacated on servers that were not given back, as a share of the GPUs of those that "
         "were.",
+        better=LESS,
     ),
     Measure("loans", "Loans", show_count, "How often servers were lent, of whatever number."),
     Measure("reclaims", "Reclaims", show_count, "How often servers were called back."),
@@ -289,6 +317,7 @@ MEASURES = (
         show_percent,
         "Intervals in which the inference cluster's need and the servers on loan together exceed "
         "it: what loans by forecast risk.",
+        better=LESS,
     ),
     Measure(
         "scaling_operations",
@@ -304,9 +333,12 @@ MEASURES = (
         show_milliseconds,
         "Wall time that the scheme takes to decide; rounds in which nothing can change are not "
         "decided anew.",
+        better=LESS,
     ),
-    Measure("decision_p99_s", "Decision time, 99th percentile (ms)", show_milliseconds),
-    Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds),
+    Measure(
+        "decision_p99_s", "Decision time, 99th percentile (ms)", show_milliseconds, better=LESS
+    ),
+    Measure("decision_max_s", "Decision time, longest (ms)", show_milliseconds, better=LESS),
     Measure(
         "jct_weighted_mean_s",
         "JCT, weighted mean (s)",
@@ -336,12 +368,14 @@ MEASURES = (
         "Wall time (s)",
         lambda value: f"{value:.2f}",
         "Of the simulation alone, without reading jobs and writing results.",
+        better=LESS,
     ),
     Measure(
         "jobs_per_cpu_s",
         "Jobs per CPU second",
         lambda value: f"{value:,.0f}",
         "By the processor time of the process, loading of solvers included.",
+        better=MORE,
     ),
 )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from experiments.simulation.scenario import Scenario
     from experiments.simulation.setup import Setup
+    from lyra_opt.simulation.scheme import Scheme
 
 SETUPS_KEPT = 2
 """Schemes of one setup follow one another."""
@@ -88,14 +89,16 @@ class ReplayTask:
             captured_kinds=self.scenario.table.capture.kinds,
             progress=partial(self._tell, len(setup.workload.jobs)),
         )
-        figures = finished.as_json_object()
+        figures, setting = finished.as_json_object(), setting_of(setup, scheme)
         if self.scenario.table.bounds:
             bounds = _bounds(_Source(self.scenario), self.schemes, self.seed, forks(scheme))
             require_kept(figures, bounds)
             figures |= bounds
         if capture is not None and self.capture is not None:
-            capture.save(self.capture)
+            paths = capture.save(self.capture)
             figures["captured"] = capture.in_words()
+            setting["captured_in"] = str(self.capture.resolve())
+            setting["captured_files"] = [path.name for path in paths]
         return self._record(
             started_at,
             ReplayStatus.FINISHED,
@@ -104,6 +107,7 @@ class ReplayTask:
             wall_time_s=finished.wall_time_s,
             cpu_time_s=finished.cpu_time_s,
             peak_memory_mib=peak_memory_mib(),
+            setting=setting,
             figures=figures,
             assumptions=finished.assumptions,
             tables={"jobs": finished.jobs, "series": series_table(finished.series)},
@@ -147,6 +151,27 @@ class ReplayTask:
             **asdict(current_environment()),
         }
         return ReplayRecord(**(columns | outcome))
+
+
+def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
+    """Return what a page needs of a replay beside its figures, as JSON can say it.
+
+    ``demand`` in words; ``own_gpus`` and ``lent_gpus_per_server`` by name of the GPU type;
+    ``last_submission_s``; and of the scheme its ``summary``, ``tenure`` and, where it gives
+    servers back, the ``reclaimer`` that chooses them.
+    """
+    cluster = setup.cluster
+    lent = next((pool.gpu_type.name for pool in cluster.pools if pool.is_lent), None)
+    servers = cluster.inference_servers
+    return {
+        "demand": setup.demand_in_words,
+        "own_gpus": {name: gpus for name, gpus in cluster.gpus_of_type.items() if name != lent},
+        "lent_gpus_per_server": {lent: cluster.inference_gpus / servers} if lent else {},
+        "last_submission_s": setup.workload.jobs[-1].submit_s,
+        "summary": scheme.summary,
+        "tenure": scheme.tenure,
+        "reclaimer": getattr(scheme, "reclaimer", None),
+    }
 
 
 class _Source:
@@ -215,8 +240,16 @@ def replay_tasks(
     ]
 
 
-def study_of(scenario: Scenario, tasks: Sequence[ReplayTask]) -> StudyRecord:
-    """Return what a store of these replays belongs to."""
+def study_of(
+    scenario: Scenario, tasks: Sequence[ReplayTask], *, command: str | None = None
+) -> StudyRecord:
+    """Return what a store of these replays belongs to.
+
+    Parameters
+    ----------
+    command
+        The command line that asked for them, where there was one.
+    """
     table = scenario.table
     schemes = list(dict.fromkeys(task.scheme for task in tasks))
     meaning = f"{scenario.meaning_hash} {schemes}"
@@ -227,5 +260,5 @@ def study_of(scenario: Scenario, tasks: Sequence[ReplayTask]) -> StudyRecord:
         text=scenario.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
         runs=len(tasks),
-        settings={"schemes": schemes},
+        settings={"schemes": schemes, "command": command},
     )

@@ -1,0 +1,99 @@
+"""Pages of results: one HTML file that needs no other, and plots beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.folders import make_folder
+from lyra_opt.documents import write_text
+from lyra_opt.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from experiments.plots.figures import Plot
+    from experiments.records import RunRecord, StudyRecord
+
+TEMPLATES = Path(__file__).parent / "templates"
+PAGE = "report.html"
+PLOTS_FOLDER = "plots"
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Return a page made from a template of `TEMPLATES`, all values escaped.
+
+    Parameters
+    ----------
+    template
+        Extends ``base.html.jinja``, which has the style and what all pages share.
+    values
+        What it uses.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["one_line"] = lambda text: one_line(text or "")
+    return environment.get_template(template).render(**values)
+
+
+def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
+    """Write each plot into a folder of its own beside a page; those of an earlier page go.
+
+    Raises
+    ------
+    UserError
+        If a file cannot be written.
+    """
+    plots_folder = folder / PLOTS_FOLDER
+    make_folder(plots_folder)
+    drawn = {f"{plot.name}.svg": plot.svg for plot in plots}
+    for path in plots_folder.glob("*.svg"):
+        if path.name not in drawn:
+            path.unlink()
+    for name, svg in drawn.items():
+        write_text(plots_folder / name, svg)
+
+
+@dataclass(frozen=True, slots=True)
+class HowRun:
+    """How the results of a page came about.
+
+    Parameters
+    ----------
+    command
+        The command line; None where it is not known.
+    dates
+        When runs began, from the first to the last, to the minute.
+    environments
+        Machine and versions in words, with the number of runs there.
+    """
+
+    command: str | None
+    dates: str
+    environments: Sequence[tuple[str, int]]
+
+
+def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
+    """Return how the runs of a store came about, at least one."""
+    moments = sorted(run.started_at[:16].replace("T", " ") for run in runs)
+    dates = f"{moments[0]} UTC"
+    if moments[0] != moments[-1]:
+        dates = f"{moments[0]} to {moments[-1]} UTC"
+    counts = Counter(_environment_in_words(run) for run in runs)
+    return HowRun(study.settings.get("command"), dates, sorted(counts.items()))
+
+
+def _environment_in_words(run: RunRecord) -> str:
+    versions = ", ".join(
+        f"{name} {number or 'not installed'}" for name, number in run.versions.items()
+    )
+    return f"{run.cpu}, {run.cores} processors, {run.platform}; {versions}"

@@ -1,0 +1,240 @@
+"""How much schemes differ from the first one, and how sure that is."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.simulation.durations import duration, three_digits, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas as pd
+
+    from experiments.records import ReplayRecord
+    from experiments.simulation.durations import Unit
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+RESAMPLES_AT_ONCE = 100
+BOOTSTRAP_SEED = 0
+
+ENOUGH_SEEDS = 5
+"""With fewer, Student's t has tails so long that most intervals reach over 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A mean that schemes are compared by.
+
+    Parameters
+    ----------
+    key
+        Of the figures of a replay.
+    column
+        Of the table of jobs, whose mean it is.
+    name
+        In words.
+    """
+
+    key: str
+    column: str
+    name: str
+
+
+COMPARED = (
+    Compared(key="jct_mean_s", column="jct_s", name="mean JCT"),
+    Compared(key="queue_mean_s", column="queued_s", name="mean queuing time"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """By how much a mean of one scheme differs from that of another.
+
+    Parameters
+    ----------
+    compared
+        Which mean.
+    scheme, baseline
+        Labels of both.
+    mean_s, baseline_s
+        Both means, over seeds too.
+    low_s, high_s
+        Confidence interval of ``mean_s - baseline_s``.
+    pairs
+        How many seeds are paired, or jobs where there is one seed.
+    over_seeds
+        Which of both.
+    """
+
+    compared: Compared
+    scheme: str
+    baseline: str
+    mean_s: float
+    baseline_s: float
+    low_s: float
+    high_s: float
+    pairs: int
+    over_seeds: bool
+
+    @property
+    def difference_s(self) -> float:
+        """The difference; below 0 where the scheme is the faster one."""
+        return self.mean_s - self.baseline_s
+
+    @property
+    def percent(self) -> float | None:
+        """The difference in percent of the baseline; None where that is 0."""
+        return 100 * self.difference_s / self.baseline_s if self.baseline_s else None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low_s > 0 or self.high_s < 0
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that suits both means."""
+        return unit_of(max(self.mean_s, self.baseline_s))
+
+    def in_words(self) -> str:
+        """Return it as a clause, such as ``20 % shorter (...)``."""
+        unit = self.unit
+        mean, baseline = (
+            three_digits(value / unit.seconds) for value in (self.mean_s, self.baseline_s)
+        )
+        if self.difference_s == 0:
+            return f"the same ({mean} {unit.symbol})"
+        word = "shorter" if self.difference_s < 0 else "longer"
+        by = (
+            duration(abs(self.difference_s), unit)
+            if self.percent is None
+            else f"{three_digits(abs(self.percent))} %"
+        )
+        unclear = "" if self.is_clear else ", so it may be chance"
+        return (
+            f"{by} {word} ({mean} instead of {baseline} {unit.symbol}; interval "
+            f"{self.interval_in_words()}{unclear})"
+        )
+
+    def interval_in_words(self) -> str:
+        """Return the confidence interval with its unit."""
+        low, high = (
+            three_digits(value / self.unit.seconds).replace("-", "−")
+            for value in (self.low_s, self.high_s)
+        )
+        return f"{low} to {high} {self.unit.symbol}"
+
+
+def differences(
+    runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
+) -> list[Difference]:
+    """Return how each scheme of a variant differs from the first one.
+
+    Where both have several seeds in common, the interval is that of Student's t over the
+    differences of the means of each seed: another draw of jobs. With one seed it is a percentile
+    bootstrap over the differences of each job, which treats jobs as independent of one another and
+    says nothing of another draw.
+
+    Parameters
+    ----------
+    runs
+        That finished; rows of one variant.
+    jobs_of
+        Returns the table of jobs of a run.
+    """
+    by_scheme: dict[str, dict[int, ReplayRecord]] = {}
+    for run in runs:
+        by_scheme.setdefault(run.scheme, {})[run.seed] = run
+    if not by_scheme:
+        return []
+    (baseline, first), *others = by_scheme.items()
+    found = []
+    for compared in COMPARED:
+        for scheme, of_seed in others:
+            seeds = [seed for seed in first if seed in of_seed]
+            if not seeds:
+                continue
+            if len(seeds) == 1:
+                tables = [jobs_of(each[seeds[0]]) for each in (first, of_seed)]
+                pairs = [table.set_index("job_id")[compared.column] for table in tables]
+                before, after = (column.loc[pairs[0].index].to_numpy() for column in pairs)
+                low_s, high_s = bootstrap_interval(after - before)
+            else:
+                before, after = (
+                    np.array([_figures(each[seed])[compared.key] for seed in seeds])
+                    for each in (first, of_seed)
+                )
+                low_s, high_s = student_interval(after - before)
+            found.append(
+                Difference(
+                    compared=compared,
+                    scheme=scheme,
+                    baseline=baseline,
+                    mean_s=statistics.fmean(after),
+                    baseline_s=statistics.fmean(before),
+                    low_s=low_s,
+                    high_s=high_s,
+                    pairs=len(before),
+                    over_seeds=len(seeds) > 1,
+                )
+            )
+    return found
+
+
+def student_interval(values: np.ndarray) -> tuple[float, float]:
+    """Return Student's confidence interval of the mean of at least two values."""
+    from scipy import stats
+
+    mean, error = float(np.mean(values)), float(stats.sem(values))
+    if error == 0:
+        return mean, mean
+    low, high = stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=error)
+    return float(low), float(high)
+
+
+def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
+    """Return a percentile bootstrap interval of the mean of values; the same for the same ones."""
+    from scipy import stats
+
+    if len(values) < 2 or np.all(values == values[0]):
+        mean = float(np.mean(values))
+        return mean, mean
+    interval = stats.bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        batch=RESAMPLES_AT_ONCE,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def method_in_words(found: Sequence[Difference]) -> str:
+    """Return how the intervals were made."""
+    meaning = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference:"
+    seeds = sorted({each.pairs for each in found if each.over_seeds})
+    if seeds:
+        count = " or ".join(str(number) for number in seeds)
+        text = f"{meaning} Student's t over {count} seeds, paired by seed."
+        if seeds[0] < ENOUGH_SEEDS:
+            text += " So few seeds make wide intervals."
+        return text
+    jobs = max((each.pairs for each in found), default=0)
+    return (
+        f"{meaning} of one seed only a bootstrap over its {jobs:,} jobs, paired by job. It takes "
+        "jobs as independent and says nothing of another draw of jobs; more seeds do (--set "
+        "seeds=5)."
+    )
+
+
+def _figures(run: ReplayRecord) -> Mapping[str, float]:
+    assert run.figures is not None, "it finished"
+    return run.figures

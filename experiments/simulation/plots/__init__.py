@@ -1,0 +1,1 @@
+"""The plots of replays, the same for every cluster and scheme."""

@@ -1,0 +1,151 @@
+"""All plots of a page of replays, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.simulation.plots.differences import differences_plot
+from experiments.simulation.plots.distributions import distributions
+from experiments.simulation.plots.gantt import gantt, window_of
+from experiments.simulation.plots.over_time import over_time
+from lyra_opt.pictures import house_style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from experiments.plots.figures import Plot
+    from experiments.records import ReplayRecord
+    from experiments.simulation.comparison import Difference
+    from experiments.simulation.runs import Replays
+
+MOST_VARIANTS_DRAWN = 6
+"""Variants that get plots of their own; of more, the first ones do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlotGroup:
+    """Plots that stand under one heading.
+
+    Parameters
+    ----------
+    anchor, name
+        Of the heading.
+    plots
+        Of which the first is unfolded.
+    """
+
+    anchor: str
+    name: str
+    plots: Sequence[Plot]
+
+
+def draw_plots(
+    replays: Replays,
+    by_variant: Mapping[str, Sequence[ReplayRecord]],
+    schemes: Sequence[str],
+    found: Mapping[str, Sequence[Difference]],
+    window_h: tuple[float, float] | None,
+) -> list[PlotGroup]:
+    """Return every plot for which there is data.
+
+    Parameters
+    ----------
+    by_variant
+        Runs by variant in words.
+    schemes
+        All schemes, in order.
+    found
+        Differences from the first scheme, by variant.
+    window_h
+        As `experiments.simulation.report.write_report`.
+    """
+    drawn = dict(list(by_variant.items())[:MOST_VARIANTS_DRAWN])
+    with house_style():
+        groups = [
+            PlotGroup("differences", "Differences", list(_differences(found, schemes))),
+            PlotGroup(
+                "distributions",
+                "Waiting and completion of all jobs",
+                list(_distributions(replays, drawn, schemes)),
+            ),
+            PlotGroup(
+                "over-time", "The cluster over time", list(_over_time(replays, drawn, schemes))
+            ),
+            PlotGroup("jobs", "Jobs one by one", list(_gantt(replays, drawn, schemes, window_h))),
+        ]
+    return [group for group in groups if group.plots]
+
+
+def _differences(
+    found: Mapping[str, Sequence[Difference]], schemes: Sequence[str]
+) -> Iterator[Plot]:
+    if any(found.values()):
+        yield differences_plot(found, schemes)
+
+
+def _distributions(
+    replays: Replays, drawn: Mapping[str, Sequence[ReplayRecord]], schemes: Sequence[str]
+) -> Iterator[Plot]:
+    for place, (variant, runs) in enumerate(drawn.items()):
+        queued_s: dict[str, list[np.ndarray]] = {}
+        jct_s: dict[str, list[np.ndarray]] = {}
+        for run in runs:
+            jobs = replays.jobs(run)
+            queued_s.setdefault(run.scheme, []).append(jobs.queued_s.to_numpy())
+            jct_s.setdefault(run.scheme, []).append(jobs.jct_s.to_numpy())
+        seeds = len({run.seed for run in runs})
+        yield distributions(
+            {scheme: np.concatenate(values) for scheme, values in queued_s.items()},
+            {scheme: np.concatenate(values) for scheme, values in jct_s.items()},
+            schemes,
+            name=_name("distributions", place),
+            title=_title("Queuing times and job completion times", variant),
+            remark=f"Jobs of all {seeds} seeds." if seeds > 1 else "",
+        )
+
+
+def _over_time(
+    replays: Replays, drawn: Mapping[str, Sequence[ReplayRecord]], schemes: Sequence[str]
+) -> Iterator[Plot]:
+    for place, (variant, runs) in enumerate(drawn.items()):
+        seed = runs[0].seed
+        several = any(run.seed != seed for run in runs)
+        yield over_time(
+            replays,
+            {run.scheme: run for run in runs if run.seed == seed},
+            schemes,
+            name=_name("over_time", place),
+            title=_title("GPUs and queue over time", variant, seed if several else None),
+        )
+
+
+def _gantt(
+    replays: Replays,
+    drawn: Mapping[str, Sequence[ReplayRecord]],
+    schemes: Sequence[str],
+    window_h: tuple[float, float] | None,
+) -> Iterator[Plot]:
+    for place, (variant, runs) in enumerate(drawn.items()):
+        seed = runs[0].seed
+        several = any(run.seed != seed for run in runs)
+        chosen = [run for run in runs if run.seed == seed]
+        window = window_of([replays.series(run) for run in chosen], window_h)
+        yield gantt(
+            {run.scheme: replays.jobs(run) for run in chosen},
+            window,
+            schemes,
+            name=_name("jobs", place),
+            title=_title(f"Jobs in {window.in_words()}", variant, seed if several else None),
+        )
+
+
+def _name(name: str, place: int) -> str:
+    return name if place == 0 else f"{name}_{place + 1}"
+
+
+def _title(words: str, variant: str, seed: int | None = None) -> str:
+    details = [variant, "" if seed is None else f"seed {seed}"]
+    return ", ".join(filter(None, (words, *details)))

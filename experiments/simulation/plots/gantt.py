@@ -1,0 +1,218 @@
+"""The jobs of a stretch of time one by one: when each waits and runs, under each scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.plots.figures import Plot
+from experiments.plots.style import svg_text
+from experiments.simulation.durations import DAY_S, HOUR_S
+from experiments.simulation.plots.schemes import scheme_colour
+from experiments.simulation.plots.time_axis import long_unit
+from experiments.simulation.replay import step_means
+from lyra_opt.errors import UserError
+from lyra_opt.pictures import as_written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+MOST_JOBS = 60
+SCHEMES_A_ROW = 4
+WIDTH_INCHES = 9.9
+ROW_INCHES = 0.105
+FRAME_INCHES = 1.2
+
+PALE = 0.22
+"""Opacity of the time before a job first runs."""
+
+WIDTHS = ((1, "1 GPU"), (2, "2 to 7"), (8, "8 to 31"), (32, "32 or more"))
+DARKNESS = (0.4, 0.62, 0.82, 1.0)
+"""Jobs of more GPUs are darker: opacity by place in `WIDTHS`."""
+
+BAR, STRIPE = 0.82, 0.2
+"""Heights of a bar, and of the white stripe in one."""
+
+LEAST_SHARE = 1e-3
+"""Share of a bar below which it has no stripe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, in seconds since time 0 of the workload.
+
+    Parameters
+    ----------
+    from_s, until_s
+        Its ends.
+    first_s
+        The first submission, from which people count.
+    """
+
+    from_s: float
+    until_s: float
+    first_s: float
+
+    def in_words(self) -> str:
+        """Return it in hours since the first submission."""
+        ends = [(end - self.first_s) / HOUR_S for end in (self.from_s, self.until_s)]
+        return f"hours {ends[0]:.3g} to {ends[1]:.3g}"
+
+
+def window_of(series: Sequence[pd.DataFrame], window_h: tuple[float, float] | None) -> Window:
+    """Return what is drawn: what is asked for, or the busiest day of all runs together.
+
+    The busiest day is the one with most jobs there, waiting or running, in the mean over schemes;
+    days are counted from the first submission. Of a run of less than two days it is all.
+    """
+    first_s = float(series[0].time_s.iloc[0])
+    if window_h is not None:
+        return Window(first_s + window_h[0] * HOUR_S, first_s + window_h[1] * HOUR_S, first_s)
+    shortest_s = min(float(table.time_s.iloc[-1]) for table in series) - first_s
+    if shortest_s < 2 * DAY_S:
+        longest_s = max(float(table.time_s.iloc[-1]) for table in series) - first_s
+        return Window(first_s, first_s + min(longest_s, 2 * DAY_S), first_s)
+    edges_s = first_s + DAY_S * np.arange(int(shortest_s // DAY_S) + 1.0)
+    there = np.sum(
+        [
+            step_means(
+                table.time_s.to_numpy(),
+                (table.queued_jobs + table.running_jobs).to_numpy(),
+                edges_s,
+            )
+            for table in series
+        ],
+        axis=0,
+    )
+    day = int(np.argmax(there))
+    return Window(float(edges_s[day]), float(edges_s[day + 1]), first_s)
+
+
+def gantt(
+    jobs: Mapping[str, pd.DataFrame],
+    window: Window,
+    schemes: Sequence[str],
+    *,
+    name: str,
+    title: str,
+) -> Plot:
+    """Return the plot: the same jobs in the same rows under each scheme.
+
+    Parameters
+    ----------
+    jobs
+        The table of jobs by scheme, of one variant and seed.
+    window
+        What is drawn.
+    schemes
+        All schemes of the page, in order.
+    name, title
+        Of the plot.
+
+    Raises
+    ------
+    UserError
+        If no job is there in the window under any scheme.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    chosen, there = chosen_jobs(jobs, window)
+    if not chosen:
+        raise UserError(f"no job waits or runs in {window.in_words()}")
+    blocks = -(-len(jobs) // SCHEMES_A_ROW)
+    columns = -(-len(jobs) // blocks)
+    height = max(1.4, ROW_INCHES * len(chosen))
+    figure = Figure(
+        figsize=(WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2),
+        layout="constrained",
+    )
+    grid = figure.subplots(blocks, columns, squeeze=False, sharex=True, sharey=True)
+    unit = long_unit(window.until_s - window.first_s)
+    for axes in list(grid.flat)[len(jobs) :]:
+        axes.remove()
+    for place, ((scheme, table), axes) in enumerate(zip(jobs.items(), grid.flat, strict=False)):
+        colour = scheme_colour(scheme, schemes)
+        _draw(axes, table.set_index("job_id").loc[chosen], window, unit.seconds, colour)
+        axes.set_title(as_written(scheme), color=colour, weight="bold")
+        axes.grid(visible=False, axis="y")
+        axes.set_yticks([])
+        if place % columns == 0:
+            axes.set_ylabel("Jobs, by start under " + as_written(next(iter(jobs))))
+        axes.tick_params(labelbottom=place + columns >= len(jobs))
+        if place + columns >= len(jobs):
+            axes.set_xlabel(f"Since the first submission ({unit.name})")
+    grid[0, 0].set_xlim(
+        (window.from_s - window.first_s) / unit.seconds,
+        (window.until_s - window.first_s) / unit.seconds,
+    )
+    grid[0, 0].set_ylim(len(chosen) - 0.3, -0.7)
+    grey = "#444444"
+    handles = [Patch(color=grey, alpha=PALE, linewidth=0, label="waits for its first start")]
+    handles += [
+        Patch(color=grey, alpha=alpha, linewidth=0, label=label)
+        for alpha, (_, label) in zip(DARKNESS, WIDTHS, strict=True)
+    ]
+    handles.append(Patch(facecolor="none", edgecolor="#222222", lw=0.6, label="ran on loan too"))
+    if not any(table.ran_on_loan.any() for table in jobs.values()):
+        handles.pop()
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    which = (
+        f"All {there:,} jobs that are there"
+        if there == len(chosen)
+        else f"Of {there:,} jobs that are there the {len(chosen)} that hold most GPU time"
+    )
+    caption = (
+        f"{which} in {window.in_words()} under any scheme; each has the same row under all. A bar "
+        "reaches from the start to the completion, pale before it where the job waits; the more "
+        "GPUs it asks for, the darker. A white stripe in a bar means that the job lost its GPUs on "
+        "the way and waited again: the share of the bar that the stripe covers, at whatever time."
+    )
+    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+
+
+def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[str], int]:
+    """Return the jobs that are drawn, by start under the first scheme, and how many are there.
+
+    Of more than `MOST_JOBS` those that hold most GPU time in the window, over all schemes; a
+    job's GPU time counts as spread evenly from start to completion.
+    """
+    weights: dict[str, float] = {}
+    for table in jobs.values():
+        start, completion = table.start_s.to_numpy(), table.completion_s.to_numpy()
+        overlap_s = np.minimum(completion, window.until_s) - np.maximum(start, window.from_s)
+        share = np.clip(overlap_s, 0, None) / np.maximum(completion - start, 1e-9)
+        for job, weight in zip(table.job_id, share * table.held_gpu_s, strict=True):
+            if weight > 0:
+                weights[job] = weights.get(job, 0.0) + weight
+    kept = sorted(weights, key=weights.__getitem__, reverse=True)[:MOST_JOBS]
+    first = next(iter(jobs.values())).set_index("job_id").start_s
+    return sorted(kept, key=first.__getitem__), len(weights)
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str) -> None:
+    gpus = rows.min_workers * rows.gpus_per_worker
+    # Waits after the first start, as a share of the time from there to completion.
+    waited_s = rows.queued_s - (rows.start_s - rows.submit_s)
+    shares = waited_s / np.maximum(rows.completion_s - rows.start_s, 1e-9)
+    for place, (row, asked, share) in enumerate(zip(rows.itertuples(), gpus, shares, strict=True)):
+        submit, start, end = (
+            (min(max(moment, window.from_s), window.until_s) - window.first_s) / unit_s
+            for moment in (row.submit_s, row.start_s, row.completion_s)
+        )
+        darkness = DARKNESS[sum(asked >= least for least, _ in WIDTHS) - 1]
+        if start > submit:
+            axes.barh(place, start - submit, BAR, submit, color=colour, alpha=PALE, linewidth=0)
+        if end > start:
+            axes.barh(place, end - start, BAR, start, color=colour, alpha=darkness, linewidth=0)
+            if row.ran_on_loan:
+                axes.barh(
+                    place, end - start, BAR, start, fill=False, edgecolor="#222222", linewidth=0.6
+                )
+        if share > LEAST_SHARE and end > start:
+            axes.barh(place, share * (end - start), STRIPE, start, color="white", linewidth=0)

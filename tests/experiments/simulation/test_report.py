@@ -1,0 +1,245 @@
+"""The page of replays: what it says is what the store holds, for every kind of cluster."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.simulation.comparison import bootstrap_interval, differences, student_interval
+from experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
+from experiments.simulation.runs import load_replays
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+HOUR_S = 3600.0
+
+CLUSTERS = {
+    "loans": (
+        *("lyra-paper", "--set", "cluster.servers=4", "--set", "jobs.parameters.days=1"),
+        *("--set", "seeds=2", "--scheme", "fifo", "--scheme", "lyra"),
+    ),
+    "types": (
+        *("gavel-108", "--set", "jobs.parameters.jobs=12"),
+        *("--scheme", "hadar", "--scheme", "gavel-las"),
+    ),
+    "racks": (
+        *("dally-batch", "--set", "jobs.parameters.jobs=40"),
+        *("--scheme", "dally", "--scheme", "consolidated"),
+    ),
+    "axes": (
+        *("lyra-paper", "--set", "cluster.servers=4", "--set", "jobs.parameters.days=1"),
+        *("--set", 'axes={"cluster.loans.servers"=[0,10]}', "--scheme", "fifo", "--scheme", "lyra"),
+    ),
+    "alone": ("hadare-aws", "--scheme", "hadare"),
+}
+"""Small scenarios, one of each kind that pages tell apart."""
+
+
+class Page(HTMLParser):
+    """What a page has, as far as tests look at it."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "hr", "input", "use", "path"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.anchors: list[str] = []
+        self.ids: list[str] = []
+        self.outside: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name in ("href", "xlink:href", "src"):
+                (self.anchors if (value or "").startswith("#") else self.outside).append(
+                    value or ""
+                )
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture
+def no_page() -> None:
+    """Leave the page in, which the other tests here leave out."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the results of each of `CLUSTERS`, with their pages."""
+    from lyra_opt.__main__ import main
+
+    found = {}
+    for name, arguments in CLUSTERS.items():
+        found[name] = tmp_path_factory.mktemp("replays") / name
+        assert main(["simulate", *arguments, "--out", str(found[name]), "--processes", "1"]) == 0
+    return found
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_pages_are_whole_and_need_no_other_file(folders: dict[str, Path], kind: str) -> None:
+    """Protects readers without a network, and links that lead nowhere."""
+    text = (folders[kind] / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert page.outside == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {anchor.removeprefix("#") for anchor in page.anchors} <= set(page.ids)
+    assert "nan" not in re.sub(r"<[^>]*>", " ", text).lower().split()
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(
+    folders: dict[str, Path], kind: str
+) -> None:
+    """Protects legends: a line that nobody can name says nothing."""
+    plots = sorted((folders[kind] / "plots").glob("*.svg"))
+    assert {"distributions.svg", "over_time.svg", "jobs.svg"} <= {path.name for path in plots}
+    schemes = load_replays(folders[kind]).study.settings["schemes"]
+    for path in plots:
+        texts = {element.text for element in ElementTree.parse(path).iter()}
+        shown = schemes[1:] if path.name.startswith("differences") else schemes
+        assert set(shown) <= texts, path.name
+
+
+def test_the_page_names_every_scheme_command_scenario_and_version(
+    folders: dict[str, Path],
+) -> None:
+    """Protects that a page can be made again by somebody who has only the page."""
+    text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
+    assert "lyra-opt simulate lyra-paper" in text
+    assert "cluster.servers=4" in text
+    assert "lyra-opt 0" in text
+    assert "format = &#34;lyra-opt/scenario&#34;" in text
+    assert "UTC" in text
+
+
+def test_report_makes_the_same_page_from_the_store_alone(
+    folders: dict[str, Path], run: Run
+) -> None:
+    """Protects the second way to a page, which has only what was stored."""
+    page = folders["types"] / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    code, out, _ = run("report", folders["types"])
+    assert code == 0
+    assert page.read_bytes() == before
+    assert "hadar" in out
+
+
+def test_a_window_is_drawn_and_a_wrong_one_refused(folders: dict[str, Path], run: Run) -> None:
+    """Protects ``--window``: hours, in order, and only of replays."""
+    code, _, _ = run("report", folders["types"], "--window", "1,2.5")
+    assert code == 0
+    assert "hours 1 to 2.5" in (folders["types"] / "report.html").read_text(encoding="utf-8")
+    for wrong in ("2,1", "x,2", "1", "nan,3", "0,inf"):
+        assert_one_line_error(run("report", folders["types"], "--window", wrong), "--window", wrong)
+    refused = run("report", folders["types"], "--window", "90000,90001")
+    assert_one_line_error(refused, "hours 9e+04 to 9e+04")
+
+
+def test_headline_over_seeds_is_a_paired_t_interval(folders: dict[str, Path]) -> None:
+    """Protects the interval against another way to compute it, from the stored means."""
+    replays = load_replays(folders["loans"])
+    (of_jct, _) = differences(replays.runs, replays.jobs)
+    means = {(run.scheme, run.seed): run.figures["jct_mean_s"] for run in replays.runs}
+    seeds = sorted({run.seed for run in replays.runs})
+    changes = [means["lyra", seed] - means["fifo", seed] for seed in seeds]
+    # The 97.5 % quantile of Student's t with one degree of freedom is tan(0.475 pi).
+    half = math.tan(0.475 * math.pi) * statistics.stdev(changes) / math.sqrt(2)
+    assert len(seeds) == of_jct.pairs == 2
+    assert of_jct.over_seeds
+    assert of_jct.difference_s == pytest.approx(statistics.fmean(changes))
+    assert of_jct.low_s == pytest.approx(statistics.fmean(changes) - half)
+    assert of_jct.high_s == pytest.approx(statistics.fmean(changes) + half)
+
+
+def test_headline_of_one_seed_pairs_jobs(folders: dict[str, Path]) -> None:
+    """Protects the interval of one seed: by job, near the normal one, and said to be so."""
+    replays = load_replays(folders["racks"])
+    of_jct, _ = differences(replays.runs, replays.jobs)
+    first, second = (replays.jobs(run).set_index("job_id").jct_s for run in replays.runs)
+    changes = second - first
+    assert not of_jct.over_seeds
+    assert of_jct.pairs == len(changes)
+    assert of_jct.difference_s == pytest.approx(changes.mean())
+    error = changes.std(ddof=0) / math.sqrt(len(changes))
+    assert of_jct.low_s == pytest.approx(changes.mean() - 1.96 * error, abs=0.6 * error)
+    assert of_jct.high_s == pytest.approx(changes.mean() + 1.96 * error, abs=0.6 * error)
+    page = (folders["racks"] / "report.html").read_text(encoding="utf-8")
+    assert "of one seed only a bootstrap" in page
+
+
+def test_intervals_of_values_that_do_not_vary_are_points() -> None:
+    """Protects schemes that do the same: no division by zero, no interval of nothing."""
+    assert student_interval(np.zeros(3)) == (0.0, 0.0)
+    assert bootstrap_interval(np.full(5, 2.0)) == (2.0, 2.0)
+
+
+def test_the_best_of_a_row_is_marked(folders: dict[str, Path]) -> None:
+    """Protects the green cells: the least mean JCT has one, the greatest none."""
+    replays = load_replays(folders["types"])
+    means = [run.figures["jct_mean_s"] for run in replays.runs]
+    text = (folders["types"] / "report.html").read_text(encoding="utf-8")
+    assert re.search(rf'class="number best" data-value="{min(means)!r}"', text)
+    assert re.search(rf'class="number" data-value="{max(means)!r}"', text)
+
+
+def jobs(starts_h: list[float], hours: float = 1.0) -> pd.DataFrame:
+    """Return jobs of one GPU that start then and run for so long."""
+    start_s = HOUR_S * np.array(starts_h)
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{place}" for place in range(len(starts_h))],
+            "start_s": start_s,
+            "completion_s": start_s + hours * HOUR_S,
+            "held_gpu_s": hours * HOUR_S,
+        }
+    )
+
+
+def test_jobs_of_a_window_are_those_that_hold_gpus_then() -> None:
+    """Protects who is drawn: no job that ended before or starts after, the largest of many."""
+    window = Window(2 * HOUR_S, 4 * HOUR_S, 0.0)
+    chosen, there = chosen_jobs({"a": jobs([0.5, 1.5, 3.9, 4.0])}, window)
+    assert (chosen, there) == (["j1", "j2"], 2)
+    many = jobs([2 + place / 1000 for place in range(MOST_JOBS + 5)])
+    many.loc[many.index[-1], "held_gpu_s"] *= 50
+    chosen, there = chosen_jobs({"a": many}, window)
+    assert (len(chosen), there) == (MOST_JOBS, MOST_JOBS + 5)
+    assert chosen[-1] == f"j{MOST_JOBS + 4}"
+
+
+def test_the_busiest_day_is_the_one_with_most_jobs_there() -> None:
+    """Protects the default window, counted from the first submission."""
+    moments = HOUR_S * np.array([5.0, 5 + 24, 5 + 48, 5 + 72])
+    series = pd.DataFrame(
+        {"time_s": moments, "queued_jobs": [0, 7, 1, 0], "running_jobs": [3, 2, 3, 0]}
+    )
+    window = window_of([series], None)
+    assert (window.from_s, window.until_s) == (moments[1], moments[2])
+    assert window.in_words() == "hours 24 to 48"
