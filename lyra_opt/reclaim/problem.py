@@ -11,7 +11,9 @@ from lyra_opt.result import RELATIVE_TOLERANCE
 from lyra_opt.validation import require_integer, require_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.figure import Figure
 
     from lyra_opt.result import Number
 
@@ -126,8 +128,14 @@ class ReclaimProblem:
 
         return lower_bound(instance)
 
-    def drawing_of(self, variant: str) -> None:
-        """Return None: there are no pictures of servers."""
+    def drawing_of(
+        self,
+        variant: str,  # noqa: ARG002
+    ) -> Callable[[ReclaimInstance, Mapping[str, Any]], Figure]:
+        """Return what draws the servers, the jobs on them and what each solution takes."""
+        from lyra_opt.reclaim.plot import draw_reclaims
+
+        return draw_reclaims
 
 
 PROBLEM = ReclaimProblem()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.simulation.plots.decision import decision
 from experiments.simulation.plots.differences import differences_plot
 from experiments.simulation.plots.distributions import distributions
 from experiments.simulation.plots.gantt import gantt, window_of
@@ -75,6 +76,7 @@ def draw_plots(
                 "over-time", "The cluster over time", list(_over_time(replays, drawn, schemes))
             ),
             PlotGroup("jobs", "Jobs one by one", list(_gantt(replays, drawn, schemes, window_h))),
+            PlotGroup("decision", "A decision looked at closely", list(_decision(replays))),
         ]
     return [group for group in groups if group.plots]
 
@@ -140,6 +142,11 @@ def _gantt(
             name=_name("jobs", place),
             title=_title(f"Jobs in {window.in_words()}", variant, seed if several else None),
         )
+
+
+def _decision(replays: Replays) -> Iterator[Plot]:
+    if (drawn := decision(replays, replays.runs)) is not None:
+        yield drawn
 
 
 def _name(name: str, place: int) -> str:

@@ -1,0 +1,131 @@
+"""One captured decision of reclaiming, as the solvers of two schemes take it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.plots.figures import Plot
+from experiments.plots.style import svg_text
+from lyra_opt.errors import UserError
+from lyra_opt.loading import load_instance
+from lyra_opt.problem import find_problem
+from lyra_opt.result import Limits
+from lyra_opt.seeding import generator
+from lyra_opt.solver import find_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from experiments.records import ReplayRecord
+    from experiments.simulation.runs import Replays
+
+KIND, PREFIX = "reclaim", "reclaim-contested-"
+YARDSTICK = "exact"
+"""What is held against the only solver where schemes have no two."""
+
+MOST_SOLVED = 40
+LARGEST_SERVERS = 400
+LIMIT_S = 0.5
+"""Seconds that each solver may take on each of so many decisions of so many servers at most."""
+
+
+def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
+    """Return the picture of the captured decision on which two solvers differ most.
+
+    Where they never differ, of the one with the most jobs at stake. None if no reclaiming was
+    captured, or the files are not where they were written, nor in a folder of that name beside
+    the store.
+
+    Parameters
+    ----------
+    runs
+        All that finished.
+    """
+    makers = _makers(runs)
+    problem = find_problem(KIND)
+    draw = problem.drawing_of("")
+    best: tuple[tuple[int, int, int], Any, dict[str, Any]] | None = None
+    if not makers or draw is None:
+        return None
+    for path in islice(_files(replays.folder, runs), MOST_SOLVED):
+        found = _solved(path, makers)
+        if found is None:
+            continue
+        instance, solutions, objectives = found
+        rank = max(objectives) - min(objectives), max(objectives), len(instance.jobs)
+        if best is None or rank > best[0]:
+            best = rank, instance, solutions
+    if best is None:
+        return None
+    (difference, _, _), instance, solutions = best
+    count = instance.reclaim_servers
+    caption = (
+        f"The cluster calls back {count} server{'s' * (count != 1)}; a row is one that is on loan, "
+        "a block a job on it. Workers on other servers fall with a job that is preempted: its "
+        "GPUs there are the collateral damage. "
+    )
+    caption += (
+        "Of the captured decisions the one on which both differ most."
+        if difference
+        else "Both solvers pay the same on every captured decision that was looked at; this is the "
+        "one with the most at stake."
+    )
+    return Plot(
+        "decision",
+        f"A reclaiming decision, {instance.name}",
+        caption,
+        svg_text(draw(instance, solutions), "decision"),
+    )
+
+
+def _makers(runs: Sequence[ReplayRecord]) -> dict[str, str]:
+    """Return two solvers by what the picture calls them; none if no scheme gives servers back."""
+    of_solver: dict[str, str] = {}
+    for run in runs:
+        if run.setting["reclaimer"] is not None:
+            of_solver.setdefault(run.setting["reclaimer"], run.scheme)
+    makers = {
+        f"{scheme} (solver {solver})": solver for solver, scheme in islice(of_solver.items(), 2)
+    }
+    if len(makers) == 1 and YARDSTICK not in of_solver:
+        makers[f"solver {YARDSTICK}"] = YARDSTICK
+    return makers
+
+
+def _files(folder: Path, runs: Sequence[ReplayRecord]) -> Iterator[Path]:
+    """Yield captured decisions that somebody loses by."""
+    seen = set()
+    for run in runs:
+        given = run.setting.get("captured_in")
+        if given is None:
+            continue
+        place = next((at for at in (Path(given), folder / Path(given).name) if at.is_dir()), None)
+        for name in run.setting["captured_files"]:
+            if place is not None and name.startswith(PREFIX) and name not in seen:
+                seen.add(name)
+                yield place / name
+
+
+def _solved(path: Path, makers: Mapping[str, str]) -> tuple[Any, dict[str, Any], list[int]] | None:
+    """Return instance, solutions and objectives; None if somebody has none, or it is large."""
+    try:
+        instance = load_instance(path).instance
+    except UserError:  # a file that somebody changed since spoils no page
+        return None
+    if sum(server.on_loan for server in instance.servers) > LARGEST_SERVERS:
+        return None
+    problem = find_problem(KIND)
+    solutions, objectives = {}, []
+    for label, name in makers.items():
+        result = find_solver(KIND, name).solve(
+            instance, limits=Limits(time_s=LIMIT_S), rng=generator(solver=name, page=path.name)
+        )
+        if result.solution is None:
+            return None
+        solutions[label] = result.solution
+        objective = problem.check(instance, result.solution).objective
+        assert objective is not None, "a solver's answer is valid"
+        objectives.append(int(objective))
+    return instance, solutions, objectives
