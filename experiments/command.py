@@ -165,7 +165,13 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     study = load_study(find_study(arguments.study), trace)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
     processes = arguments.processes or available_processors()
-    return run_study(study, folder, processes=processes, resume=arguments.resume)
+    return run_study(
+        study,
+        folder,
+        processes=processes,
+        resume=arguments.resume,
+        command=arguments.command_line,
+    )
 
 
 def run_report_command(arguments: argparse.Namespace) -> int:

@@ -42,7 +42,16 @@ def render_page(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["one_line"] = lambda text: one_line(text or "")
+    environment.filters["groupby_first"] = _by_first
     return environment.get_template(template).render(**values)
+
+
+def _by_first(rows: Sequence[Sequence[str]]) -> list[tuple[str, list[Sequence[str]]]]:
+    """Return rows by their first field, in the order in which it comes first."""
+    found: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return list(found.items())
 
 
 def write_plots(folder: Path, plots: Iterable[Plot]) -> None:

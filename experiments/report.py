@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import tables
@@ -14,17 +13,19 @@ from experiments.analysis import GROUP, Analysis
 from experiments.contradictions import find_contradictions
 from experiments.frames import stored_runs
 from experiments.gap_words import gap_words
+from experiments.page import PAGE, how_run, render_page, write_plots
 from experiments.plots.figures import draw_plots
 from experiments.records import SolverRecord
 from experiments.store import ResultStore
 from experiments.tables import csv_text, percent
 from lyra_opt.documents import write_text
-from lyra_opt.errors import InputError, UserError, one_line
+from lyra_opt.errors import InputError
 from lyra_opt.problem import find_problem
 from lyra_opt.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd
 
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from experiments.plots.figures import Plot
     from experiments.records import StudyRecord
     from experiments.tables import Table
-
-TEMPLATES = Path(__file__).parent / "templates"
-PAGE = "report.html"
-PLOTS_FOLDER = "plots"
 
 
 @dataclass(frozen=True)
@@ -117,11 +114,6 @@ class Report:
         """Return the runs that ended so."""
         return [run for run in self.analysis.runs if run.status is status]
 
-    def environments(self) -> list[tuple[str, int]]:
-        """Return each environment in words with its number of runs."""
-        counts = Counter(_environment_in_words(run) for run in self.analysis.runs)
-        return sorted(counts.items())
-
 
 def write_report(folder: Path) -> int:
     """Write the report of the store in `folder` there, and print its tables.
@@ -147,16 +139,10 @@ def write_report(folder: Path) -> int:
 def write_files(report: Report, folder: Path) -> None:
     """Write tables, plots and page; `UserError` if a file cannot be written."""
     overall = report.analysis.overall_table()
-    plots_folder = folder / PLOTS_FOLDER
-    try:
-        plots_folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{plots_folder}: cannot be made: {error.strerror or error}") from None
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", csv_text(table))
         write_text(folder / f"{name}.md", report.shown(table).markdown())
-    for plot in report.plots:
-        write_text(plots_folder / f"{plot.name}.svg", plot.svg)
+    write_plots(folder, report.plots)
     write_text(folder / PAGE, page_text(report))
 
 
@@ -191,28 +177,31 @@ def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
 
 def page_text(report: Report) -> str:
     """Return the report as one HTML page that needs no other file."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["one_line"] = lambda text: one_line(text or "")
-    return environment.get_template("report.html.jinja").render(
+    failed = report.with_status(Status.ERROR)
+    unsupported = report.with_status(Status.UNSUPPORTED)
+    entries = [
+        ("solvers", "Solvers side by side"),
+        ("plots", "Plots"),
+        ("families", "By family"),
+        ("axes", "By family, size and axes"),
+        ("words", "What the words mean"),
+        *([("failed", "Failed runs")] if failed else []),
+        *([("unsupported", "Unsupported runs")] if unsupported else []),
+        ("study", "The study file"),
+        ("how", "How it was run"),
+    ]
+    return render_page(
+        "study.html.jinja",
+        entries=entries,
+        how=how_run(report.study, report.analysis.runs),
         report=report,
         words=report.words,
         sums=report.shown(report.analysis.sums_table()),
         families=report.shown(report.analysis.family_table()),
         gaps=report.shown(report.gaps),
-        failed=report.with_status(Status.ERROR),
+        failed=failed,
         unsupported=sorted(
-            Counter(
-                (run.configuration, run.message or "")
-                for run in report.with_status(Status.UNSUPPORTED)
-            ).items()
+            Counter((run.configuration, run.message or "") for run in unsupported).items()
         ),
     )
 
@@ -238,13 +227,6 @@ def _headline(row: Any, words: GapWords) -> str:
         at_most = percent(row.mean_excess_at_most_percent)
         sentence += f"; with those without a proved optimum at most {at_most} % on average"
     return f"{sentence}."
-
-
-def _environment_in_words(run: SolverRecord) -> str:
-    versions = ", ".join(
-        f"{name} {number or 'not installed'}" for name, number in run.versions.items()
-    )
-    return f"{run.cpu}, {run.cores} processors, {run.platform}; {versions}"
 
 
 def _print_report(report: Report) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from experiments.study import Study
 
 
-def run_study(study: Study, folder: Path, *, processes: int, resume: bool = False) -> int:
+def run_study(
+    study: Study, folder: Path, *, processes: int, resume: bool = False, command: str | None = None
+) -> int:
     """Run what the store in `folder` does not hold yet, and check all results together.
 
     Parameters
@@ -27,6 +29,8 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
         A validated study.
     folder, processes, resume
         As in `experiments.executor.run_stored`.
+    command
+        The command line that asked for it, where there was one.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def run_study(study: Study, folder: Path, *, processes: int, resume: bool = Fals
         text=study.text,
         meaning_hash=study.meaning_hash(),
         runs=len(tasks),
-        settings={"problem": study.problem, "headline": list(study.headline)},
+        settings={"problem": study.problem, "headline": list(study.headline), "command": command},
     )
     turns = list(_taking_turns(tasks))
     status = run_stored(record, turns, folder, processes=processes, resume=resume)

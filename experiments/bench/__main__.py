@@ -25,7 +25,8 @@ from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figur
 from experiments.bench.timing import figures_table
 from experiments.environment import current_environment
 from experiments.executor import EXIT_INTERRUPTED
-from experiments.report import PLOTS_FOLDER, make_report, write_files
+from experiments.page import PLOTS_FOLDER
+from experiments.report import make_report, write_files
 from experiments.runner import run_study
 from experiments.store import STORE_FILE
 from experiments.study import load_study

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.style import line_style, mark_points
+from experiments.plots.excess import LINEAR_UP_TO_PERCENT, excess_ticks
+from experiments.plots.style import line_style, mark_points, stretches
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
@@ -21,30 +22,45 @@ LETTERS_IN_A_ROW = 20
 """Labels of more letters in all are slanted, so that they do not run into one another."""
 
 
+SPREAD = 0.3
+"""Room that the marks of one value take, so that equal ones lie side by side."""
+
+FAR = 20.0
+"""Means this many times the median one are far: the axis is logarithmic then, beyond 10 %."""
+
+
 def plot_excess_over_axis(
     means: pd.DataFrame, values: Sequence[AxisValue], configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a line through the means; a mark is hollow where an optimum is not proved.
+    """Draw a mark for each mean, hollow where an optimum is not proved, and join what compares.
+
+    Lines join neighbouring numbers whose means are over the same families: between words, or other
+    families, there is nothing on the way.
 
     Parameters
     ----------
     means
-        ``excess_percent`` and ``is_proved`` by ``configuration`` and ``value`` of the axis.
+        ``excess_percent``, ``is_proved`` and ``families`` by ``configuration`` and ``value`` of
+        the axis.
     values
         Values of the axis, from left to right, evenly spaced.
     configurations
         The heuristics; their order sets the colours.
     """
     place_of = {value: place for place, value in enumerate(values)}
-    for configuration in configurations:
+    are_numbers = not any(isinstance(value, str) for value in values)
+    for position, configuration in enumerate(configurations):
         of_line = means[means.configuration == configuration]
         if of_line.empty:
             continue
         style = line_style(configuration, configurations)
         marker = style.pop("marker")
         size = mark_points(marker, 4.5)
-        xs = of_line.value.map(place_of)
-        axes.plot(xs, of_line.excess_percent, linewidth=1.2, **style)
+        shift = SPREAD * (position - (len(configurations) - 1) / 2) / len(configurations)
+        xs = of_line.value.map(place_of) + shift
+        if are_numbers:
+            for part in stretches(list(of_line.families)):
+                axes.plot(xs.iloc[part], of_line.excess_percent.iloc[part], linewidth=1.2, **style)
         for x, y, is_proved in zip(xs, of_line.excess_percent, of_line.is_proved, strict=True):
             axes.plot(
                 x,
@@ -57,6 +73,8 @@ def plot_excess_over_axis(
                 clip_on=False,
                 zorder=3,
             )
+        if not are_numbers:
+            style["linestyle"] = "none"
         axes.plot(
             [], [], marker=marker, markersize=size, label=as_written(configuration), **style
         )  # for the legend
@@ -67,6 +85,19 @@ def plot_excess_over_axis(
         [as_written(label) for label in labels],
         **(slanted if sum(map(len, labels)) > LETTERS_IN_A_ROW else {}),
     )
-    axes.set_xlim(-0.3, len(values) - 0.7)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.4, len(values) - 0.6)
+    _set_scale(means.excess_percent, axes)
     axes.grid(visible=False, axis="x")
+
+
+def _set_scale(percent: pd.Series, axes: Axes) -> None:
+    """Keep one outlier from pressing all others flat."""
+    top = float(percent.max())
+    if top > max(LINEAR_UP_TO_PERCENT, FAR * float(percent.median())):
+        axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
+        axes.set_ylim(-0.05 * LINEAR_UP_TO_PERCENT, 1.3 * top)
+        ticks = excess_ticks(1.3 * top)
+        axes.set_yticks(ticks, [f"{tick:,g}" for tick in ticks])
+        axes.set_yticks([], minor=True)
+    else:
+        axes.set_ylim(bottom=0)

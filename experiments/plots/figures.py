@@ -98,7 +98,8 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
     """Return the mean excess of heuristics on a group of families by value of an axis.
 
     Columns ``value``, in the order of tables, ``configuration``, ``excess_percent``, over the best
-    dual bound where no optimum is proved, and ``is_proved``: whether all optima there are.
+    dual bound where no optimum is proved, ``is_proved``: whether all optima there are, and
+    ``families``, which the mean is over.
     """
     frame = analysis.frame[analysis.frame.family_group == group].dropna(subset=axis)
     frame = frame.assign(value=frame[axis].astype(object), place=in_order(frame[axis]))
@@ -106,7 +107,11 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
     solved = frame.largest_excess_percent.notna() & ~frame.reference
     of_value = frame[solved].groupby("value").has_optimum.all()
     found = frame.assign(excess_percent=excess)[solved & np.isfinite(excess)]
-    means = found.groupby(["place", "value", "configuration"]).excess_percent.mean().reset_index()
+    means = (
+        found.groupby(["place", "value", "configuration"])
+        .agg(excess_percent=("excess_percent", "mean"), families=("family_label", frozenset))
+        .reset_index()
+    )
     return means.assign(is_proved=means.value.map(of_value))
 
 
@@ -132,10 +137,11 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
-        "Lines join means over families, sizes, seeds and all other axes. A filled mark is the "
-        f"{words.noun} {words.preposition} proved optima alone; of a hollow one some optimum is "
-        f"not proved, and the {words.noun} there is {words.preposition} the best bound, which it "
-        "cannot exceed. Panels have scales of their own.",
+        "Marks are means over families, sizes, seeds and all other axes; lines join neighbouring "
+        f"numbers with the same families. A filled mark is the {words.noun} {words.preposition} "
+        f"proved optima alone; of a hollow one some optimum is not proved, and the {words.noun} "
+        f"there is {words.preposition} the best bound, which it cannot exceed. Panels have scales "
+        "of their own, logarithmic beyond 10 % where some are far from the others.",
         svg_text(figure, f"over-{axis}"),
     )
 
@@ -232,8 +238,9 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",
-        "Lines join medians over all instances of a size; whiskers reach from the shortest to "
-        f"the longest time. Sizes of fewer than {FEWEST_TIMES} instances are left out where there "
+        "Marks are medians over all instances of a size, joined where the families are the same; "
+        "whiskers reach from the shortest to the longest time. "
+        f"Sizes of fewer than {FEWEST_TIMES} instances are left out where there "
         "are larger ones. Runs that a time limit ended count with the time they took; the "
         "problem's own bound is not included.",
         svg_text(figure, "time"),

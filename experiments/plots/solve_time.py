@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style, mark_points
+from experiments.plots.style import line_style, mark_points, stretches
 from lyra_opt.pictures import as_written
 
 if TYPE_CHECKING:
@@ -23,18 +23,19 @@ LABEL_STEP = 0.07
 def plot_solve_time(
     frame: pd.DataFrame, configurations: Sequence[str], size_name: str, axes: Axes
 ) -> None:
-    """Draw a line through the medians, with whiskers from the shortest to the longest time.
+    """Draw medians, joined where families are the same, and whiskers to the extreme times.
 
     Parameters
     ----------
     frame
-        Runs, with ``configuration``, ``size`` and ``time_s``.
+        Runs, with ``configuration``, ``size``, ``family_label`` and ``time_s``.
     configurations
         Their order sets the colours.
     size_name
         What the size of an instance counts.
     """
     times = frame.groupby(["configuration", "size"]).time_s.agg(["min", "median", "max"]) * 1e3
+    families = frame.groupby(["configuration", "size"]).family_label.agg(frozenset)
     sizes = sorted(frame["size"].unique())
     axis_factor = max(2.0, sizes[-1] / sizes[0])
     for place, configuration in enumerate(configurations):
@@ -48,14 +49,10 @@ def plot_solve_time(
         axes.vlines(
             xs, by_size["min"], by_size["max"], color=style["color"], alpha=0.5, linewidth=1.0
         )
-        axes.plot(
-            xs,
-            by_size["median"],
-            label=as_written(configuration),
-            markersize=mark_points(style["marker"], 4),
-            linewidth=1.2,
-            **style,
-        )
+        drawn = style | {"markersize": mark_points(style["marker"], 4), "linewidth": 1.2}
+        for part in stretches(list(families.loc[configuration])):
+            axes.plot(xs[part], by_size["median"].iloc[part], **drawn)
+        axes.plot([], [], label=as_written(configuration), **drawn)  # for the legend
     axes.set_xscale("log")
     axes.set_yscale("log")
     labelled = sizes[:1]

@@ -55,6 +55,21 @@ def round_numbers(
     return [number for number in found if lowest <= number <= highest]
 
 
+def stretches(kinds: Sequence[object]) -> list[slice]:
+    """Return the places of neighbours of one kind, which a line may join.
+
+    >>> stretches(["a", "a", "b"])
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    found = []
+    start = 0
+    for place in range(1, len(kinds) + 1):
+        if place == len(kinds) or kinds[place] != kinds[start]:
+            found.append(slice(start, place))
+            start = place
+    return found
+
+
 def add_legend(axes: Axes) -> None:
     """Put the legend to the right of the axes, where it covers no data."""
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)

@@ -46,7 +46,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     makers = _makers(runs)
     problem = find_problem(KIND)
     draw = problem.drawing_of("")
-    best: tuple[tuple[int, int, int], Any, dict[str, Any]] | None = None
+    best: tuple[tuple[int, int, int], str, Any, dict[str, Any]] | None = None
     if not makers or draw is None:
         return None
     for path in islice(_files(replays.folder, runs), MOST_SOLVED):
@@ -56,10 +56,10 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
         instance, solutions, objectives = found
         rank = max(objectives) - min(objectives), max(objectives), len(instance.jobs)
         if best is None or rank > best[0]:
-            best = rank, instance, solutions
+            best = rank, path.name, instance, solutions
     if best is None:
         return None
-    (difference, _, _), instance, solutions = best
+    (difference, _, _), name, instance, solutions = best
     count = instance.reclaim_servers
     caption = (
         f"The cluster calls back {count} server{'s' * (count != 1)}; a row is one that is on loan, "
@@ -74,7 +74,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     )
     return Plot(
         "decision",
-        f"A reclaiming decision, {instance.name}",
+        f"A reclaiming decision: {name}",
         caption,
         svg_text(draw(instance, solutions), "decision"),
     )
