@@ -15,6 +15,7 @@ import pytest
 
 from experiments.analysis import Analysis
 from experiments.plots.excess import excess_ticks
+from experiments.plots.excess_over_axis import plot_excess_over_axis
 from experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from experiments.plots.solve_time import plot_solve_time
 from experiments.store import ResultStore
@@ -433,14 +434,53 @@ def test_labels_of_many_sizes_do_not_overlap() -> None:
     from matplotlib.figure import Figure
 
     def labels(*sizes: int) -> list[float]:
-        rows = [("quick", size, time_s) for size in sizes for time_s in (1.0, 2.0, 3.0)]
-        frame = pd.DataFrame(rows, columns=["configuration", "size", "time_s"])
+        rows = [("quick", size, "any", time_s) for size in sizes for time_s in (1.0, 2.0, 3.0)]
+        frame = pd.DataFrame(rows, columns=["configuration", "size", "family_label", "time_s"])
         axes = Figure().subplots()
         plot_solve_time(frame, ["quick"], "servers", axes)
         return [float(tick) for tick in axes.get_xticks()]
 
     assert labels(10, 20, 50, 100, 200) == [10, 20, 50, 100, 200]
     assert labels(10, 99, 100, 101, 200) == [10, 99, 200]
+
+
+def test_lines_join_only_what_is_over_the_same_families() -> None:
+    """Protects readers from a trend that is a change of families, or of words."""
+    from matplotlib.figure import Figure
+
+    def joined(values: list[Any], families: list[str]) -> list[int]:
+        means = pd.DataFrame(
+            {
+                "configuration": "quick",
+                "value": values,
+                "excess_percent": 1.0,
+                "is_proved": True,
+                "families": [frozenset(name) for name in families],
+            }
+        )
+        axes = Figure().subplots()
+        plot_excess_over_axis(means, values, ["quick"], axes)
+        return [len(line.get_xdata()) for line in axes.lines if line.get_linestyle() != "None"]
+
+    assert max(joined([1, 2, 3, 4], ["a", "a", "b", "b"])) == 2
+    assert max(joined([1, 2, 3, 4], ["a", "a", "a", "a"])) == 4
+    assert joined(["near", "far"], ["a", "a"]) == []
+
+
+@pytest.mark.parametrize(("percent", "scale"), [([1, 2, 30], "linear"), ([1, 2, 500], "symlog")])
+def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(
+    percent: list[float], scale: str
+) -> None:
+    """Protects the others where one solver is far off."""
+    from matplotlib.figure import Figure
+
+    solvers = ["a", "b", "c"]
+    means = pd.DataFrame(
+        {"configuration": solvers, "value": 1, "excess_percent": percent, "is_proved": True}
+    ).assign(families=[frozenset("x")] * 3)
+    axes = Figure().subplots()
+    plot_excess_over_axis(means, [1], solvers, axes)
+    assert axes.get_yscale() == scale
 
 
 def test_plots_are_well_formed_and_have_ids_of_their_own(folder: Path) -> None:
@@ -477,7 +517,7 @@ def test_page_needs_no_other_file(folder: Path) -> None:
     links.feed(page)
     assert all(link.startswith("#") for link in links.loaded)
     assert "svg" in links.tags
-    assert not {"script", "link", "img", "iframe", "object"} & links.tags
+    assert not {"link", "img", "iframe", "object"} & links.tags
     assert "@import" not in page
     assert re.findall(r"url\((?!#)", page) == []
     names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded

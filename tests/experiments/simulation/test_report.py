@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import statistics
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from experiments.simulation.comparison import bootstrap_interval, differences, student_interval
+from experiments.simulation.plots.decision import decision
+from experiments.simulation.plots.distributions import points
 from experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
 from experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
@@ -207,6 +213,34 @@ def test_the_best_of_a_row_is_marked(folders: dict[str, Path]) -> None:
     text = (folders["types"] / "report.html").read_text(encoding="utf-8")
     assert re.search(rf'class="number best" data-value="{min(means)!r}"', text)
     assert re.search(rf'class="number" data-value="{max(means)!r}"', text)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=3000))
+def test_drawn_distributions_lie_on_the_exact_ones(values: list[int]) -> None:
+    """Protects thinned curves: every point is one of the exact curve, the ends are among them."""
+    found, shares = points(np.array(values, dtype=np.float64))
+    ordered = sorted(values)
+    assert len(found) <= 400
+    assert (found[0], found[-1], shares[-1]) == (ordered[0], ordered[-1], 1)
+    for value, share in zip(found, shares, strict=True):
+        assert ordered[round(share * len(ordered)) - 1] == value
+
+
+def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
+    folders: dict[str, Path], figure_5_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """Protects the picture of one decision; and pages whose captured files are gone."""
+    name = "reclaim-contested-lyra-at-300-s.json"
+    replays = load_replays(folders["loans"])
+    files = {"captured_in": str(tmp_path), "captured_files": [name]}
+    runs = [replace(run, setting=dict(run.setting) | files) for run in replays.runs]
+    assert decision(replays, runs) is None
+    (tmp_path / name).write_text(json.dumps(figure_5_document))
+    plot = decision(replays, runs)
+    assert plot is not None
+    assert name in plot.title
+    assert "lyra (solver lyra-greedy)" in plot.svg
+    assert "solver exact" in plot.svg
 
 
 def jobs(starts_h: list[float], hours: float = 1.0) -> pd.DataFrame:

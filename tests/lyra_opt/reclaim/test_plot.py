@@ -1,0 +1,108 @@
+"""The picture of reclaiming: who loses what, for each solution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.reclaim.instance import (
+    Job,
+    ReclaimInstance,
+    ReclaimSolution,
+    Semantics,
+    Server,
+    WorkerGroup,
+)
+from lyra_opt.reclaim.plot import (
+    GIVEN_BACK,
+    KEPT,
+    MOST_SERVERS,
+    PREEMPTED,
+    SCALED_IN,
+    draw_reclaims,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+
+def instance(servers: int = 3) -> ReclaimInstance:
+    """Return job `wide` on servers 0 and 1, and `elastic`, flexible on server 1, base on 2."""
+    return ReclaimInstance(
+        name="toy",
+        semantics=Semantics.RIGID,
+        reclaim_servers=1,
+        servers=tuple(Server(id=f"s{number}", gpus=8) for number in range(servers)),
+        jobs=(
+            Job(
+                id="wide",
+                workers=(WorkerGroup(server="s0", base=4), WorkerGroup(server="s1", base=2)),
+            ),
+            Job(
+                id="elastic",
+                workers=(WorkerGroup(server="s1", flexible=3), WorkerGroup(server="s2", base=1)),
+            ),
+        ),
+    )
+
+
+def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
+    """Return colour, row, left end and width of every filled bar of a panel."""
+    from matplotlib.colors import to_hex
+
+    return [
+        (
+            to_hex(bar.get_facecolor()),
+            round(bar.get_y() + bar.get_height() / 2),
+            bar.get_x(),
+            bar.get_width(),
+        )
+        for bar in figure.axes[panel].patches
+        if bar.get_fill()
+    ]
+
+
+def test_colours_say_who_loses_what() -> None:
+    """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
+    figure = draw_reclaims(
+        instance(),
+        {"first": ReclaimSolution(servers=("s1",)), "second": ReclaimSolution(servers=("s2",))},
+    )
+    first, second = (blocks(figure, panel) for panel in (0, 1))
+    assert (PREEMPTED, 0, 0, 4) in first
+    assert (PREEMPTED, 1, 0, 2) in first
+    assert (SCALED_IN, 1, 2, 3) in first
+    assert (SCALED_IN, 2, 0, 1) in first
+    assert (GIVEN_BACK, 1, 0, 8) in first
+    assert (KEPT, 0, 0, 4) in second
+    assert (PREEMPTED, 1, 2, 3) in second
+    assert (GIVEN_BACK, 2, 0, 8) in second
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "first\n1 job preempted, collateral damage 4 GPUs",
+        "second\n1 job preempted, collateral damage 3 GPUs",
+    ]
+
+
+def test_of_many_servers_those_that_matter_are_drawn() -> None:
+    """Protects large fleets: what is given back, and who loses, is among what is drawn."""
+    large = instance(MOST_SERVERS + 20)
+    figure = draw_reclaims(large, {"last": ReclaimSolution(servers=(large.servers[-1].id,))})
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(labels) == MOST_SERVERS
+    assert labels[-1] == large.servers[-1].id
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_solve_draws_reclaiming(
+    run: Any, write_json: Any, figure_5_document: dict[str, Any], tmp_path: Path, suffix: str
+) -> None:
+    """Protects ``solve --plot`` for this problem too."""
+    path, picture = write_json("figure-5.json", figure_5_document), tmp_path / f"out.{suffix}"
+    code, _, _ = run(
+        "solve", path, "--solver", "lyra-greedy", "--solver", "exact", "--plot", picture
+    )
+    assert code == 0
+    assert picture.stat().st_size > 1000
