@@ -29,10 +29,8 @@ EXAMPLES = """\
 examples:
   lyra-opt paper lyra                       everything, at a tenth of the paper's size
   lyra-opt paper lyra --table 1 --figure 5  the worked example of reclaiming, at once
-  lyra-opt paper lyra --gaps --seeds 10     does closing the gaps change what users feel?
   lyra-opt paper lyra --table 5 --scale 1   the paper's size
   lyra-opt paper hadar                      everything, with fewer jobs and GPUs than the paper's
-  lyra-opt paper hadar --gaps               how far from optimal are Hadar, HadarE and Gavel?
   lyra-opt paper hadar --table 1 --scale 1  480 jobs on 60 GPUs
   lyra-opt paper dally                      everything, with half of the jobs and racks
   lyra-opt paper dally --table 4            the schemes of all papers on one cluster
@@ -69,9 +67,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
             metavar="N",
             help=f"this {kind}; may be repeated",
         )
-    parser.add_argument(
-        "--gaps", action="store_true", help="questions of our own (no table of the paper)"
-    )
     parser.add_argument("--all", action="store_true", help="everything (the default)")
     parser.add_argument(
         "--scale",
@@ -137,17 +132,16 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.errors import UserError
     from paper_figures.document import find_paper
     from paper_figures.page import write_pages
-    from paper_figures.paper import own_pages, plots_of, report_of, run_paper
+    from paper_figures.paper import plots_of, report_of, run_paper
     from paper_figures.setting import Setting
 
     paper = find_paper(arguments.paper)
     chosen = _chosen(paper, {kind: getattr(arguments, kind) for kind in ("table", "figure")})
-    is_part = bool(chosen) or arguments.gaps
-    if arguments.all and is_part:
-        raise UserError("--all makes everything: leave out --table, --figure and --gaps")
+    if arguments.all and chosen:
+        raise UserError("--all makes everything: leave out --table and --figure")
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     require_folder_path("--out", folder)
-    publications = chosen if is_part else list(paper.publications)
+    publications = chosen or list(paper.publications)
     scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
     processes = arguments.processes or available_processors()
     with output_folder("--out", folder), stdout_kept_clean():
@@ -159,18 +153,9 @@ def run(arguments: argparse.Namespace) -> int:
             return status
         report = report_of(results, publications)
         plots = plots_of(paper.name, publications, report)
-        if arguments.gaps or not is_part:
-            pages, drawn = own_pages(paper.name, scale=scale, seeds=seeds, processes=processes)
-            report.pages.extend(pages)
-            plots += drawn
         page = write_pages(report, plots, folder)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
-    for own in report.pages:
-        for answer in own.answers():
-            print(answer.question)
-            for sentence in answer.sentences:
-                print(f"  {sentence}")
     print(f"{page}: all of it, with plots")
     return status
 

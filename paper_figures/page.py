@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.documents import write_text
 from paper_figures.comparison import Verdict
-from paper_figures.report import page_as_markdown
 
 if TYPE_CHECKING:
     from experiments.plots.figures import Plot
@@ -30,8 +29,6 @@ def write_pages(report: Report, plots: list[Plot], folder: Path) -> Path:
     """
     for comparison in report.comparisons:
         write_text(folder / f"{comparison.name}.md", comparison.as_markdown())
-    for page in report.pages:
-        write_text(folder / f"{page.name}.md", page_as_markdown(page))
     if plots:
         make_folder(folder / PLOTS_FOLDER)
     for plot in plots:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from experiments.executor import EXIT_INTERRUPTED, run_stored
@@ -92,7 +91,6 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Rep
         setting=results.setting.in_words(),
         rule=results.paper.rule,
         comparisons=[compared(results, each) for each in publications],
-        pages=[],
     )
 
 
@@ -105,12 +103,3 @@ def plots_of(paper: str, publications: Sequence[PublicationTable], report: Repor
             if publication.plot is not None
         ]
     return [plot for plot in drawn if plot is not None]
-
-
-def own_pages(
-    name: str, *, scale: float, seeds: int, processes: int
-) -> tuple[list[Any], list[Plot]]:
-    """Return the pages on questions of our own, and their plots."""
-    catalogue = import_module(f"paper_figures.{name}.catalogue")
-    report = catalogue.make_report(scale=scale, seeds=seeds, processes=processes)
-    return list(report.pages), catalogue.draw_plots(report)

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lyra_opt.pictures import COLOURS, as_written, house_style
+from lyra_opt.pictures import COLOURS, as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.plots.figures import Plot
     from paper_figures.comparison import Comparison, Entry
-    from paper_figures.report import Report
 
 PAPER_COLOUR = "#9a9a9a"
 OUR_COLOUR = COLOURS[0]
 BAR_HEIGHT = 0.38
 
 PANEL_INCHES = (4.4, 3.6)
-
-
-def draw_all(
-    report: Report,
-    plots: Mapping[str, Callable[[Comparison], Plot | None]],
-    pages: Mapping[str, Callable[[Any], Plot]],
-) -> list[Plot]:
-    """Return a plot for each part of a report that has one.
-
-    Parameters
-    ----------
-    plots, pages
-        What draws a table or figure, and a page on a question of our own, by its name; None
-        where there is nothing to draw.
-    """
-    with house_style():
-        drawn = [plots[each.name](each) for each in report.comparisons if each.name in plots]
-        drawn += [pages[each.name](each) for each in report.pages if each.name in pages]
-    return [plot for plot in drawn if plot is not None]
 
 
 def new_figure(

@@ -9,10 +9,7 @@ from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written
 from lyra_opt.simulation.scheme import find_scheme
-from paper_figures.dally import epoch_gap, tuner_regret
 from paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
-from paper_figures.dally.schemes import SCHEMES
-from paper_figures.dally.tuner_regret_plot import tuner_regret_plot
 from paper_figures.document import Call, find_paper
 from paper_figures.evaluation import name_of
 from paper_figures.plots import PAPER_COLOUR, new_figure
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
     from paper_figures.comparison import Comparison
     from paper_figures.dally.reductions import Claim
-    from paper_figures.report import Page
 
 PARTS_OF_JCT = (
     ("computing", COLOURS[2]),
@@ -250,41 +246,6 @@ def parts_of_jct(comparison: Comparison) -> Plot:
     )
 
 
-def _epoch_gap(page: Page) -> Plot:
-    groups = [
-        epoch_gap.series_name(kind, keeps_timers)
-        for kind in epoch_gap.KINDS
-        for keeps_timers in (True, False)
-    ]
-    figure, panels = new_figure(len(groups), 2.7, 2.7)
-    for axes, group in zip(panels, groups, strict=True):
-        for place, scheme in enumerate(SCHEMES):
-            values = [gap for _, gap in page.series[f"{group}: {scheme}"]]
-            if not values:
-                continue
-            colour = COLOURS[place % len(COLOURS)]
-            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.35, markersize=4)
-            axes.plot(statistics.fmean(values), place, "D", color=colour, markersize=6)
-        axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_xlim(-5, 105)
-        axes.set_title(group)
-        axes.set_yticks(
-            range(len(SCHEMES)), [as_written(epoch_gap.CALLED[scheme]) for scheme in SCHEMES]
-        )
-        axes.set_ylim(len(SCHEMES) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
-    for axes in panels[1:]:
-        axes.set_yticklabels([])
-    figure.supxlabel("Less than the proved optimum (%)", fontsize="medium")
-    return Plot(
-        page.picture,
-        "How far from the best decision of the moment rules are",
-        "A dot is a decision, the diamond the mean. At the line a rule is optimal. Rules without "
-        "dots know no timers.",
-        svg_text(figure, "epoch-gap"),
-    )
-
-
 FUNCTIONS: dict[str, Callable[[Comparison], Plot | None]] = {
     function.__name__: function
     for function in (
@@ -294,9 +255,4 @@ FUNCTIONS: dict[str, Callable[[Comparison], Plot | None]] = {
         gains_over_load,
         gains_on_traces,
     )
-}
-
-PAGES: dict[str, Callable[[Any], Plot]] = {
-    epoch_gap.NAME: _epoch_gap,
-    tuner_regret.NAME: tuner_regret_plot,
 }

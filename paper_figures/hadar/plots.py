@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
 from lyra_opt.pictures import COLOURS, as_written
-from paper_figures.hadar import competitive_ratio, forking, rounding
-from paper_figures.hadar.cases import TESTBEDS
-from paper_figures.plots import OUR_COLOUR, bars, new_figure
+from paper_figures.plots import bars, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from paper_figures.comparison import Comparison
-    from paper_figures.report import Page
 
-OBSERVED_COLOUR = COLOURS[1]
+TESTBEDS = ("AWS", "laboratory")
+"""What the clusters of HadarE are called."""
+
 WIDE_INCHES = 6.6
 """Of one panel with its legend beside it."""
 
@@ -86,7 +85,7 @@ def mix_by_mix(comparison: Comparison) -> Plot:
         ("TTD, HadarE's over Hadar's", "CRU, HadarE's over Hadar's"),
         strict=True,
     ):
-        for place, colour in zip(TESTBEDS.values(), COLOURS, strict=False):
+        for place, colour in zip(TESTBEDS, COLOURS, strict=False):
             points = comparison.series[f"{measure}, {place}"]
             if points:
                 axes.plot(*zip(*points, strict=True), marker="o", color=colour, label=place)
@@ -156,83 +155,7 @@ def decision_time(comparison: Comparison) -> Plot:
     )
 
 
-def _ratios(page: Page) -> Plot:
-    figure, panels = new_figure(2, 2.8)
-    rules = [competitive_ratio.CALLED[rule] for rule in competitive_ratio.RULES]
-    for axes, kind, label in zip(
-        panels,
-        ("small", "large"),
-        ("Proved optimum over utility, small", "Dual bound over utility, large"),
-        strict=True,
-    ):
-        for place, rule in enumerate(rules):
-            values = [ratio for _, ratio in page.series[f"{kind}: {rule}"]]
-            colour = COLOURS[place % len(COLOURS)]
-            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.5, markersize=5)
-        axes.axvline(1, color="black", linewidth=0.8)
-        axes.set_xlabel(label)
-        axes.set_yticks(range(len(rules)), [as_written(rule) for rule in rules])
-        axes.set_ylim(len(rules) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
-    panels[1].set_yticklabels([])
-    return Plot(
-        page.picture,
-        "How far from the offline optimum rules are",
-        "A dot is an instance. At the line a rule is optimal; those on the right are upper bounds "
-        "on the ratio.",
-        svg_text(figure, "competitive-ratio"),
-    )
-
-
-def _forking(page: Page) -> Plot:
-    figure, panels = new_figure(2, 2.8)
-    for axes, place in zip(panels, TESTBEDS.values(), strict=True):
-        for what, label, colour in (
-            ("must", "best with copies against best without", OUR_COLOUR),
-            ("observed", "HadarE against Hadar", OBSERVED_COLOUR),
-        ):
-            points = page.series[f"{what}, {place}"]
-            if points:
-                axes.plot(*zip(*points, strict=True), marker="o", color=colour, label=label)
-        axes.axhline(1, color="black", linewidth=0.8)
-        axes.set_title(f"{place[0].upper()}{place[1:]}")
-        axes.set_xlabel("Jobs of the mix")
-        axes.set_ylim(bottom=0.9)
-    panels[0].set_ylabel("How many times shorter")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        page.picture,
-        "What forking must give, and what HadarE gives",
-        "What is above the lower line is no merit of forking: a better schedule without copies "
-        "wins it too.",
-        svg_text(figure, "forking"),
-    )
-
-
-def _rounding(page: Page) -> Plot:
-    figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
-    _lines(axes, dict(page.series), is_log=True)
-    ticks = list(rounding.LOADS)
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"Jobs on {3 * rounding.GPUS_OF_TYPE} GPUs")
-    axes.set_ylabel("Worst-off job keeps (%)")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
-    return Plot(
-        page.picture,
-        "What Gavel's rounds keep of what is promised",
-        "Least normalised throughput received over least promised, mean over draws.",
-        svg_text(figure, "rounding"),
-    )
-
-
 FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
     function.__name__: function
     for function in (ttd_over_hadar, completion_times, mix_by_mix, by_slot, decision_time)
-}
-
-PAGES: dict[str, Callable[[Any], Plot]] = {
-    competitive_ratio.NAME: _ratios,
-    forking.NAME: _forking,
-    rounding.NAME: _rounding,
 }

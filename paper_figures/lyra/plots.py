@@ -1,4 +1,4 @@
-"""The plots of the page on Lyra: the gaps, and what a picture sums up."""
+"""The plots of the page on Lyra: what a picture sums up."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
-from lyra_opt.pictures import COLOURS, as_written
-from paper_figures.lyra import gaps
+from lyra_opt.pictures import as_written
 from paper_figures.plots import (
     OUR_COLOUR,
     PAPER_COLOUR,
@@ -144,52 +143,7 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
     )
 
 
-def _gaps(report: gaps.GapReport) -> Plot:
-    rows = [row for row in report.differences if row.percent is not None]
-    loads = list(dict.fromkeys(row.load for row in rows))
-    measures = list(dict.fromkeys(row.measure for row in rows))
-    changes = list(dict.fromkeys(row.change for row in rows))
-    figure, panels = new_figure(max(1, len(measures)), 2.6)
-    for axes, measure in zip(panels, measures, strict=False):
-        for row in rows:
-            if row.measure != measure:
-                continue
-            colour = COLOURS[loads.index(row.load)]
-            place = changes.index(row.change) + 0.25 * (loads.index(row.load) - 0.5)
-            found = row.percentages
-            axes.plot(found, [place] * len(found), "o", color=colour, alpha=0.35, markersize=4)
-            mean, interval = row.percent or 0.0, row.interval_percent
-            axes.errorbar(
-                mean,
-                place,
-                xerr=None if interval is None else [[mean - interval[0]], [interval[1] - mean]],
-                fmt="D",
-                markersize=5,
-                color=colour,
-                capsize=3,
-                label=row.load if row.change == changes[0] else None,
-            )
-        axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_title(measure[0].upper() + measure[1:])
-        axes.set_xlabel("Change (%), less is better")
-        axes.set_yticks(range(len(changes)), [as_written(change) for change in changes])
-        axes.set_ylim(len(changes) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
-    for axes in panels[1:]:
-        axes.set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
-        "gaps",
-        "What closing the gaps changes, as a percentage of Lyra's",
-        "A dot is a seed, the diamond their mean, the line its 95 % interval. Left of zero is "
-        "better.",
-        svg_text(figure, "gaps"),
-    )
-
-
 FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
     function.__name__: function
     for function in (gains_over_baseline, costs_of_reclaiming, by_checkpoints, by_elastic_shares)
 }
-
-PAGES: dict[str, Callable[[Any], Plot]] = {gaps.NAME: _gaps}

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         (["--processes", "0"], "'0': must be an integer"),
         (["--out", ""], "must not be empty"),
         (["--all", "--table", "1"], "--all makes everything"),
-        (["--all", "--gaps"], "--all makes everything"),
     ],
 )
 def test_bad_input(
