@@ -16,10 +16,9 @@ from experiments.bench import (
     heterogeneous,
     heterogeneous_decisions,
     heterogeneous_shares,
-    heterogeneous_simulation,
     network,
     reclaim,
-    simulation,
+    replays,
 )
 from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from experiments.bench.timing import figures_table
@@ -241,9 +240,9 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
     "offline": lambda bench: heterogeneous.offline_figures(bench.seeds),
     "shares": lambda bench: heterogeneous_shares.share_figures(bench.seeds),
-    "simulation": lambda _: simulation.simulation_figures(),
+    "simulation": lambda _: replays.simulation_figures(),
     "decisions": lambda bench: heterogeneous_decisions.decision_figures(bench.seeds),
-    "rounds": lambda _: heterogeneous_simulation.heterogeneous_simulation_figures(),
+    "rounds": lambda _: replays.round_figures(),
     "network": lambda bench: network.network_figures(bench.seeds),
     "exact": Bench.exact,
     "comparison": Bench.comparison,

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.bench.replays import lease_figures
 from experiments.bench.timing import Figure, timed_figure, times_of
 from experiments.bench.trials import interleaved, proved_within
-from experiments.progress import progress
 from instances.network.epoch import epoch_instance
-from instances.network.generated_jobs import dally_batch
-from lyra_opt.network.communication import ClosedForm
-from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.one_epoch import state_of
 from lyra_opt.network.policies import PLACEMENT_POLICIES
 from lyra_opt.network.topology import Topology
-from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.metrics import measure
-from lyra_opt.simulation.scheme import simulate
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,15 +31,12 @@ PROVED_JOBS = 40
 PROOF_TARGET_S = 5.0
 PROVING = ("cpsat-patterns", "mathopt-highs-patterns", "pulp-highs-patterns", "cpsat")
 
-BATCH_CLUSTER = Topology.uniform(racks=4, machines_per_rack=8)
-BATCH_TARGET_S = 30.0
-
 
 def network_figures(seeds: int) -> Iterator[Figure]:
     """Measure all of them."""
     yield from decision_figures(seeds)
     yield from proof_figures(seeds)
-    yield from batch_figures()
+    yield from lease_figures()
 
 
 def decision_figures(seeds: int) -> Iterator[Figure]:
@@ -92,32 +82,3 @@ def proof_figures(seeds: int) -> Iterator[Figure]:
         runs = interleaved(what, "network", PROVING, instances, limit_s=PROOF_TARGET_S)
         for name in PROVING:
             yield proved_within(f"{name}, {what}", runs[runs.solver == name], PROOF_TARGET_S)
-
-
-def batch_figures() -> Iterator[Figure]:
-    """Measure how long each rule takes for 500 jobs at once, on each set of links."""
-    workload = dally_batch(seed=0)
-    with progress("simulation with leases", len(LINK_SETS) * len(PLACEMENT_POLICIES)) as advance:
-        for links in LINK_SETS.values():
-            cluster = Cluster.of_racks(BATCH_CLUSTER, ClosedForm(links=links), network=links.name)
-            for name in PLACEMENT_POLICIES:
-                stopwatch = Stopwatch()
-                done = simulate(workload, cluster, name)
-                wall_time_s = stopwatch.elapsed_s
-                advance()
-                metrics = measure(done)
-                yield Figure(
-                    what=(
-                        f"{name}, {len(workload.jobs)} jobs at once, {BATCH_CLUSTER.gpus} GPUs, "
-                        f"{links.name}"
-                    ),
-                    runs=1,
-                    statistic="wall time",
-                    measured=wall_time_s,
-                    target=BATCH_TARGET_S,
-                    unit="s",
-                    remark=(
-                        f"decisions {1000 * (metrics.decision_mean_s or 0):.2f} ms on average, "
-                        f"{1000 * (metrics.decision_max_s or 0):.1f} ms at most"
-                    ),
-                )

@@ -1,0 +1,65 @@
+"""The figures of the simulated cluster: what they measure, on small scenarios."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from experiments.bench import replays
+from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.network.policies import PLACEMENT_POLICIES
+
+
+def with_changes(monkeypatch: pytest.MonkeyPatch, more: dict[str, object]) -> None:
+    """Make the scenarios of all figures small."""
+    real = replays.replayed
+
+    def small(scenario: str, schemes: object, changes: object = None, **options: object) -> object:
+        assert changes is None or isinstance(changes, dict)
+        return real(scenario, schemes, {**(changes or {}), **more}, **options)
+
+    monkeypatch.setattr(replays, "replayed", small)
+
+
+def test_a_figure_for_each_scheme_in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is held to a minute, and says how many jobs it ran."""
+    with_changes(monkeypatch, {"jobs.workload": "gavel-like", "jobs.parameters": {"jobs": 8}})
+    figures = list(replays.round_figures())
+    assert [figure.what for figure in figures] == [f"{name}, hadar-60" for name in ROUND_POLICIES]
+    for figure in figures:
+        assert (figure.target, figure.unit) == (60, "s")
+        assert 0 < int(figure.remark.split()[0]) <= 8
+
+
+def test_a_figure_for_each_rule_and_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "LINK_SETS", ("shipped", "congested-1"))
+    with_changes(monkeypatch, {"jobs.parameters": {"jobs": 4}})
+    figures = list(replays.lease_figures())
+    assert [figure.what for figure in figures] == [
+        f"{name}, dally-batch, {links}"
+        for links in ("shipped", "congested-1")
+        for name in PLACEMENT_POLICIES
+    ]
+    assert all(figure.measured and figure.target == 30 for figure in figures)
+
+
+def test_speed_growth_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    monkeypatch.setattr(replays, "GROWTH_JOBS", (40, 80))
+    monkeypatch.setattr(replays, "GROWTH_SEEDS", 2)
+    monkeypatch.setattr(replays, "LYRA_DAYS", 1)
+    with_changes(monkeypatch, {"cluster.servers": 20})
+    fifo, speed, memory, growth = replays.simulation_figures()
+    assert (fifo.runs, fifo.verdict) == (0, "")
+    assert fifo.remark.startswith("not measured: ")
+    assert (speed.statistic, speed.at_least) == ("jobs per CPU second", True)
+    assert memory.unit == "MiB"
+    assert growth.runs == 4
+    assert growth.remark.startswith("40 jobs: ")
+
+
+def test_a_replay_that_fails_stops_the_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "run_stored", partial(lambda *_, **__: 1))
+    with pytest.raises(RuntimeError, match="a replay of dally-batch failed"):
+        replays.replayed("dally-batch", ["dally"])
