@@ -256,7 +256,7 @@ def study_of(
     return StudyRecord(
         name=table.name,
         kind=ReplayRecord.kind,
-        description=table.description,
+        description=scenario.description,
         text=scenario.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
         runs=len(tasks),

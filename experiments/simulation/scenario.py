@@ -51,6 +51,9 @@ SCENARIO_VERSION = 1
 SUFFIX = ".toml"
 LARGEST_SCENARIO_BYTES = 2**20
 
+CHANGED = "# run with "
+"""Begins a line of a scenario's text that says what is other than in the file."""
+
 LARGEST_CLUSTER = 1_000_000
 LARGEST_SERVER = 1024
 MOST_DAYS = 1000
@@ -476,6 +479,17 @@ class Scenario:
     table: ScenarioTable
 
     @property
+    def description(self) -> str:
+        """What it is for, and what is other than in the file."""
+        changes = [
+            line.removeprefix(CHANGED)
+            for line in self.text.splitlines()
+            if line.startswith(CHANGED)
+        ]
+        changed = f"Here with {'; '.join(reversed(changes))}." if changes else ""
+        return " ".join(filter(None, (self.table.description, changed)))
+
+    @property
     def meaning_hash(self) -> str:
         """SHA-256 of what it says; comments, layout and description do not count."""
         meaning = {name: value for name, value in self.document.items() if name != "description"}
@@ -579,12 +593,12 @@ def load_scenario(
                 if name not in ("workload", "parameters")
             }
             document = {**document, "jobs": {**of_trace, "trace": jobs}}
-            text = f"# run with the jobs of {jobs}\n{text}"
+            text = f"{CHANGED}the jobs of {jobs}\n{text}"
         for change in changes:
             is_text = isinstance(rule_at(ScenarioTable, change.path), Text)
             value = change.typed if is_text and change.typed is not None else change.value
             document = with_change(document, change.path, value)
-            text = f"# run with {change.path} = {_shown(value)}\n{text}"
+            text = f"{CHANGED}{change.path} = {_shown(value)}\n{text}"
     except FieldError as error:
         raise InputError(source, str(error)) from None
     return _scenario(source, folder, text, document)

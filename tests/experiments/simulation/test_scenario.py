@@ -112,6 +112,10 @@ class TestReading:
         assert "# run with cluster.servers = 5\n" in text
         assert "# run with the jobs of jobs.csv\n" in text
         assert text.endswith(SMALL)
+        changed = small(folder, "description=For tests.", "cluster.servers=5")
+        assert changed.description == (
+            'For tests. Here with description = "For tests."; cluster.servers = 5.'
+        )
 
     def test_layout_and_description_mean_nothing(self, folder: Path) -> None:
         """Two files that say the same share their results; a value makes others."""
