@@ -123,14 +123,9 @@ class Kernel(View):
         PolicyError
             If the policy breaks a rule, or leaves jobs waiting for ever.
         """
-        policy, runs, events, hosts, loans = (
-            self.policy,
-            self.runs,
-            self._events,
-            self.hosts,
-            self.loans,
-        )
-        observers, decides_at_s = self._observers, self.tenure.decides_at_s
+        policy, runs, events = self.policy, self.runs, self._events
+        hosts, loans, observers = self.hosts, self.loans, self._observers
+        decides_at_s = self.tenure.decides_at_s
         asks_at_events = policy.asks_at_events
         for observer in observers:
             observer.begins(self)

@@ -415,11 +415,12 @@ class View:
         elif self.speed.communication is not None:
             self.speed.note_copies(run)
         if self._notes_places:
-            self._note_span(run)
+            placed = run.gpus
+            self._note_span(run, placed)
             run.allocations_by_tier[run.tier] += 1
-            if run.last_gpus is not None and run.last_gpus != run.gpus:
+            if run.last_gpus is not None and run.last_gpus != placed:
                 run.migrations += 1
-            run.last_gpus = run.gpus
+            run.last_gpus = placed
         if self.loans.is_active:
             self._note_hosted(run)
         if self._tells_speeds_apart:
@@ -436,8 +437,7 @@ class View:
         else:
             self._hosted.pop(run.order, None)
 
-    def _note_span(self, run: Run) -> None:
-        gpus = run.gpus
+    def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
         if self.speed.communication is None:
             run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
@@ -565,7 +565,7 @@ class View:
         self.speed.set_rate(run)
         if self._notes_places:
             self._count_speed(run, +1)
-            self._note_span(run)
+            self._note_span(run, run.gpus)
         self._schedule(run)
 
     # Counting.

@@ -484,17 +484,14 @@ class ComposedPolicy(Policy):
             mixing, self._extra_workers(mixing, sum(left), "mixed"), strict=True
         ):
             changes += self._spread(run, workers, left)
-        for run, room, change in changes:
-            if change < 0:
-                self._scale(run, room, change)
-                view.totals.scaling_operations += 1
-        for run, room, change in changes:
+        for run, room, change in sorted(changes, key=lambda each: each[2] > 0):
+            workers = change
             if change > 0:
                 # Fragments of servers may hold fewer workers than their GPUs add up to.
-                fitting = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
-                if fitting:
-                    self._scale(run, room, fitting)
-                    view.totals.scaling_operations += 1
+                workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
+            if workers:
+                self._scale(run, room, workers)
+                view.totals.scaling_operations += 1
         for run in mixing:
             self._gather(run)
 
@@ -585,8 +582,9 @@ class ComposedPolicy(Policy):
     def reclaim(self, view: View, count: int) -> list[int]:
         """Vacate the servers that the solver chooses.
 
-        A job is stopped if it has base workers there; else its flexible workers leave. See
-        `Policy`.
+        A job is stopped if it has base workers there; else it is scaled in so far that its flexible
+        workers leave them. Replicas that no longer make up a whole worker leave too, from the
+        servers that hold fewest. See `Policy`.
         """
         hosted = view.hosted()
         chosen = self.choose_reclaimed(view, count)
@@ -597,22 +595,15 @@ class ComposedPolicy(Policy):
                 view.stop(run)
                 continue
             for part in parts:
-                if not vacated.isdisjoint(part.gpus[Group.FLEXIBLE]):
-                    self._vacate_flexible(run, part, vacated)
+                flexible = part.gpus[Group.FLEXIBLE]
+                leaving = sum(gpus for host, gpus in flexible.items() if host in vacated)
+                if leaving:
+                    room = self._room_of_pool[part.pool]
+                    workers = -(-leaving // (room.replicas * run.job.gpus_per_worker))
+                    self._scale(run, room, -workers, vacated)
+                    view.totals.scaling_operations += 1
+                    self._gather(run)
         return chosen
-
-    def _vacate_flexible(self, run: Run, part: Part, vacated: set[int]) -> None:
-        """Scale a job in so far that it leaves the chosen servers.
-
-        Replicas that no longer make up a whole worker leave too, from the servers that hold fewest.
-        """
-        room = self._room_of_pool[part.pool]
-        flexible = part.gpus[Group.FLEXIBLE]
-        leaving = sum(gpus for host, gpus in flexible.items() if host in vacated)
-        workers = -(-leaving // (room.replicas * run.job.gpus_per_worker))
-        self._scale(run, room, -workers, vacated)
-        self._view.totals.scaling_operations += 1
-        self._gather(run)
 
 
 def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
