@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.network.communication import SCATTERED_MODELS
-from lyra_opt.network.policy import WaitingGangs
+from lyra_opt.network.policy import RunningGangs, WaitingGangs
 from lyra_opt.network.sensitivity import network_sensitivity
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class GangTable:
 
     def __init__(self, runs: Sequence[Run], speed: Speed) -> None:
         jobs = [run.job for run in runs]
+        self.tier = np.zeros(len(jobs), np.int64)
         self._ids: Any = np.array([job.id for job in jobs], object)
         self.gang = np.array([job.min_gpus for job in jobs], np.int64)
         self.is_waiting = np.zeros(len(jobs), np.bool_)
@@ -107,4 +108,16 @@ class GangTable:
             needs_consolidation=self._needs_consolidation[part],
             rack_timer_s=self._zeros[: len(rows)],
             network_timer_s=self._zeros[: len(rows)],
+        )
+
+    def running(
+        self, rows: np.ndarray, efficiency: np.ndarray, placements: Sequence[dict[int, int]]
+    ) -> RunningGangs:
+        """Return what a policy sees of jobs that run where they are placed."""
+        return RunningGangs(
+            ids=self._ids[rows],
+            gang=self.gang[rows],
+            efficiency=efficiency[rows],
+            tier=self.tier[rows],
+            placements=placements,
         )

@@ -18,7 +18,6 @@ from lyra_opt.network.policy import (
     MachineState,
     PlacementPolicy,
     PlacementState,
-    RunningGangs,
 )
 from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.seeding import generator
@@ -207,14 +206,9 @@ class PlacingGangs(Policy):
         if self._migrates and view.running and view.hosts.free_of_pool[ground.pool.number]:
             moving = self._movable(view, ground)
             if moving:
-                runs = [view.runs[order] for order in moving]
-                running = RunningGangs(
-                    ids=[run.job.id for run in runs],
-                    gang=self._gangs.gang[moving],
-                    efficiency=ground.efficiency[moving],
-                    tier=np.array([view.tier_of(run) for run in runs], np.int64),
-                    placements=[ground.machines_of(run) for run in runs],
-                )
+                placements = [ground.machines_of(view.runs[order]) for order in moving]
+                gangs = np.array(moving, np.int64)
+                running = self._gangs.running(gangs, ground.efficiency, placements)
                 state = self._state(view, ground, rows)
                 self._move(view, ground, moving, self._timed(rule.migrate, state, running))
                 rows = self._able_to_start(view, ground)
@@ -260,10 +254,11 @@ class PlacingGangs(Policy):
         Those that run here, but for those that have just got their GPUs: to move at once would be
         to hold them for no time, and to hand them over.
         """
+        now_s = view.now_s
         return [
             order
             for order, run in sorted(view.running.items())
-            if run.began_s < view.now_s and run.parts[0].pool == ground.pool.number
+            if run.began_s < now_s and (ground.is_all or run.parts[0].pool == ground.pool.number)
         ]
 
     def _move(self, view: View, ground: _Ground, orders: list[int], grants: list[Grant]) -> None:
@@ -286,10 +281,10 @@ class PlacingGangs(Policy):
             raise view.error(None, f"gang {grant.job} of {len(orders)} is given GPUs")
         return view.runs[orders[grant.job]]
 
-    @staticmethod
-    def _require_tier(view: View, run: Run, grant: Grant) -> None:
-        """Check that a gang spans what its grant says."""
+    def _require_tier(self, view: View, run: Run, grant: Grant) -> None:
+        """Check that a gang spans what its grant says, and note it."""
         tier = view.tier_of(run)
+        self._gangs.tier[run.order] = tier
         if tier is not grant.tier:
             raise view.error(
                 run,
