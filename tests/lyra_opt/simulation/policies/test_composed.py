@@ -607,7 +607,7 @@ def test_the_fastest_type_comes_first() -> None:
 def test_a_job_that_never_fits_is_refused() -> None:
     """One line that names it, rather than a run without end."""
     jobs = [job_of("giant", 0, 1, 3, gpus_per_worker=3)]
-    with pytest.raises(UserError, match="job giant needs 3 workers of 3 GPUs"):
+    with pytest.raises(UserError, match="job giant needs 3 workers of 3, but 2x5 has 10"):
         replay(jobs, Cluster.of_servers(2, gpus_per_server=5), "fifo")
 
 
