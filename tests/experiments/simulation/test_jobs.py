@@ -1,0 +1,99 @@
+"""What a scenario makes of jobs: a load, days drawn anew, a sample, a testbed's short day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.simulation.building import make_setup
+from experiments.simulation.scenario import load_scenario, parse_change
+from experiments.simulation.setup import DAY_S, Setup
+from lyra_opt.errors import InputError, UserError
+from lyra_opt.network.links import Tier, find_link_set
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("cluster.servers=4", "jobs.parameters.days=2")
+
+
+def setup_of(name: str, *changes: str, seed: int = 0) -> Setup:
+    """Return what a scenario simulates."""
+    scenario = load_scenario(name, map(parse_change, changes))
+    return make_setup(scenario, [], seed)
+
+
+def test_load_moves_submissions_and_nothing_else() -> None:
+    """The same jobs ask for so much GPU time between the first and the last submission."""
+    before = setup_of("lyra-paper", *SMALL).workload
+    after = setup_of("lyra-paper", *SMALL, "jobs.load=1.5").workload
+    assert after.load(32) == pytest.approx(1.5)
+    assert [job.work_worker_s for job in after.jobs] == [job.work_worker_s for job in before.jobs]
+    with pytest.raises(InputError, match=r"jobs\.load is 0"):
+        setup_of("lyra-paper", "jobs.load=0")
+
+
+def test_bootstrapped_days_are_days_of_the_jobs() -> None:
+    """As many as asked for; another draw has others, whatever the seed of the jobs."""
+    days = ("jobs.bootstrap.days=5", "jobs.bootstrap.draw=1")
+    workload = setup_of("lyra-paper", *SMALL, *days).workload
+    lengths = {job.work_worker_s for job in setup_of("lyra-paper", *SMALL).workload.jobs}
+    assert {job.work_worker_s for job in workload.jobs} <= lengths
+    assert 4 * DAY_S < workload.jobs[-1].submit_s < 5 * DAY_S
+    other = setup_of("lyra-paper", *SMALL, "jobs.bootstrap.days=5").workload
+    assert other.name != workload.name
+    with pytest.raises(InputError, match=r"jobs\.bootstrap\.days"):
+        setup_of("lyra-paper", "jobs.bootstrap.draw=1")
+
+
+def trace(tmp_path: Path) -> str:
+    """Return a trace of ten jobs of which every second is too large for eight GPUs."""
+    lines = [f"job-{place},{place * 3600},60,{1 if place % 2 else 16}" for place in range(10)]
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join(["job_id,submit_time_s,duration_s,gpus", *lines]) + "\n")
+    return str(path)
+
+
+def test_sample_is_from_all_over_those_that_fit(tmp_path: Path) -> None:
+    """At even distances; without dropping anybody those that do not fit are refused."""
+    changes = ("cluster.servers=1", f"jobs.trace={trace(tmp_path)}", "jobs.sample=2")
+    workload = setup_of("plain", *changes, "jobs.oversized=drop").workload
+    assert [job.id for job in workload.jobs] == ["job-1", "job-5"]
+    with pytest.raises(InputError, match="needs 16 GPUs"):
+        setup_of("plain", *changes)
+    all_of_them = setup_of("plain", *changes[:2], "jobs.sample=99", "jobs.oversized=drop")
+    assert len(all_of_them.workload.jobs) == 5
+    with pytest.raises(InputError, match=r"jobs\.sample"):
+        setup_of("lyra-paper", "jobs.sample=2")
+
+
+def test_day_of_demand_passes_within_the_hours_of_a_testbed() -> None:
+    """Its curve is that of a day, three times as fast; measured usage has its own clock."""
+    setup = setup_of("lyra-testbed")
+    assert setup.loaning is not None
+    assert setup.loaning.demand.step_s == 100
+    assert len(setup.loaning.plan.on_loan) * setup.loaning.plan.interval_s >= 86_400
+    with pytest.raises(InputError, match=r"cluster\.loans\.day_s"):
+        setup_of("lyra-testbed", "cluster.loans.usage=usage.csv")
+
+
+def test_free_links_cost_nothing() -> None:
+    """Whatever the tier, and a scenario may name them."""
+    links = find_link_set("free")
+    assert all(links.at(tier).latency_s == 0 for tier in Tier)
+    cluster = setup_of("dally-batch", "cluster.network.links=free").cluster
+    assert cluster.network == "free"
+    assert cluster.communication is not None
+    model = next(iter(cluster.communication.models()))
+    assert cluster.communication.efficiency(model, 16, Tier.NETWORK, 2) == pytest.approx(1)
+
+
+def test_hadars_jobs_without_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused, or drawn from generated ones where that is asked for."""
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="stand_in_days=15"):
+        setup_of("hadar-60")
+    changes = ("jobs.parameters.stand_in_days=2", "jobs.parameters.jobs=7")
+    assert len(setup_of("hadar-60", *changes).workload.jobs) == 7
