@@ -22,20 +22,22 @@ PAGE = "report.html"
 PLOTS_FOLDER = "plots"
 
 
-def render_page(template: str, **values: Any) -> str:
-    """Return a page made from a template of `TEMPLATES`, all values escaped.
+def render_page(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
+    """Return a page made from a template, all values escaped.
 
     Parameters
     ----------
     template
-        Extends ``base.html.jinja``, which has the style and what all pages share.
+        Extends ``base.html.jinja`` of `TEMPLATES`, which has the style and what all pages share.
+    folder
+        Where the template is.
     values
         What it uses.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -97,8 +99,12 @@ def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
     dates = f"{moments[0]} UTC"
     if moments[0] != moments[-1]:
         dates = f"{moments[0]} to {moments[-1]} UTC"
-    counts = Counter(_environment_in_words(run) for run in runs)
-    return HowRun(study.settings.get("command"), dates, sorted(counts.items()))
+    return HowRun(study.settings.get("command"), dates, environments_of(runs))
+
+
+def environments_of(runs: Sequence[RunRecord]) -> list[tuple[str, int]]:
+    """Return machine and versions in words, with the number of runs there."""
+    return sorted(Counter(map(_environment_in_words, runs)).items())
 
 
 def _environment_in_words(run: RunRecord) -> str:

@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.errors import UserError
     from paper_figures.document import find_paper
     from paper_figures.page import write_pages
-    from paper_figures.paper import plots_of, report_of, run_paper
+    from paper_figures.paper import report_of, run_paper
     from paper_figures.setting import Setting
 
     paper = find_paper(arguments.paper)
@@ -147,13 +147,17 @@ def run(arguments: argparse.Namespace) -> int:
     with output_folder("--out", folder), stdout_kept_clean():
         setting = Setting(paper, scale, seeds)
         status, results = run_paper(
-            setting, publications, folder, processes=processes, resume=arguments.resume
+            setting,
+            publications,
+            folder,
+            processes=processes,
+            resume=arguments.resume,
+            command=arguments.command_line,
         )
         if status == EXIT_INTERRUPTED:
             return status
         report = report_of(results, publications)
-        plots = plots_of(paper.name, publications, report)
-        page = write_pages(report, plots, folder)
+        page = write_pages(report, folder, command=arguments.command_line)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
     print(f"{page}: all of it, with plots")

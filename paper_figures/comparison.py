@@ -313,7 +313,8 @@ class Comparison:
         if not self.entries:
             return "No number of the paper stands beside these."
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
-        return f"{len(self.entries)} entries: {verdicts}."
+        count = len(self.entries)
+        return f"{count} {'entry' if count == 1 else 'entries'}: {verdicts}."
 
     def warning(self) -> str | None:
         """Return what of this rests on memory, None if nothing does."""

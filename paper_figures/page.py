@@ -3,24 +3,68 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.folders import make_folder
+from experiments.page import HowRun, environments_of, render_page, write_plots
+from lyra_opt import __version__
 from lyra_opt.documents import write_text
 from paper_figures.comparison import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from experiments.plots.figures import Plot
-    from paper_figures.report import Report
+    from experiments.records import ReplayRecord
+    from paper_figures.comparison import Comparison
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"
-PLOTS_FOLDER = "plots"
 
 
-def write_pages(report: Report, plots: list[Plot], folder: Path) -> Path:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that was made of a paper.
+
+    Parameters
+    ----------
+    title
+        Of the HTML page.
+    introduction
+        What a reader must know before the numbers, a paragraph each.
+    setting
+        How much was simulated, in a sentence.
+    rule
+        By which verdicts are found.
+    comparisons
+        The tables and figures asked for, in the order of the paper.
+    plots
+        Of those that have one, by name of the comparison.
+    runs
+        Simulations that the numbers are from.
+    failed
+        Why others failed, by their key.
+    """
+
+    title: str
+    introduction: Sequence[str] = ()
+    setting: str
+    rule: str
+    comparisons: Sequence[Comparison]
+    plots: Mapping[str, Plot]
+    runs: Sequence[ReplayRecord]
+    failed: Mapping[str, str]
+
+
+def write_pages(report: Report, folder: Path, *, command: str) -> Path:
     """Write everything into a folder that is there; return the path of the HTML page.
+
+    Parameters
+    ----------
+    command
+        The command line, for the page.
 
     Raises
     ------
@@ -29,32 +73,29 @@ def write_pages(report: Report, plots: list[Plot], folder: Path) -> Path:
     """
     for comparison in report.comparisons:
         write_text(folder / f"{comparison.name}.md", comparison.as_markdown())
-    if plots:
-        make_folder(folder / PLOTS_FOLDER)
-    for plot in plots:
-        write_text(folder / PLOTS_FOLDER / f"{plot.name}.svg", plot.svg)
-    write_text(folder / PAGE, page_text(report, plots))
+    write_plots(folder, report.plots.values())
+    write_text(folder / PAGE, page_text(report, command))
     return folder / PAGE
 
 
-def page_text(report: Report, plots: list[Plot]) -> str:
+def page_text(report: Report, command: str) -> str:
     """Return everything as one HTML page that needs no other file."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     verdicts = [str(verdict) for verdict in Verdict]
     counted = [(comparison.title, comparison.verdicts) for comparison in report.comparisons]
     counted.append(("all", sum((counts for _, counts in counted), Counter())))
-    return environment.get_template("index.html.jinja").render(
+    names = [comparison.name for comparison in report.comparisons]
+    short = (name.partition("-")[2].replace("-", " ").capitalize() for name in names)
+    made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return render_page(
+        "paper.html.jinja",
+        folder=TEMPLATES,
         report=report,
-        plots={plot.name: plot for plot in plots},
-        plot_name=_plot_name,
+        version=__version__,
+        made_at=made_at,
+        how=_how(report, command, made_at),
+        entries=[("all", "Overview"), *zip(names, short, strict=True), ("how", "How it was run")],
+        names=names,
+        plots=report.plots,
         verdicts=verdicts,
         overview=[
             [title, str(counts.total()), *(str(counts[verdict]) for verdict in verdicts)]
@@ -63,6 +104,9 @@ def page_text(report: Report, plots: list[Plot]) -> str:
     )
 
 
-def _plot_name(page: str) -> str:
-    """Return the name of the plot of a page, if it has one."""
-    return page.partition("-")[2].replace("-", "_")
+def _how(report: Report, command: str, made_at: str) -> HowRun:
+    moments = sorted(run.started_at[:16].replace("T", " ") for run in report.runs)
+    dates = f"page made {made_at}"
+    if moments:
+        dates += f"; {len(moments)} simulations begun {moments[0]} to {moments[-1]} UTC"
+    return HowRun(command, dates, environments_of(report.runs))

@@ -8,14 +8,13 @@ from experiments.executor import EXIT_INTERRUPTED, run_stored
 from experiments.pool import IN_THIS_PROCESS
 from lyra_opt.pictures import house_style
 from paper_figures.evaluation import compared, function_of, runs_of
-from paper_figures.report import Report
+from paper_figures.page import Report
 from paper_figures.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from experiments.plots.figures import Plot
     from experiments.simulation.replays import ReplayTask
     from paper_figures.document import PublicationTable
     from paper_figures.setting import Setting
@@ -28,6 +27,7 @@ def run_paper(
     *,
     processes: int,
     resume: bool,
+    command: str,
 ) -> tuple[int, Results]:
     """Run what tables and figures need, each replay once, into the store of a folder.
 
@@ -43,6 +43,8 @@ def run_paper(
         Replays at the same time.
     resume
         Whether to go on with a store that is there already.
+    command
+        The command line, for the store.
 
     Returns
     -------
@@ -60,7 +62,7 @@ def run_paper(
     if not tasks:
         return 0, Results(setting, None)
     status = run_stored(
-        setting.study(tasks),
+        setting.study(tasks, command),
         tasks,
         folder,
         processes=IN_THIS_PROCESS if processes == 1 else processes,
@@ -69,7 +71,6 @@ def run_paper(
     if status == EXIT_INTERRUPTED:
         return status, Results(setting, None)
     results = Results(setting, folder, keys=[task.key for task in tasks])
-    # The store may hold failures of tables that were not asked for.
     return int(bool(results.failed)), results
 
 
@@ -84,22 +85,22 @@ def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list
 
 
 def report_of(results: Results, publications: Sequence[PublicationTable]) -> Report:
-    """Return tables and figures beside ours."""
-    return Report(
-        title=results.paper.title,
-        introduction=results.paper.introduction,
-        setting=results.setting.in_words(),
-        rule=results.paper.rule,
-        comparisons=[compared(results, each) for each in publications],
-    )
-
-
-def plots_of(paper: str, publications: Sequence[PublicationTable], report: Report) -> list[Plot]:
-    """Return the plots of tables and figures that have one, by the name of their page."""
+    """Return tables and figures beside ours, with their plots."""
+    paper = results.paper
+    comparisons = [compared(results, each) for each in publications]
     with house_style():
-        drawn = [
-            function_of(paper, "plots", publication.plot)(comparison)
-            for publication, comparison in zip(publications, report.comparisons, strict=True)
+        drawn = {
+            comparison.name: function_of(paper.name, "plots", publication.plot)(comparison)
+            for publication, comparison in zip(publications, comparisons, strict=True)
             if publication.plot is not None
-        ]
-    return [plot for plot in drawn if plot is not None]
+        }
+    return Report(
+        title=paper.title,
+        introduction=paper.introduction,
+        setting=results.setting.in_words(),
+        rule=paper.rule,
+        comparisons=comparisons,
+        plots={name: plot for name, plot in drawn.items() if plot is not None},
+        runs=results.runs,
+        failed=results.failed,
+    )

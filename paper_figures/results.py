@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from experiments.records import ReplayRecord
     from paper_figures.document import Measure, PaperTable, PublicationTable
     from paper_figures.setting import KeyValue, Setting
 
 Spread = tuple[float, float] | None
-
-
 Outcomes = list[Outcome | None]
 
 
@@ -41,13 +40,16 @@ class Results:
 
     def __init__(self, setting: Setting, folder: Path | None, keys: Iterable[str] = ()) -> None:
         self.setting = setting
+        self.runs: list[ReplayRecord] = []
         self.failed: dict[str, str] = {}
         self._found: dict[str, Outcome] = {}
         self._key: dict[tuple[Run, Draw], str] = {}
         if folder is None:
             return
         replays, asked = load_replays(folder), set(keys)
-        self._found = {record.key: Outcome(record, replays) for record in replays.runs}
+        # The store may hold runs of tables that were not asked for.
+        self.runs = [record for record in replays.runs if record.key in asked]
+        self._found = {record.key: Outcome(record, replays) for record in self.runs}
         self.failed = {
             record.key: record.message or "" for record in replays.failed if record.key in asked
         }

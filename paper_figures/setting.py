@@ -173,7 +173,7 @@ class Setting:
             position=position,
         )
 
-    def study(self, tasks: Sequence[ReplayTask]) -> StudyRecord:
+    def study(self, tasks: Sequence[ReplayTask], command: str) -> StudyRecord:
         """Return what the store of a paper belongs to; any of its tables may go on with it."""
         scenarios = {}
         for name in self.paper.scenarios:
@@ -188,7 +188,7 @@ class Setting:
             text=self.paper.title,
             meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
             runs=len(tasks),
-            settings={"scale": self.scale, "seeds": self.seeds},
+            settings={"scale": self.scale, "seeds": self.seeds, "command": command},
         )
 
 

@@ -68,7 +68,7 @@ def test_not_run_is_shown_and_counted() -> None:
     entry = Entry.compared("x", "q", "5", None, paper_reference="6", our_reference=2.0)
     page = Comparison(name="n", title="T", entries=[entry], is_wide=True).as_markdown()
     assert entry.verdict is Verdict.NOT_RUN
-    assert "1 entries: 1 not run." in page
+    assert "1 entry: 1 not run." in page
     assert "| x | 5 / – |" in page
 
 
