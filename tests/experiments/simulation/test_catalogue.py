@@ -96,7 +96,9 @@ SHOWN = sorted(
         command.strip()
         for file in ("README.md", "Makefile", "experiments/simulation/command.py")
         for command in re.findall(
-            r"^.*\blyra-opt (simulate [^\n\\]*)$", (REPOSITORY / file).read_text(), re.MULTILINE
+            r"^.*\blyra-opt (simulate [^\n\\`]*)(?:`.*)?$",
+            (REPOSITORY / file).read_text(),
+            re.MULTILINE,
         )
     }
 )
