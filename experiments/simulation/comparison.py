@@ -104,22 +104,18 @@ class Difference:
 
     def in_words(self) -> str:
         """Return it as a clause, such as ``20 % shorter (...)``."""
-        unit = self.unit
-        mean, baseline = (
-            three_digits(value / unit.seconds) for value in (self.mean_s, self.baseline_s)
-        )
         if self.difference_s == 0:
-            return f"the same ({mean} {unit.symbol})"
+            return f"the same ({duration(self.mean_s)})"
         word = "shorter" if self.difference_s < 0 else "longer"
         by = (
-            duration(abs(self.difference_s), unit)
+            duration(abs(self.difference_s), self.unit)
             if self.percent is None
             else f"{three_digits(abs(self.percent))} %"
         )
         unclear = "" if self.is_clear else ", so it may be chance"
         return (
-            f"{by} {word} ({mean} instead of {baseline} {unit.symbol}; interval "
-            f"{self.interval_in_words()}{unclear})"
+            f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
+            f"interval {self.interval_in_words()}{unclear})"
         )
 
     def interval_in_words(self) -> str:

@@ -11,6 +11,7 @@ from experiments.simulation.measures import MEASURES, counted, shown_measures
 from experiments.simulation.plots.figures import draw_plots
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.printing import variants_of
+from experiments.simulation.scenario import CHANGED
 from experiments.simulation.side_by_side import lines_of, main_lines
 from lyra_opt.documents import write_text
 from lyra_opt.errors import InputError, UserError
@@ -94,6 +95,11 @@ def page_text(
     return render_page(
         "replays.html.jinja",
         study=replays.study,
+        changes=[
+            line.removeprefix(CHANGED)
+            for line in replays.study.text.splitlines()
+            if line.startswith(CHANGED)
+        ],
         entries=entries,
         failed=replays.failed,
         missing=replays.study.runs - stored,

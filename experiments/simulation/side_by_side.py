@@ -30,6 +30,10 @@ OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decis
 """Measures that are no time of the simulated cluster."""
 
 
+FEW = 100
+"""Means of counts below it have decimals."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A value of a measure under a scheme.
@@ -143,6 +147,9 @@ def _cell(values: Sequence[Any], show: Callable[[Any], str]) -> Cell:
         return Cell(show(known[0]) if len(known) == 1 else NOTHING, None)
     mean = statistics.fmean(known)
     whole = all(isinstance(value, int) for value in known)
-    text = show(round(mean) if whole else mean)
+    if whole and mean != round(mean) and mean < FEW:
+        text = three_digits(mean)
+    else:
+        text = show(round(mean) if whole else mean)
     least, greatest = show(min(known)), show(max(known))
     return Cell(text, mean, f"{least} – {greatest}" if least != greatest else "")

@@ -11,6 +11,7 @@ from experiments.simulation.plots.decision import decision
 from experiments.simulation.plots.differences import differences_plot
 from experiments.simulation.plots.distributions import distributions
 from experiments.simulation.plots.gantt import gantt, window_of
+from experiments.simulation.plots.over_axis import means_over_axes
 from experiments.simulation.plots.over_time import over_time
 from lyra_opt.pictures import house_style
 
@@ -67,6 +68,7 @@ def draw_plots(
     with house_style():
         groups = [
             PlotGroup("differences", "Differences", list(_differences(found, schemes))),
+            PlotGroup("axes", "Over what varies", list(means_over_axes(replays.runs, schemes))),
             PlotGroup(
                 "distributions",
                 "Waiting and completion of all jobs",

@@ -132,6 +132,8 @@ def gantt(
         figsize=(WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2),
         layout="constrained",
     )
+    # So that the last label of one axis keeps away from the first of the next.
+    figure.set_layout_engine("constrained", wspace=0.05)
     grid = figure.subplots(blocks, columns, squeeze=False, sharex=True, sharey=True)
     unit = long_unit(window.until_s - window.first_s)
     for axes in list(grid.flat)[len(jobs) :]:

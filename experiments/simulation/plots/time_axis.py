@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BIN_LENGTHS_S = (
-    *(1, 10, MINUTE_S, 5 * MINUTE_S, 15 * MINUTE_S),
-    *(HOUR_S, 3 * HOUR_S, 6 * HOUR_S, DAY_S),
+    *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
+    *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
 )
-MOST_BINS = 300
+MOST_BINS = 360
 
 SHORTEST_IN_UNITS = 2
 
