@@ -226,8 +226,8 @@ def method_in_words(found: Sequence[Difference]) -> str:
     jobs = max((each.pairs for each in found), default=0)
     return (
         f"{meaning} of one seed only a bootstrap over its {jobs:,} jobs, paired by job. It takes "
-        "jobs as independent and says nothing of another draw of jobs; more seeds do (--set "
-        "seeds=5)."
+        "jobs as independent and says nothing of another draw of jobs; where they are "
+        "drawn, more seeds do (--set seeds=5)."
     )
 
 

@@ -60,8 +60,9 @@ class Window:
 
     def in_words(self) -> str:
         """Return it in hours since the first submission."""
-        ends = [(end - self.first_s) / HOUR_S for end in (self.from_s, self.until_s)]
-        return f"hours {ends[0]:.3g} to {ends[1]:.3g}"
+        ends = ((end - self.first_s) / HOUR_S for end in (self.from_s, self.until_s))
+        first, last = (f"{end:,.2f}".rstrip("0").rstrip(".") for end in ends)
+        return f"hours {first} to {last}"
 
 
 def window_of(series: Sequence[pd.DataFrame], window_h: tuple[float, float] | None) -> Window:

@@ -174,12 +174,16 @@ def _held(
 
 def _finish(axis: TimeAxis, grid: np.ndarray, count: int, columns: int) -> None:
     """Give panels of one kind one axis, and label the outer ones."""
+    from matplotlib.ticker import MaxNLocator
+
     drawn = [divmod(place, columns) for place in range(count)]
     for kind, label, least in ((0, "GPUs", 0.0), (1, "Jobs waiting", 1.0)):
         panels = [grid[2 * block + kind, column] for block, column in drawn]
         top = max(least, *(axes.get_ylim()[1] for axes in panels))
         for axes in panels:
             axes.set_ylim(0, top)
+            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+            axes.yaxis.set_major_formatter("{x:,.0f}")
         for (_, column), axes in zip(drawn, panels, strict=True):
             if column == 0:
                 axes.set_ylabel(label)
