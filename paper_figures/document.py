@@ -1,6 +1,6 @@
 """Papers as data: what is published, and which replays stand beside it, as TOML.
 
-Each key is declared once, as those of scenarios are; a paper is a file `PAPERS_FOLDER`/NAME.toml.
+Each key is declared once, as those of scenarios are. A paper is a file ``paper_figures/NAME.toml``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Calling:
 
     Parameters
     ----------
-    plain
+    is_sentence
         Whether a text that stands alone is a sentence, and not the name of a function.
     """
 

@@ -173,13 +173,11 @@ def _table(
                 _percent(standing.mean("gpu_usage")),
             ]
         )
-    bounds = bounds_s(part, situation)
-    jct, makespan = (
-        short(statistics.fmean(bound[key] for bound in bounds) / HOUR_S)
-        for key in ("jct_mean_s", "makespan_s")
-    )
-    blank = [MISSING] * 3
-    rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
+    bounds = [bounds_s(part, situation, measure) for measure in ("jct_mean_s", "makespan_s")]
+    if all(bounds):
+        jct, makespan = (short(statistics.fmean(of_seeds) / HOUR_S) for of_seeds in bounds)
+        blank = [MISSING] * 3
+        rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
     header = ["scheme", "whose", "looks at", "who goes first"]
     header += ["JCT mean (h)", "p95", "queue mean (h)", "p95", "makespan (h)"]
     header += ["communication (%)", "GPU time: machine / rack / network (%)"]
