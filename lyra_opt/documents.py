@@ -28,6 +28,8 @@ LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
 JSON_WHITE_SPACE = " \t\r\n"
 LONGEST_SHOWN_KEY = 60
+LEAST_LIKENESS = 0.7
+"""Of two keys, from 0 to 1, for one to be taken for a slip of the other."""
 
 JsonObject = dict[str, Any]
 
@@ -181,7 +183,7 @@ def unknown_key(key: object, known: Collection[str]) -> str:
     """Return the rule that a key breaks which is none of those known, with the nearest of them."""
     if not known:
         return "unknown key; there are none"
-    nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1)
+    nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1, LEAST_LIKENESS)
     meant = f", but {nearest[0]} is one" if nearest else ""
     return f"unknown key{meant}; the known keys are {', '.join(known)}"
 
