@@ -46,16 +46,16 @@ def unit_of(duration_s: float) -> Unit:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with about three digits, never with an exponent above 1.
+    """Return a number with three digits or more, never with an exponent above 1.
 
-    >>> three_digits(1234.5), three_digits(12.34), three_digits(1.5), three_digits(0.0)
-    ('1,234', '12.3', '1.50', '0')
+    >>> three_digits(1234.5), three_digits(12.34), three_digits(0.21), three_digits(0.0)
+    ('1,234', '12.3', '0.210', '0')
     """
     size = abs(value)
     if size == 0:
         return "0"
     if size < 1:
-        return f"{value:.3g}"
+        return f"{value:#.3g}"
     return f"{value:,.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
 
 

@@ -11,7 +11,6 @@ from experiments.simulation.measures import MEASURES, counted, shown_measures
 from experiments.simulation.plots.figures import draw_plots
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.printing import variants_of
-from experiments.simulation.scenario import CHANGED
 from experiments.simulation.side_by_side import lines_of, main_lines
 from lyra_opt.documents import write_text
 from lyra_opt.errors import InputError, UserError
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
     from experiments.simulation.comparison import Difference
     from experiments.simulation.plots.figures import PlotGroup
     from experiments.simulation.runs import Replays
+
+
+MOST_SENTENCES = 4
+"""Of the head of a page; of more schemes those with the least mean JCT come first."""
 
 
 def write_report(replays: Replays, *, window_h: tuple[float, float] | None = None) -> Path:
@@ -95,11 +98,7 @@ def page_text(
     return render_page(
         "replays.html.jinja",
         study=replays.study,
-        changes=[
-            line.removeprefix(CHANGED)
-            for line in replays.study.text.splitlines()
-            if line.startswith(CHANGED)
-        ],
+        unfolded=MOST_SENTENCES,
         entries=entries,
         failed=replays.failed,
         missing=replays.study.runs - stored,
@@ -129,8 +128,13 @@ def headline(
         for each in of_variant:
             of_scheme = by_scheme.setdefault(each.scheme, {})
             of_scheme.setdefault(each.compared.name, []).append((variant, each))
+    schemes = list(by_scheme.items())
+    if len(schemes) > MOST_SENTENCES:
+        schemes.sort(
+            key=lambda entry: min(each.difference_s for _, each in next(iter(entry[1].values())))
+        )
     sentences = []
-    for scheme, of_scheme in by_scheme.items():
+    for scheme, of_scheme in schemes:
         clauses = [f"{name} {_clause(of_measure)}" for name, of_measure in of_scheme.items()]
         (_, first), *_ = next(iter(of_scheme.values()))
         sentences.append((f"{scheme} against {first.baseline}", f"{'; '.join(clauses)}."))

@@ -34,6 +34,10 @@ FEW = 100
 """Means of counts below it have decimals."""
 
 
+MOST_BEST = 2 / 3
+"""Share of the schemes that may be the best of a row; if more of them are, none is marked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A value of a measure under a scheme.
@@ -47,7 +51,7 @@ class Cell:
     spread
         From the least to the greatest seed; empty with one seed.
     is_best
-        Whether no other scheme is better, and some is worse.
+        Whether no other scheme is better, and enough are worse to say so.
     """
 
     text: str
@@ -132,7 +136,7 @@ def _line(measure: Measure, of_scheme: Mapping[str, Sequence[ReplayRecord]], sho
     if measure.better is not None and len(values) > 1:
         best = {LESS: min, MORE: max}[measure.better](values)
         best_text = next(cell.text for cell in cells if cell.value == best)
-        if any(cell.text != best_text for cell in cells if cell.value is not None):
+        if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
             cells = [
                 Cell(cell.text, cell.value, cell.spread, cell.text == best_text) for cell in cells
             ]

@@ -21,6 +21,7 @@ from experiments.simulation.comparison import bootstrap_interval, differences, s
 from experiments.simulation.plots.decision import decision
 from experiments.simulation.plots.distributions import points
 from experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
+from experiments.simulation.report import headline
 from experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
 
@@ -241,6 +242,21 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
     assert name in plot.title
     assert "lyra (solver lyra-greedy)" in plot.svg
     assert "solver exact" in plot.svg
+
+
+def test_a_head_with_many_schemes_begins_with_the_best(folders: dict[str, Path]) -> None:
+    """Protects readers of many schemes, who would look for the best one."""
+    replays = load_replays(folders["types"])
+    (of_jct, of_queue) = differences(replays.runs, replays.jobs)
+    many = [
+        replace(each, scheme=f"s{place}", mean_s=each.mean_s - place)
+        for place in range(6)
+        for each in (of_jct, of_queue)
+    ]
+    assert [who.split()[0] for who, _ in headline({"": many}, replays.runs)] == [
+        *("s5", "s4", "s3", "s2", "s1", "s0")
+    ]
+    assert [who.split()[0] for who, _ in headline({"": many[:4]}, replays.runs)] == ["s0", "s1"]
 
 
 def jobs(starts_h: list[float], hours: float = 1.0) -> pd.DataFrame:
