@@ -146,10 +146,10 @@ class BestFit:
 
     def _stands(self, host: int, shelf: int, free: int) -> bool:
         """Whether a host is where an entry says that it is."""
-        return self._hosts.free[host] == free and self._shelf(host, free) == shelf
-
-    def _shelf(self, host: int, free: int) -> int:
-        return _EMPTY if free == self._hosts.size[host] else self._group[host]
+        hosts = self._hosts
+        is_empty = hosts.size[host] == free
+        stands_on = _EMPTY if is_empty else self._group[host]
+        return hosts.free[host] == free and stands_on == shelf
 
     def came(self, host: int) -> None:
         """See `FreeIndex`."""
@@ -161,13 +161,16 @@ class BestFit:
 
     def changed(self, host: int, before: int, after: int) -> None:
         """See `FreeIndex`."""
-        self._counts[self._shelf(host, before)][before] -= 1
+        shelf = _EMPTY if before == self._hosts.size[host] else self._group[host]
+        self._counts[shelf][before] -= 1
         self._enter(host, after)
 
     def _enter(self, host: int, free: int) -> None:
-        shelf = self._shelf(host, free)
-        if shelf == _EMPTY:
+        if free == self._hosts.size[host]:
+            shelf: int = _EMPTY
             self._group[host] = Group.BASE
+        else:
+            shelf = self._group[host]
         self._counts[shelf][free] += 1
         if not free:
             return

@@ -32,8 +32,9 @@ class JobQueue:
         self, key: Callable[[Run], tuple[float, ...]], kind_of: Callable[[Run], Any]
     ) -> None:
         self._key, self._kind_of = key, kind_of
-        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Run]]] = {}
-        self._offered: list[tuple[tuple[float, ...], int, Any]] = []
+        # Key, place in the workload, kind and job; of each kind the first is offered.
+        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, Run]]] = {}
+        self._offered: list[tuple[tuple[float, ...], int, Any, Run]] = []
         self._length = 0
 
     def __len__(self) -> int:
@@ -41,27 +42,26 @@ class JobQueue:
 
     def add(self, run: Run) -> None:
         """Let a job wait, at the place that its submission or size gives it."""
-        heap = self._heaps.setdefault(self._kind_of(run), [])
-        heappush(heap, (self._key(run), run.order, run))
+        kind = self._kind_of(run)
+        heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
         self._length += 1
 
     def begin(self) -> None:
         """Offer all jobs again."""
-        self._offered = [(*heap[0][:2], kind) for kind, heap in self._heaps.items() if heap]
+        self._offered = [heap[0] for heap in self._heaps.values() if heap]
         heapify(self._offered)
 
     def first(self) -> Run | None:
         """Return the next job to be tried; None if none is left in this pass."""
-        return self._heaps[self._offered[0][2]][0][2] if self._offered else None
+        return self._offered[0][3] if self._offered else None
 
     def take(self) -> None:
         """Remove the job that `first` has returned: it starts."""
-        kind = self._offered[0][2]
-        heap = self._heaps[kind]
+        heap = self._heaps[self._offered[0][2]]
         heappop(heap)
         self._length -= 1
         if heap:
-            heapreplace(self._offered, (*heap[0][:2], kind))
+            heapreplace(self._offered, heap[0])
         else:
             heappop(self._offered)
 
