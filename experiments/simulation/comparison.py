@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,6 +92,13 @@ class Difference:
     def percent(self) -> float | None:
         """The difference in percent of the baseline; None where that is 0."""
         return 100 * self.difference_s / self.baseline_s if self.baseline_s else None
+
+    @property
+    def relative(self) -> float:
+        """The difference as a share of the baseline; infinite where that is 0, and it is not."""
+        if self.baseline_s:
+            return self.difference_s / self.baseline_s
+        return math.copysign(math.inf, self.difference_s) if self.difference_s else 0.0
 
     @property
     def is_clear(self) -> bool:
@@ -214,7 +222,7 @@ def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def method_in_words(found: Sequence[Difference]) -> str:
-    """Return how the intervals were made."""
+    """Return how the intervals of at least one difference were made."""
     meaning = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference:"
     seeds = sorted({each.pairs for each in found if each.over_seeds})
     if seeds:
@@ -223,11 +231,12 @@ def method_in_words(found: Sequence[Difference]) -> str:
         if seeds[0] < ENOUGH_SEEDS:
             text += " So few seeds make wide intervals."
         return text
-    jobs = max((each.pairs for each in found), default=0)
+    counts = sorted({each.pairs for each in found})
+    jobs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     return (
-        f"{meaning} of one seed only a bootstrap over its {jobs:,} jobs, paired by job. It takes "
-        "jobs as independent and says nothing of another draw of jobs; where they are "
-        "drawn, more seeds do (--set seeds=5)."
+        f"{meaning} of one seed only a bootstrap over its jobs ({jobs}), paired by job. It takes "
+        "jobs as independent and says nothing of another draw of jobs; where they are drawn, more "
+        "seeds do (--set seeds=5)."
     )
 
 

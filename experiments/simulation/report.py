@@ -145,7 +145,7 @@ def _clause(of_measure: Sequence[tuple[str, Difference]]) -> str:
     """Return how far a scheme is from the first one by one measure."""
     if len(of_measure) == 1:
         return of_measure[0][1].in_words()
-    ordered = sorted(of_measure, key=lambda entry: entry[1].difference_s)
+    ordered = sorted(of_measure, key=lambda entry: entry[1].relative)
     (best, first), (worst, last) = ordered[0], ordered[-1]
     return f"from {first.in_words()} with {best} to {last.in_words()} with {worst}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.plots.figures import Plot
-from experiments.plots.style import MARKERS, mark_points, svg_text
+from experiments.plots.style import MARKERS, mark_points, round_numbers, svg_text
 from experiments.simulation.comparison import COMPARED, CONFIDENCE
 from experiments.simulation.plots.schemes import scheme_colour
 from lyra_opt.pictures import as_written
@@ -19,7 +19,7 @@ WIDTH_INCHES = 9.6
 ROW_INCHES = 0.27
 FRAME_INCHES = 0.8
 
-FAR = 8.0
+FAR = 20.0
 """A scheme this many times further away than the median one bends the axis."""
 
 
@@ -78,14 +78,19 @@ def differences_plot(
                 markeredgecolor="white",
                 markeredgewidth=0.6,
             )
-        sizes = sorted(abs(each.difference_s) / unit.seconds for each in chosen.values())
-        typical = next((size for size in sizes[len(sizes) // 2 :] if size > 0), 0.0)
-        bent = bool(typical and sizes[-1] > FAR * typical)
-        if bent:
+        sizes = [abs(each.difference_s) / unit.seconds for each in chosen.values()]
+        moved = sorted(size for size in sizes if size > 0)
+        typical = moved[len(moved) // 2] if moved else 0.0
+        label = f"{unit.name[0].upper()}{unit.name[1:]} more than {as_written(schemes[0])}"
+        if moved and moved[-1] > FAR * typical:
             axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
+            far = round_numbers(2 * typical, 2 * moved[-1], (1,))
+            ticks = [*(-tick for tick in reversed(far)), 0.0, *far]
+            axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+            axes.set_xticks([], minor=True)
+            label += "\n(logarithmic where far from 0)"
         axes.set_title(f"{compared.name[0].upper()}{compared.name[1:]}")
-        note = ", logarithmic where far" if bent else ""
-        axes.set_xlabel(f"Difference from {as_written(schemes[0])} ({unit.name}{note})")
+        axes.set_xlabel(label)
         axes.grid(visible=False, axis="y")
     panels[0].set_yticks(list(labels), list(labels.values()))
     for height, label in zip(labels, panels[0].get_yticklabels(), strict=True):

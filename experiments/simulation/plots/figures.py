@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.simulation.comparison import Difference
     from experiments.simulation.runs import Replays
 
-MOST_VARIANTS_DRAWN = 6
+MOST_VARIANTS_DRAWN = 4
 """Variants that get plots of their own; of more, the first ones do."""
 
 
@@ -37,11 +37,14 @@ class PlotGroup:
         Of the heading.
     plots
         Of which the first is unfolded.
+    note
+        What holds for all of them; empty if there is nothing to say.
     """
 
     anchor: str
     name: str
     plots: Sequence[Plot]
+    note: str = ""
 
 
 def draw_plots(
@@ -65,6 +68,9 @@ def draw_plots(
         As `experiments.simulation.report.write_report`.
     """
     drawn = dict(list(by_variant.items())[:MOST_VARIANTS_DRAWN])
+    note = ""
+    if len(drawn) < len(by_variant):
+        note = f"Drawn for the first {len(drawn)} of {len(by_variant)} variants."
     with house_style():
         groups = [
             PlotGroup("differences", "Differences", list(_differences(found, schemes))),
@@ -73,11 +79,17 @@ def draw_plots(
                 "distributions",
                 "Waiting and completion of all jobs",
                 list(_distributions(replays, drawn, schemes)),
+                note,
             ),
             PlotGroup(
-                "over-time", "The cluster over time", list(_over_time(replays, drawn, schemes))
+                "over-time",
+                "The cluster over time",
+                list(_over_time(replays, drawn, schemes)),
+                note,
             ),
-            PlotGroup("jobs", "Jobs one by one", list(_gantt(replays, drawn, schemes, window_h))),
+            PlotGroup(
+                "jobs", "Jobs one by one", list(_gantt(replays, drawn, schemes, window_h)), note
+            ),
             PlotGroup("decision", "A decision looked at closely", list(_decision(replays))),
         ]
     return [group for group in groups if group.plots]
