@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 LARGEST_INTEGER = 2**53 - 1  # the integers that every JSON reader carries exactly
 
 
-def require_integer(field: str, value: object, *, minimum: int) -> int:
-    """Return `value` if it is an integer from `minimum` to 2**53 - 1; booleans are none."""
-    if type(value) is int and minimum <= value <= LARGEST_INTEGER:  # nearly always, and quick
+def require_integer(
+    field: str, value: object, *, minimum: int, maximum: int = LARGEST_INTEGER
+) -> int:
+    """Return `value` if it is an integer from `minimum` to `maximum`; booleans are none."""
+    if type(value) is int and minimum <= value <= maximum:  # nearly always, and quick
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise FieldError(field, value, f"must be an integer of at least {minimum}")
-    if value > LARGEST_INTEGER:
-        raise FieldError(field, value, f"must be at most {LARGEST_INTEGER} (2**53 - 1)")
+    if value > maximum:
+        power = " (2**53 - 1)" if maximum == LARGEST_INTEGER else ""
+        raise FieldError(field, value, f"must be at most {maximum}{power}")
     return value
 
 

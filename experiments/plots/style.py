@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.pictures import COLOURS
@@ -82,7 +83,9 @@ def svg_text(figure: Figure, name: str) -> str:
     """
     stream = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
+    with warnings.catch_warnings():  # of letters that our font lacks and the reader's may have
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
     svg = stream.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML prolog, which a page cannot hold
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +20,12 @@ from experiments.fields import (
     Anything,
     Flag,
     Integer,
+    Line,
     ListOf,
     Name,
     Named,
     Number,
+    Rule,
     Seeds,
     Settings,
     Table,
@@ -58,6 +61,7 @@ LARGEST_CLUSTER = 1_000_000
 LARGEST_SERVER = 1024
 MOST_DAYS = 1000
 MOST_SEEDS = 10_000
+MOST_COMBINATIONS = 10_000
 
 DEFAULT_FORECASTER = "autoregressive"
 """Of those that do not know the future the one with the least error on the generated demand."""
@@ -199,8 +203,8 @@ class ClusterTable:
     )
     servers_per_rack: int | None = key(
         Integer(1, LARGEST_CLUSTER),
-        "servers of a rack; they cost speed only with a network, but jobs.csv says how many each "
-        "job spanned",
+        "servers of a rack; they cost speed only with a network, but jobs.csv.gz says how many "
+        "each job spanned",
         None,
         shown="racks do not matter",
     )
@@ -212,7 +216,7 @@ class ClusterTable:
         given = {
             "servers": self.servers,
             "like": self.like,
-            "groups": self.groups or None,
+            "groups": list(self.groups) or None,
             "network.topology": topology,
         }
         said = [name for name, value in given.items() if value is not None]
@@ -365,12 +369,13 @@ class _Scheme:
 
     def check(self, path: str, value: object) -> SchemeEntry:
         if isinstance(value, str):
-            return SchemeEntry(name=Text().check(path, value), label=value)
+            return SchemeEntry(name=Line().check(path, value), label=value)
         if not isinstance(value, dict) or "name" not in value:
             raise FieldError(path, value, "must be a name, or a table with a name")
+        rules: dict[str, Rule] = {"name": Line(), "label": Line(), "tenure": Text(TENURES)}
         own = {
-            name: Text(TENURES if name == "tenure" else ()).check(f"{path}.{name}", value[name])
-            for name in ("name", "label", "tenure")
+            name: rule.check(f"{path}.{name}", value[name])
+            for name, rule in rules.items()
             if name in value
         }
         parameters = tuple(
@@ -390,8 +395,8 @@ class _Scheme:
         table = {
             "type": "object",
             "properties": {
-                "name": Text().schema(),
-                "label": Text().schema(),
+                "name": Line().schema(),
+                "label": Line().schema(),
                 "tenure": Text(TENURES).schema(),
             },
             "required": ["name"],
@@ -444,10 +449,18 @@ class ScenarioTable:
             if path.partition(".")[0] in NO_AXES:
                 rule = f"must not be an axis, as nothing of {', '.join(NO_AXES)} is"
                 raise FieldError(join_path("axes", path), list(values), rule)
+            for other in self.axes:
+                if other.startswith(f"{path}."):  # the later one would undo the other
+                    rule = f"must not hold {other}, which is an axis too"
+                    raise FieldError(join_path("axes", path), list(values), rule)
             shown = [str(value) for value in values]  # as in the keys of runs
             if len(set(shown)) < len(shown):
                 rule = "must not have one value twice"
                 raise FieldError(join_path("axes", path), list(values), rule)
+        combinations = math.prod(map(len, self.axes.values()))
+        if combinations > MOST_COMBINATIONS:
+            rule = f"must have at most {MOST_COMBINATIONS:,} combinations, not {combinations:,}"
+            raise FieldError("axes", dict(self.axes), rule)
         labels = [entry.label for entry in self.schemes]
         for label in labels:
             if labels.count(label) > 1:
@@ -624,11 +637,12 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
     plain = {name: value for name, value in scenario.document.items() if name != "axes"}
     found = []
     for values in product(*axes.values()):
-        point = dict(zip(axes, values, strict=True))
+        point = {path: _of_axis(value) for path, value in zip(axes, values, strict=True)}
         document = plain
         try:
-            for path, value in point.items():
-                document = with_change(document, path, value)
+            for path, value in zip(axes, values, strict=True):
+                as_in_file = list(value) if isinstance(value, tuple) else value
+                document = with_change(document, path, as_in_file)
         except FieldError as error:
             raise InputError(scenario.source, str(error.inside("axes"))) from None
         found.append((point, _scenario(scenario.source, scenario.folder, scenario.text, document)))
@@ -646,6 +660,11 @@ def parse_change(text: str) -> Change:
     except (tomllib.TOMLDecodeError, RecursionError):
         return Change(path, value.strip())
     return Change(path, found, None if isinstance(found, str) else value.strip())
+
+
+def _of_axis(value: Any) -> Any:
+    """Return what results call a value of an axis; lists and tables by how they are written."""
+    return _shown(value) if isinstance(value, dict | list | tuple) else value
 
 
 def _shown(value: object) -> str:

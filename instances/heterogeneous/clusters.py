@@ -13,7 +13,7 @@ from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.errors import FieldError
 from lyra_opt.plugins import Plugins
-from lyra_opt.simulation.cluster import Cluster, Server
+from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
 from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
@@ -111,11 +111,14 @@ def cluster_of(
 
 
 def prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
-    """Return which types cost what they do for want of a price, where others have one."""
-    without = [gpu_type.name for gpu_type in types if gpu_type.price_per_hour == 1]
-    if not without or len(without) == len(types):
+    """Return which types cost as much as one without a price, where others cost something else."""
+    usual = [each.name for each in types if each.price_per_hour == DEFAULT_PRICE_PER_HOUR]
+    if not usual or len(usual) == len(types):
         return ()
-    return (f"Taken to cost 1 an hour, beside types with a price: {', '.join(without)}.",)
+    return (
+        f"Cost {DEFAULT_PRICE_PER_HOUR:g} an hour, by their price or for want of one: "
+        f"{', '.join(usual)}.",
+    )
 
 
 def hadar_60() -> Cluster:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.throughputs import SCALED
 from instances.randomness import IntegerStream
+from instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.simulation.workload import Job, Workload
@@ -91,7 +92,7 @@ def gavel_like(
     FieldError
         If a value breaks its rule.
     """
-    require_integer("jobs", jobs, minimum=1)
+    require_integer("jobs", jobs, minimum=1, maximum=MOST_GENERATED_JOBS)
     require_integer("seed", seed, minimum=0)
     require_integer("largest_gang", largest_gang, minimum=1)
     if arrivals_per_hour is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from instances.network.job_sets import BATCH, DISTRIBUTED, apportioned
 from instances.randomness import IntegerStream
+from instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.validation import require_integer, require_number
 
@@ -89,7 +90,7 @@ def dally_distributed(
 
 
 def _workload(job_set: JobSet, jobs: int, seed: int, *, jobs_per_day: float | None) -> Workload:
-    require_integer("jobs", jobs, minimum=1)
+    require_integer("jobs", jobs, minimum=1, maximum=MOST_GENERATED_JOBS)
     require_integer("seed", seed, minimum=0)
     if jobs_per_day is not None:
         require_number("jobs_per_day", jobs_per_day, minimum=0, above=True)

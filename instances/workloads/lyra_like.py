@@ -20,6 +20,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from instances.randomness import IntegerStream
+from instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
 from instances.workloads.scenario import Scenario, assigned
 from lyra_opt.errors import FieldError
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
@@ -178,7 +179,7 @@ def lyra_like(
         scaling_loss_percent=scaling_loss_percent,
         wrong_estimate_percent=wrong_estimate_percent,
     )
-    require_integer("days", days, minimum=1)
+    require_integer("days", days, minimum=1, maximum=MOST_GENERATED_DAYS)
     require_integer("seed", seed, minimum=0)
     require_integer("training_gpus", training_gpus, minimum=1)
     if jobs is None:
@@ -187,7 +188,7 @@ def lyra_like(
             2 * published_gpu_days
         )
         jobs = max(1, jobs)
-    require_integer("jobs", jobs, minimum=1)
+    require_integer("jobs", jobs, minimum=1, maximum=MOST_GENERATED_JOBS)
     drawn = _sizes(jobs, seed)
     submissions_ms = _submissions_ms([duration_ms for duration_ms, _, _ in drawn], days, seed)
     order = sorted(range(jobs), key=submissions_ms.__getitem__)

@@ -29,6 +29,7 @@ Dally's public simulator."""
 
 LEAST_LEASE_S, MOST_LEASE_S = 1.0, 1e9
 MOST_HAND_OVER_S_PER_GPU = 1e9
+MOST_ROUND_S = 1e9
 
 ROUND_S = 360.0
 """Gavel (OSDI 2020), in its code; Hadar's is the same, from memory."""
@@ -162,7 +163,7 @@ class Rounds(Tenure):
     Parameters
     ----------
     round_s
-        Length of a round, above 0. Rounds begin at its multiples.
+        Length of a round, above 0 and at most 1e9. Rounds begin at its multiples.
     restart_s
         Lost to a job, or a copy of it, at the start of a round in which it runs elsewhere than in
         the round before, its first one included: a checkpoint is written and read, and the
@@ -192,6 +193,8 @@ class Rounds(Tenure):
         for name in ("round_s", "restart_s", "merge_s"):
             number = require_number(name, getattr(self, name), minimum=0, above=name == "round_s")
             object.__setattr__(self, name, number)
+        if self.round_s > MOST_ROUND_S:
+            raise FieldError("round_s", self.round_s, f"must be at most {MOST_ROUND_S:g}")
         for name in ("restart_s", "merge_s"):
             if getattr(self, name) >= self.round_s:
                 rule = f"must be below round_s, {self.round_s:g}"

@@ -49,6 +49,8 @@ KEYS_OF_RACKS = [
 ]
 
 # On one GPU, one after the other.
+MANY = json.dumps(list(range(1, 102)), separators=(",", ":"))
+
 ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
 
 SMALL_TYPES = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))
@@ -539,6 +541,21 @@ class TestBadInput:
             ('ONE --set axes={"cluster.servers"=[1,0]}', ["cluster.servers is 0"]),
             ('ONE --set axes={"cluster.server"=[1]}', ["cluster.server", "but servers is one"]),
             ('ONE --set axes={"seeds"=[1,2]}', ["axes.seeds", "must not be an axis"]),
+            (
+                'ONE --set axes={"cluster.servers"=[1],"cluster"=[{servers=2}]}',
+                ["axes.cluster", "must not hold cluster.servers"],
+            ),
+            (
+                f'ONE --set axes={{"cluster.servers"={MANY},"jobs.count"={MANY}}}',
+                ["axes is an object", "at most 10,000 combinations, not 10,201"],
+            ),
+            ("ONE --set tenure.rounds.round_s=1e300", ["round_s is 1e+300", "at most 1e+09"]),
+            ('ONE --set schemes=[{name="fifo",label="a\\nb"}]', ["label", "on one line"]),
+            ('ONE --set cluster.groups=[{servers=1,gpu_type="k80"}]', ["groups is a list of 1"]),
+            ("gavel-108 --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
+            ("dally-batch --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
+            ("lyra-paper --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
+            ("lyra-paper --set jobs.parameters.days=1001", ["at most 1000"]),
             ('ONE --set axes={"cluster.servers.x"=[1]}', ["cluster.servers", "is no table"]),
             ('ONE --set schemes=[{name="manual",timers="no.toml"}]', ["no.toml", "cannot be"]),
             ('ONE --set schemes=[{name="fifo",queue="odd"}]', ["schemes.fifo.queue", "shortest"]),

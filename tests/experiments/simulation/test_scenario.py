@@ -262,6 +262,21 @@ class TestMaking:
         with pytest.raises(InputError, match=r"cluster\.servers is 0"):
             replay_tasks(small(folder, 'axes={"cluster.servers"=[1, 0]}'))
 
+    def test_axes_of_lists_and_tables(self, folder: Path) -> None:
+        """They vary the scenario, and results name each by how it is written."""
+        axes = (
+            'axes={"tenure.rounds.copy_efficiency"=[[1.0], [1.0, 0.9]], '
+            '"gpu_types.k80"=[{relative_speed=0.5}, {relative_speed=0.25}]}'
+        )
+        found = variants(small(folder, axes))
+        assert [point["tenure.rounds.copy_efficiency"] for point, _ in found[::2]] == [
+            "[1]",
+            "[1, 0.9]",
+        ]
+        assert found[0][0]["gpu_types.k80"] == "{relative_speed = 0.5}"
+        assert found[-1][1].table.tenure.rounds.copy_efficiency == (1.0, 0.9)
+        assert found[-1][1].table.gpu_types["k80"].relative_speed == 0.25
+
 
 class TestDemand:
     """How much is asked, before anything is simulated."""
