@@ -460,11 +460,28 @@ class Cluster:
 
         Of a type that it asks for, if it asks for any.
         """
+        if not job.gpu_types:  # nearly always, and quick: asked of every job of a workload
+            return self._largest_gang_of(job.gpus_per_worker) >= job.min_workers
         return any(
             self.most_workers(pool.number, job.gpus_per_worker) >= job.min_workers
             for pool in self.pools
             if not pool.is_lent and job.takes(pool.gpu_type.name)
         )
+
+    def _largest_gang_of(self, gpus_per_worker: int) -> int:
+        """Return the most workers of so many GPUs that own GPUs of one type hold; kept."""
+        found = self._largest_gangs.get(gpus_per_worker)
+        if found is None:
+            found = self._largest_gangs[gpus_per_worker] = max(
+                self.most_workers(pool.number, gpus_per_worker)
+                for pool in self.pools
+                if not pool.is_lent
+            )
+        return found
+
+    @cached_property
+    def _largest_gangs(self) -> dict[int, int]:
+        return {}
 
     def most_workers(self, pool: int, gpus_per_worker: int) -> int:
         """Return how many workers of so many GPUs fit a pool; kept."""

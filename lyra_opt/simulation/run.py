@@ -85,6 +85,10 @@ def added(several: Iterable[dict[int, int]]) -> dict[int, int]:
     return found
 
 
+# Of all jobs where racks do not matter; where they do, each gets lists of its own.
+_NO_TIERS, _NO_GPU_S = [0] * len(Tier), [0.0] * len(Tier)
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """A job with its state; times are NEVER while they are not known.
@@ -190,14 +194,18 @@ class Run:
     ran_on_loan: bool = False
     most_racks: int = 0
     most_copies: int = 0
-    allocations_by_tier: list[int] = field(default_factory=lambda: [0] * len(Tier))
-    gpu_s_by_tier: list[float] = field(default_factory=lambda: [0.0] * len(Tier))
+    allocations_by_tier: list[int] = field(default_factory=lambda: _NO_TIERS)
+    gpu_s_by_tier: list[float] = field(default_factory=lambda: _NO_GPU_S)
     last_gpus: dict[int, int] | None = None
     kept_gpus: dict[int, int] | None = None
 
     def __post_init__(self) -> None:
         self.left = self.work
         self.waiting_since_s = self.job.submit_s
+
+    def count_tiers(self) -> None:
+        """Have numbers by tier of its own; see `allocations_by_tier`."""
+        self.allocations_by_tier, self.gpu_s_by_tier = [0] * len(Tier), [0.0] * len(Tier)
 
     @property
     def is_running(self) -> bool:

@@ -178,6 +178,9 @@ class View:
         self._is_reclaiming = False
         self._length_s = tenure.length_s
         self._notes_places = cluster.topology is not None
+        if self._notes_places:
+            for run in self.runs:
+                run.count_tiers()
         self._price_per_s = cluster.price_per_s_of_pool
         # Those of copies, and those of gangs near and far.
         self._tells_speeds_apart = self._notes_places or tenure.has_copies
