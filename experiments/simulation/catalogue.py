@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from experiments.simulation.scenario import Scenario
+    from lyra_opt.network.links import LinkSet
     from lyra_opt.plugins import Plugins
 
 COLUMNS = 99
@@ -49,7 +50,7 @@ def print_parts() -> None:
     from instances.heterogeneous.throughput_files import THROUGHPUTS
     from instances.workloads.named import WORKLOADS
     from instances.workloads.readers import LAYOUTS
-    from lyra_opt.network.links import LINK_SETS
+    from lyra_opt.network.links import FREE_LINKS, LINK_SETS
 
     broken: dict[str, str] = {}
     workloads = {
@@ -67,7 +68,8 @@ def print_parts() -> None:
         },
         "cluster.like": {name: each.summary for name, each in _known(CLUSTERS, broken)},
         "cluster.gpu_type, cluster.groups[].gpu_type, cluster.loans.gpu_type": types,
-        "cluster.network.links": dict.fromkeys(LINK_SETS, ""),
+        "cluster.network.links": {name: _rates(links) for name, links in LINK_SETS.items()}
+        | {FREE_LINKS.name: "communication takes no time"},
         "speed.throughputs": {name: each.summary for name, each in _known(THROUGHPUTS, broken)},
         "not to be had": broken,
     }
@@ -114,6 +116,13 @@ def _known(plugins: Plugins, broken: dict[str, str]) -> Iterator[tuple[str, Any]
             yield name, plugins.find(name)
         except UserError as error:
             broken[name] = str(error)
+
+
+def _rates(links: LinkSet) -> str:
+    rates = ", ".join(
+        f"{link.bandwidth_gb_per_s:g}" for link in (links.machine, links.rack, links.network)
+    )
+    return f"{rates} GB/s in a machine, in a rack, between racks"
 
 
 def _parameters(names: tuple[str, ...]) -> str:

@@ -38,15 +38,13 @@ examples:
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
 
-SCENARIOS_DESCRIPTION = """\
-Scenarios that come along, and what one can say.
-
-list    their names and what they are for
-show    a scenario, word for word: the start of one of your own
-keys    every key of a scenario, with its values, default and meaning
-parts   what can be named in one: workloads, clusters, types of GPUs, throughput tables, links
-schema  the JSON schema of scenarios, for editors
-"""
+SCENARIOS_COMMANDS = {
+    "list": "their names and what they are for",
+    "show": "a scenario, word for word: the start of one of your own",
+    "keys": "every key of a scenario, with its values, default and meaning",
+    "parts": "what can be named in one: workloads, clusters, types of GPUs, tables, links",
+    "schema": "the JSON schema of scenarios, for editors",
+}
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -55,12 +53,14 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     scenarios = subparsers.add_parser(
         "scenarios",
         help="list and show scenarios of the simulated cluster",
-        description=SCENARIOS_DESCRIPTION,
+        description="Scenarios that come along, and what one can say.",
         formatter_class=HelpFormatter,
     )
     what = scenarios.add_subparsers(metavar="WHAT", required=True)
-    for name in ("list", "show", "keys", "parts", "schema"):
-        parser = what.add_parser(name, help=f"{name} (see lyra-opt scenarios --help)")
+    for name, meaning in SCENARIOS_COMMANDS.items():
+        parser = what.add_parser(
+            name, help=meaning, description=f"Print {meaning}.", formatter_class=HelpFormatter
+        )
         if name == "show":
             parser.add_argument("scenario", type=plain_text, metavar="SCENARIO")
         parser.set_defaults(run=run_scenarios, what=name)
@@ -187,6 +187,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     from experiments.simulation.runs import load_replays
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
     folders = {name: getattr(arguments, name) for name in ("out", "capture")}
@@ -194,6 +195,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     for option, folder in (("--out", out), ("--capture", capture)):
         if folder is not None:
             require_folder_path(option, folder)
+    if arguments.resume and out is None:
+        raise UserError("--resume: goes on with the runs in a folder, which --out must name")
     scenario = given_scenario(arguments, arguments.seeds)
     tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
     study = study_of(scenario, tasks, command=arguments.command_line)

@@ -123,16 +123,18 @@ class Difference:
         unclear = "" if self.is_clear else ", so it may be chance"
         return (
             f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
-            f"interval {self.interval_in_words()}{unclear})"
+            f"{self.interval_in_words()}{unclear})"
         )
 
     def interval_in_words(self) -> str:
-        """Return the confidence interval with its unit."""
+        """Return the confidence interval with its unit; a point where nothing varies."""
+        if self.low_s == self.high_s:
+            return f"the same with each {'seed' if self.over_seeds else 'job'}"
         low, high = (
             three_digits(value / self.unit.seconds).replace("-", "−")
             for value in (self.low_s, self.high_s)
         )
-        return f"{low} to {high} {self.unit.symbol}"
+        return f"interval {low} to {high} {self.unit.symbol}"
 
 
 def differences(

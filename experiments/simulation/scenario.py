@@ -518,7 +518,9 @@ class Scenario:
         from instances.traces import locate
 
         beside = self.folder / file
-        return beside if beside.is_file() else locate(file)
+        found = beside if beside.is_file() else locate(file)
+        _require_no_stream(found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,6 +558,12 @@ def bundled() -> dict[str, Any]:
     return found
 
 
+def _require_no_stream(path: Path) -> None:
+    """Raise `InputError` for a pipe or a device: several processes read what a scenario names."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(str(path), "is no regular file, which can be read more than once")
+
+
 def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
     """Return the text of a scenario, where it is from for errors, and its folder.
 
@@ -565,6 +573,7 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
         If there is no scenario called so (the message names all), or no such file.
     """
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        _require_no_stream(Path(name_or_path))
         text = read_text(name_or_path, LARGEST_SCENARIO_BYTES)
         return text, name_or_path, Path(name_or_path).parent
     known = bundled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from experiments.plots.figures import Plot
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 WIDTH_INCHES = 9.6
 ROW_INCHES = 0.27
 FRAME_INCHES = 0.8
+
+MOST_HEADING_LETTERS = 110
+"""As many as the plot is wide."""
 
 FAR = 20.0
 """A scheme this many times further away than the median one bends the axis."""
@@ -36,6 +40,7 @@ def differences_plot(
         All schemes of the page, in order.
     """
     from matplotlib.figure import Figure
+    from matplotlib.transforms import blended_transform_factory
 
     rows = [
         (variant, scheme)
@@ -92,11 +97,22 @@ def differences_plot(
         axes.set_title(f"{compared.name[0].upper()}{compared.name[1:]}")
         axes.set_xlabel(label)
         axes.grid(visible=False, axis="y")
-    panels[0].set_yticks(list(labels), list(labels.values()))
-    for height, label in zip(labels, panels[0].get_yticklabels(), strict=True):
-        if height not in heights.values():
-            label.set_fontweight("bold")
-    panels[0].set_ylim(-0.7, max(heights.values()) + (1.0 if gaps else 0.7))
+    of_schemes = {height: text for height, text in labels.items() if height in heights.values()}
+    panels[0].set_yticks(list(of_schemes), list(of_schemes.values()))
+    across = blended_transform_factory(figure.transFigure, panels[0].transData)
+    for height in labels.keys() - of_schemes.keys():
+        heading = shorten(labels[height], MOST_HEADING_LETTERS, placeholder=" ...")
+        figure.text(
+            0.005,
+            height,
+            heading,
+            transform=across,
+            va="center",
+            weight="bold",
+            in_layout=False,  # it reaches over both panels and takes no room from them
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+    panels[0].set_ylim(-0.7, max(heights.values()) + (1.4 if gaps else 0.7))
     for axes in panels:
         axes.tick_params(axis="y", length=0)
     caption = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -488,6 +489,18 @@ class TestTraces:
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
+
+    def test_pipes(self, simulate: Run, tmp_path: Path) -> None:
+        """Nobody waits for one that nobody writes to: scenarios and traces are files."""
+        pipe = tmp_path / "pipe.toml"
+        os.mkfifo(pipe)
+        assert_one_line_error(simulate(pipe), str(pipe), "no regular file")
+        given = ("plain", *ONE_SERVER, "--jobs", pipe)
+        assert_one_line_error(simulate(*given), str(pipe), "no regular file")
+
+    def test_resume_of_nothing(self, three_jobs: Run) -> None:
+        """There is nothing to go on with where no folder is named."""
+        assert_one_line_error(three_jobs("--resume"), "--resume", "--out")
 
 
 class TestFailures:
