@@ -27,7 +27,13 @@ FAILURES_SHOWN = 5
 
 
 def run_stored(
-    study: StudyRecord, tasks: Sequence[Task], folder: Path, *, processes: int, resume: bool = False
+    study: StudyRecord,
+    tasks: Sequence[Task],
+    folder: Path,
+    *,
+    processes: int,
+    resume: bool = False,
+    is_kept: bool = True,
 ) -> int:
     """Run those of the tasks that the store in `folder` does not hold yet.
 
@@ -44,6 +50,8 @@ def run_stored(
     resume
         Whether to go on with a store that is there already. Runs that ended in an error are
         run again, all others are kept.
+    is_kept
+        Whether the folder stays, so that an interruption can be told how to go on.
 
     Returns
     -------
@@ -72,7 +80,8 @@ def run_stored(
                     advance()
         except KeyboardInterrupt:
             stored = len(store.statuses())  # the interrupt may have come just after the last one
-            say(f"interrupted: {stored} of {len(tasks)} runs are stored; --resume goes on")
+            done = f"interrupted: {stored} of {len(tasks)} runs are"
+            say(f"{done} stored; --resume goes on" if is_kept else f"{done} done; --out keeps them")
             return EXIT_INTERRUPTED
         finally:
             records.close()

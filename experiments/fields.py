@@ -493,7 +493,8 @@ def keys_text(table: type[Any], columns: int = 100) -> str:
     """Return every key of a table with its values, its default and what it means, for people."""
     lines = []
     for each in described(table):
-        lines.append(f"{each.path}  ({each.values}; default: {each.default})")
+        head = f"{each.path}  ({each.values}; default: {each.default})"
+        lines += wrap(head, columns, subsequent_indent=" " * 8)
         lines += [f"    {line}" for line in wrap(each.meaning, columns - 4)]
     return "\n".join(lines)
 

@@ -217,6 +217,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
                 folder,
                 processes=IN_THIS_PROCESS if processes == 1 else processes,
                 resume=arguments.resume,
+                is_kept=out is not None,
             )
         if status == EXIT_INTERRUPTED:
             return status

@@ -336,6 +336,10 @@ class TestRuns:
 
         original = replays.replay
         monkeypatch.setattr(replays, "replay", counting)
+        exit_code, out, err = three_jobs(*schemes("fifo", "sjf", "lyra"))
+        assert (exit_code, out) == (130, "")
+        assert "interrupted: 1 of 3 runs are done; --out keeps them" in err
+        ran.clear()
         given = (*schemes("fifo", "sjf", "lyra"), "--out", tmp_path / "out")
         exit_code, out, err = three_jobs(*given)
         assert (exit_code, out) == (130, "")
