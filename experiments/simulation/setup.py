@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.measures import counted
 from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
+from lyra_opt.simulation.cluster import TRAINING_GPU
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
@@ -178,10 +179,13 @@ class Setup:
 
     def _loans_in_words(self, loaning: Loaning) -> tuple[str, ...]:
         orchestrator = loaning.orchestrator
-        lent = next(pool.gpu_type for pool in self.cluster.pools if pool.is_lent)
+        pools = self.cluster.pools
+        lent = next(pool.gpu_type for pool in pools if pool.is_lent)
+        own = {pool.gpu_type.relative_speed for pool in pools if not pool.is_lent}
+        reference = "training GPU" if own == {1.0} else TRAINING_GPU.name
         return (
             *loaning.demand.assumptions,
-            f"{_replicas_in_words(lent)}, and a job on both kinds reaches "
+            f"{_replicas_in_words(lent, reference)}, and a job on both kinds reaches "
             f"{100 * self.options.mixed_efficiency:g} % of the ideal.",
             f"Servers are lent and called back every {LOAN_INTERVAL_S:g} s by forecast "
             f"({orchestrator.forecaster.name}), with {100 * orchestrator.headroom:g} % of the "
@@ -225,12 +229,12 @@ class Loaning:
         return sum(servers > 0 for servers in lacking) / len(loans)
 
 
-def _replicas_in_words(gpu: GpuType) -> str:
+def _replicas_in_words(gpu: GpuType, reference: str) -> str:
     """Return how GPUs of the inference cluster make up for being slower."""
     if gpu.worker_speed == 1:
-        work = "do what one training GPU does"
+        work = f"do what one {reference} does"
     else:
-        work = f"take the place of one training GPU and are {gpu.worker_speed:.3g} times as fast"
+        work = f"take the place of one {reference} and are {gpu.worker_speed:.3g} times as fast"
     return f"Assumed: {gpu.replicas} inference GPUs {work}"
 
 

@@ -147,10 +147,12 @@ class TestScenarios:
         """Every key with its values, its default and a meaning, none of them empty."""
         exit_code, out, _ = run("scenarios", "keys")
         assert exit_code == 0
+        assert max(map(len, out.splitlines())) <= 100
+        unfolded = out.replace("\n        ", " ")
         found = list(described(ScenarioTable))
         assert len({each.path for each in found}) == len(found)
         for each in found:
-            assert f"{each.path}  ({each.values}; default: {each.default})\n    " in out
+            assert f"{each.path}  ({each.values}; default: {each.default})\n    " in unfolded
             assert each.meaning, each.path
         for part in ("cluster.loans.headroom", "tenure.rounds.round_s", "jobs.assumptions."):
             assert f"\n{part}" in out

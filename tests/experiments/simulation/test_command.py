@@ -563,7 +563,7 @@ class TestFailures:
         monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", interrupt)
         exit_code, out, err = three_jobs("--capture", tmp_path / "new" / "capture")
         assert (exit_code, out) == (130, "")
-        assert "interrupted: 0 of 1 runs are stored" in err
+        assert "interrupted: 0 of 1 runs are done" in err
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_a_folder_that_cannot_be_made_costs_no_simulation(
