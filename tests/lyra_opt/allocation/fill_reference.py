@@ -1,4 +1,4 @@
-"""Priority fills over time in rational numbers, written from the issue's words."""
+"""Priority fills over time in rational numbers, written from the definition."""
 
 from __future__ import annotations
 

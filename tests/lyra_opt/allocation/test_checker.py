@@ -290,7 +290,7 @@ def test_long_lists_of_violations_are_cut() -> None:
 
 @given(st.data())
 def test_one_shot_objective_against_its_definition(data: st.DataObject) -> None:
-    """Recomputed here from the issue's words, in fractions."""
+    """Recomputed here from the definition, in fractions."""
     instance = data.draw(allocation_instances(objective=data.draw(st.sampled_from(ONE_SHOT))))
     solution = data.draw(worker_allocations_of(instance))
     report = check(instance, solution)
