@@ -138,7 +138,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="keep the runs there, with a page, plots and tables",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on with the runs that are there already"
+        "--resume", action="store_true", help="go on with the runs that --out holds already"
     )
     parser.add_argument(
         "--processes",
@@ -187,7 +187,6 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     from experiments.simulation.runs import load_replays
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import print_json, stdout_kept_clean
-    from lyra_opt.errors import UserError
 
     # All that can be wrong is found out before the first simulation.
     folders = {name: getattr(arguments, name) for name in ("out", "capture")}
@@ -195,8 +194,6 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     for option, folder in (("--out", out), ("--capture", capture)):
         if folder is not None:
             require_folder_path(option, folder)
-    if arguments.resume and out is None:
-        raise UserError("--resume: goes on with the runs in a folder, which --out must name")
     scenario = given_scenario(arguments, arguments.seeds)
     tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
     study = study_of(scenario, tasks, command=arguments.command_line)

@@ -504,7 +504,9 @@ class TestTraces:
 
     def test_resume_of_nothing(self, three_jobs: Run) -> None:
         """There is nothing to go on with where no folder is named."""
-        assert_one_line_error(three_jobs("--resume"), "--resume", "--out")
+        exit_code, out, err = three_jobs("--resume", "--json")
+        assert exit_code == 0, err
+        assert json.loads(out)["finished"] == 3
 
 
 class TestFailures:
