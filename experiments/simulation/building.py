@@ -27,14 +27,14 @@ from instances.workloads.transform import (
     without_oversized,
 )
 from lyra_opt.documents import unknown_key
-from lyra_opt.errors import FieldError, InputError
+from lyra_opt.errors import FieldError, InputError, UserError
 from lyra_opt.network.topology import DEFAULT_LINKS
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from experiments.simulation.scenario import ClusterTable, NetworkTable, Scenario
     from instances.heterogeneous.throughputs import ThroughputTable
@@ -70,7 +70,10 @@ def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
 
 
 def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
-    found = find_scheme(entry.name)
+    if entry in scenario.table.schemes:
+        found: Scheme = _found(find_scheme, entry.name, "schemes", scenario)
+    else:  # asked for beside the file
+        found = find_scheme(entry.name)
     parameters = {name: _located(value, scenario) for name, value in entry.parameters}
     try:
         found = found.with_parameters(parameters)
@@ -78,6 +81,14 @@ def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
         raise InputError(scenario.source, str(error.inside(f"schemes.{entry.name}"))) from None
     tenure = entry.tenure or scenario.table.tenure.all or found.tenure
     return replace(found, name=entry.label, tenure=tenure)
+
+
+def _found(find: Callable[[str], Any], name: str, path: str, scenario: Scenario) -> Any:
+    """Return what is called so; `InputError` that names file and key if there is none."""
+    try:
+        return find(name)
+    except UserError as error:
+        raise InputError(scenario.source, f"{path}: {error}") from None
 
 
 def _located(value: Any, scenario: Scenario) -> Any:
@@ -181,7 +192,8 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
     if network is not None and network.topology is not None:
         return _on_topology(scenario, network.topology)
     if table.like is not None:
-        return find_cluster(table.like)
+        cluster: Cluster = _found(find_cluster, table.like, "cluster.like", scenario)
+        return cluster
     if table.groups:
         types = {
             each.gpu_type: _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
@@ -234,7 +246,8 @@ def _on_topology(scenario: Scenario, file: str) -> Cluster:
     table = scenario.table.cluster
     assert table.network is not None, "the topology is that of a network"
     named = table.network.links
-    links = None if named is None else find_link_set(named)
+    path = "cluster.network.links"
+    links = None if named is None else _found(find_link_set, named, path, scenario)
     topology, links = read_topology(scenario.path_of(file), network=links)
     communication, called, assumption = _communication(scenario, table.network, links)
     gpu = (
@@ -256,7 +269,8 @@ def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> 
 
     assert table.network is not None
     assert table.servers_per_rack is not None
-    links = find_link_set(table.network.links or DEFAULT_LINKS)
+    named = table.network.links or DEFAULT_LINKS
+    links = _found(find_link_set, named, "cluster.network.links", scenario)
     communication, called, assumption = _communication(scenario, table.network, links)
     sizes = [sum(server.gpus.values()) for server in cluster.servers]
     racks = []
@@ -310,7 +324,7 @@ def _jobs(
     jobs = table.jobs
     assumptions = jobs.assumptions
     if jobs.workload is not None:
-        named = find_workload(jobs.workload)
+        named = _found(find_workload, jobs.workload, "jobs.workload", scenario)
         parameters = dict(jobs.parameters)
         for name, value in parameters.items():
             if name not in named.parameters:
