@@ -54,10 +54,7 @@ class Integer:
 
     def check(self, path: str, value: object) -> int:
         """See `Rule`."""
-        number = require_integer(path, value, minimum=self.least)
-        if number > self.most:
-            raise FieldError(path, value, f"must be at most {self.most}")
-        return number
+        return require_integer(path, value, minimum=self.least, maximum=self.most)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule`."""

@@ -255,6 +255,11 @@ class ReplayRecord(RunRecord):
     figures: Mapping[str, Any] | None = field(default=None, metadata=JSON)
     assumptions: Sequence[str] = field(default=(), metadata=JSON)
 
+    @property
+    def point(self) -> Mapping[str, AxisValue]:
+        """What it has of each axis of the scenario; schemes are none of them."""
+        return {name: value for name, value in self.axes.items() if name != "scheme"}
+
 
 KINDS: Mapping[str, type[RunRecord]] = {
     record.kind: record for record in (SolverRecord, ReplayRecord)

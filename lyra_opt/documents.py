@@ -179,13 +179,19 @@ class Record:
         return {key: self._fields[key] for key in keys if key in self._fields}
 
 
-def unknown_key(key: object, known: Collection[str]) -> str:
-    """Return the rule that a key breaks which is none of those known, with the nearest of them."""
+def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> str:
+    """Return the rule that a key breaks which is none of those known, with the nearest of them.
+
+    Parameters
+    ----------
+    noun
+        What it is called, where it is no key.
+    """
     if not known:
         return "unknown key; there are none"
     nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1, LEAST_LIKENESS)
     meant = f", but {nearest[0]} is one" if nearest else ""
-    return f"unknown key{meant}; the known keys are {', '.join(known)}"
+    return f"unknown {noun}{meant}; the known {noun}s are {', '.join(known)}"
 
 
 def located(

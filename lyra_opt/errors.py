@@ -64,6 +64,15 @@ def one_line(text: str) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "job"), counted(2000, "job")
+    ('1 job', '2,000 jobs')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def show_value(value: object) -> str:
     """Return `value` as JSON on one line, cut to a readable length."""
     if isinstance(value, dict | list):

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation.bounds import require_bounds
-from experiments.simulation.measures import counted
 from experiments.simulation.scenario import SchemeEntry
 from experiments.simulation.setup import Setup, make_loaning, proportional_inference_servers
-from instances.heterogeneous.clusters import find_cluster, prices_in_words
+from instances.heterogeneous.clusters import cluster_of_servers, find_cluster
 from instances.heterogeneous.throughput_files import load_throughputs
 from instances.heterogeneous.workload_throughputs import with_throughputs
 from instances.network.trace_jobs import assigned_models as with_network_models
@@ -27,7 +26,7 @@ from instances.workloads.transform import (
     without_oversized,
 )
 from lyra_opt.documents import unknown_key
-from lyra_opt.errors import FieldError, InputError, UserError
+from lyra_opt.errors import FieldError, InputError, UserError, counted
 from lyra_opt.network.topology import DEFAULT_LINKS
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
 from lyra_opt.simulation.scheme import Options, find_scheme
@@ -208,15 +207,7 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
                 Server(id=f"{mark}-{place}", gpus={group.gpu_type: group.gpus_per_server})
                 for place in range(group.servers)
             ]
-        counts = dict.fromkeys(types, 0)
-        for group in table.groups:
-            counts[group.gpu_type] += group.servers * group.gpus_per_server
-        cluster = Cluster(
-            name=",".join(f"{name}={count}" for name, count in counts.items()),
-            gpu_types=tuple(types.values()),
-            servers=tuple(servers),
-            assumptions=prices_in_words(list(types.values())),
-        )
+        cluster = cluster_of_servers(servers, list(types.values()))
     else:
         assert table.servers is not None, "the scenario says which servers there are"
         cluster = Cluster.of_servers(
@@ -233,7 +224,7 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
 def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
     known = scenario.table.gpu_types
     if name not in known:
-        rule = f"{unknown_key(name, list(known)).replace('key', 'type', 1)}; gpu_types adds others"
+        rule = f"{unknown_key(name, list(known), noun='type')}; gpu_types adds others"
         raise FieldError(path, name, rule)
     return known[name]
 
@@ -365,7 +356,7 @@ def _jobs(
 def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: int) -> Workload:
     """Return the jobs of a trace with what they train, where speed depends on it."""
     throughputs = scenario.table.speed.throughputs
-    own_types = [cluster.type_of[name] for name, count in cluster.gpus_of_type.items() if count]
+    own_types = [cluster.type_of[name] for name in cluster.own_gpus]
     if throughputs is None and cluster.communication is None and len(own_types) > 1:
         throughputs = DEFAULT_THROUGHPUTS
     if throughputs is not None:
@@ -377,8 +368,7 @@ def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: in
 
 
 def _throughputs(scenario: Scenario, name: str) -> ThroughputTable:
-    file = scenario.path_of(name) if Path(name).suffix else name
-    return load_throughputs(file, gpu_types=scenario.table.gpu_types)
+    return load_throughputs(_located(name, scenario), gpu_types=scenario.table.gpu_types)
 
 
 def runnable(

@@ -237,8 +237,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
 def _as_json_object(run: ReplayRecord) -> dict[str, Any]:
     """Return the figures of a run, below the values of axes where there are any."""
-    axes = {name: value for name, value in run.axes.items() if name != "scheme"}
-    return ({"axes": axes} if axes else {}) | dict(run.figures or {})
+    return ({"axes": run.point} if run.point else {}) | dict(run.figures or {})
 
 
 def run_scenarios(arguments: argparse.Namespace) -> int:

@@ -48,14 +48,13 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
         if job.measured is None:
             work_gpu_s[place] += job.work_worker_s * job.gpus_per_worker
         else:
-            fastest = max(speed.rates_of(job).values())
-            work_gpu_s[place] += job.min_gpus * speed.unit_of(job).work / fastest
-    own_gpus = sum(
-        count * min(1.0, cluster.type_of[name].relative_speed)
-        if all(job.measured is None for job in workload.jobs)
-        else count
-        for name, count in cluster.gpus_of_type.items()
-    )
+            work_gpu_s[place] += speed.least_gpu_s(job)
+    own_gpus: float = cluster.gpus
+    if all(job.measured is None for job in workload.jobs):
+        own_gpus = sum(
+            count * min(1.0, cluster.type_of[name].relative_speed)
+            for name, count in cluster.own_gpus.items()
+        )
     capacity_gpu_s = np.full(days, own_gpus * DAY_S, dtype=float)
     if setup.plan is not None:
         capacity_gpu_s += _lent_gpu_s(setup, days)
@@ -70,8 +69,9 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
 def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:
     """Return what GPUs on loan can do on each day, in seconds of own GPUs."""
     plan, cluster = setup.plan, setup.cluster
+    lent = cluster.lent_type
     assert plan is not None, "there are loans"
-    lent = next(pool.gpu_type for pool in cluster.pools if pool.is_lent)
+    assert lent is not None, "there are loans"
     gpus_of_server = cluster.inference_gpus / cluster.inference_servers
     found = np.zeros(days)
     for tick, servers in enumerate(plan.on_loan):

@@ -33,15 +33,6 @@ def show_milliseconds(value: float) -> str:
     return f"{1000 * value:.2f}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "job"), counted(2000, "job")
-    ('1 job', '2,000 jobs')
-    """
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
 def _ratio(value: float) -> str:
     return f"{value:.4f}"
 

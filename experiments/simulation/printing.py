@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation.demand import demand_by_day
-from experiments.simulation.measures import MEASURES, counted, shown_measures
+from experiments.simulation.measures import MEASURES, shown_measures
 from lyra_opt.commands.output import print_table
-from lyra_opt.errors import one_line
+from lyra_opt.errors import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,8 +57,7 @@ def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayReco
     """Return the runs of each variant of a scenario, and the variant in words; in order."""
 
     def variant(run: ReplayRecord) -> str:
-        axes = {name: value for name, value in run.axes.items() if name != "scheme"}
-        return ", ".join(f"{name} = {value}" for name, value in axes.items())
+        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
 
     return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 

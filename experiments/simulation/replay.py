@@ -218,7 +218,7 @@ class Replay:
         setup = self.setup
         loans = LOAN_FIGURES if setup.loaning is not None else ()
         scaling = any(job.is_elastic for job in setup.workload.jobs)
-        types = sum(count > 0 for count in setup.cluster.gpus_of_type.values()) > 1
+        types = len(setup.cluster.own_gpus) > 1
         beside = (
             *loans,
             *(("scaling_operations",) if scaling else ()),

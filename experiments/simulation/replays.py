@@ -91,7 +91,7 @@ class ReplayTask:
         )
         figures, setting = finished.as_json_object(), setting_of(setup, scheme)
         if self.scenario.table.bounds:
-            bounds = _bounds(_Source(self.scenario), self.schemes, self.seed, forks(scheme))
+            bounds = _bounds(self.scenario, self.schemes, self.seed, forks(scheme))
             require_kept(figures, bounds)
             figures |= bounds
         if capture is not None and self.capture is not None:
@@ -119,7 +119,7 @@ class ReplayTask:
 
     def setup(self) -> Setup:
         """Return what is simulated; made once for runs that follow one another."""
-        return _setup(_Source(self.scenario), self.schemes, self.seed)
+        return _setup(self.scenario, self.schemes, self.seed)
 
     @property
     def _name_of_decisions(self) -> str:
@@ -161,12 +161,12 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     servers back, the ``reclaimer`` that chooses them.
     """
     cluster = setup.cluster
-    lent = next((pool.gpu_type.name for pool in cluster.pools if pool.is_lent), None)
+    lent = cluster.lent_type
     servers = cluster.inference_servers
     return {
         "demand": setup.demand_in_words,
-        "own_gpus": {name: gpus for name, gpus in cluster.gpus_of_type.items() if name != lent},
-        "lent_gpus_per_server": {lent: cluster.inference_gpus / servers} if lent else {},
+        "own_gpus": cluster.own_gpus,
+        "lent_gpus_per_server": {lent.name: cluster.inference_gpus / servers} if lent else {},
         "last_submission_s": setup.workload.jobs[-1].submit_s,
         "summary": scheme.summary,
         "tenure": scheme.tenure,
@@ -174,30 +174,16 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     }
 
 
-class _Source:
-    """A scenario, equal to one that says the same."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self._meaning = scenario.source, scenario.meaning_hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Source) and self._meaning == other._meaning
-
-    def __hash__(self) -> int:
-        return hash(self._meaning)
-
-
 @lru_cache(maxsize=SETUPS_KEPT)
-def _setup(source: _Source, schemes: tuple[str, ...], seed: int) -> Setup:
-    return make_setup(source.scenario, make_schemes(source.scenario, schemes), seed)
+def _setup(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Setup:
+    return make_setup(scenario, make_schemes(scenario, schemes), seed)
 
 
 @lru_cache(maxsize=2 * SETUPS_KEPT)
 def _bounds(
-    source: _Source, schemes: tuple[str, ...], seed: int, forking: bool
+    scenario: Scenario, schemes: tuple[str, ...], seed: int, forking: bool
 ) -> Mapping[str, float]:
-    return bounds_of(_setup(source, schemes, seed), forking=forking)
+    return bounds_of(_setup(scenario, schemes, seed), forking=forking)
 
 
 def replay_tasks(

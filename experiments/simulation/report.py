@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.page import PAGE, how_run, render_page, write_plots
 from experiments.simulation.comparison import differences, method_in_words
-from experiments.simulation.measures import MEASURES, counted, shown_measures
+from experiments.simulation.measures import MEASURES, shown_measures
 from experiments.simulation.plots.figures import draw_plots
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.printing import variants_of
 from experiments.simulation.side_by_side import lines_of, main_lines
 from lyra_opt.documents import write_text
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.errors import InputError, UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -467,9 +467,9 @@ class ScenarioTable:
                 raise FieldError("schemes", label, "must not occur twice; give one a label")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scenario:
-    """A scenario that has been read.
+    """A scenario that has been read; equal to one of the same source that says the same.
 
     Parameters
     ----------
@@ -502,7 +502,15 @@ class Scenario:
         changed = f"Here with {'; '.join(reversed(changes))}." if changes else ""
         return " ".join(filter(None, (self.table.description, changed)))
 
-    @property
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scenario):
+            return NotImplemented
+        return (self.source, self.meaning_hash) == (other.source, other.meaning_hash)
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.meaning_hash))
+
+    @cached_property
     def meaning_hash(self) -> str:
         """SHA-256 of what it says; comments, layout and description do not count."""
         meaning = {name: value for name, value in self.document.items() if name != "description"}
@@ -578,8 +586,7 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
         return text, name_or_path, Path(name_or_path).parent
     known = bundled()
     if name_or_path not in known:
-        rule = unknown_key(name_or_path, list(known)).replace("unknown key", "unknown")
-        rule = rule.replace("the known keys are", "there are")
+        rule = unknown_key(name_or_path, list(known), noun="scenario")
         raise UserError(f"scenario {name_or_path!r}: {rule}; a file ends in {SUFFIX}")
     entry = known[name_or_path]
     return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from experiments.simulation.measures import counted
 from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
+from instances.workloads.lyra_like import PUBLISHED_INFERENCE_SERVERS, PUBLISHED_TRAINING_GPUS
+from lyra_opt.errors import counted
 from lyra_opt.simulation.cluster import TRAINING_GPU
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 HOUR_S = 3600
 DAY_S = 86_400
 
-LYRA_LIKE_SERVERS = 443
-LYRA_LIKE_GPUS_PER_SERVER = 8
-LYRA_LIKE_INFERENCE_SERVERS = 520
 LOAN_INTERVAL_S = 300.0
 
 LEAST_DRAIN_DAYS = 10
@@ -57,8 +55,6 @@ class Setup:
         Jobs that were left out, for they could never run.
     loaning
         The inference cluster and the plan of its loans; None without inference servers.
-    remarks
-        What is assumed beside what workload, cluster, loans and tenures assume, a sentence each.
     """
 
     workload: Workload
@@ -67,7 +63,6 @@ class Setup:
     scenario: str = ""
     dropped: int = 0
     loaning: Loaning | None = None
-    remarks: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -78,8 +73,9 @@ class Setup:
         """
         if self.cluster.communication is not None:
             return RACKS
-        own_pools = sum(not pool.is_lent for pool in self.cluster.pools)
-        if own_pools > 1 or any(job.measured is not None for job in self.workload.jobs):
+        if len(self.cluster.own_gpus) > 1 or any(
+            job.measured is not None for job in self.workload.jobs
+        ):
             return TYPES
         return POOLS
 
@@ -109,10 +105,7 @@ class Setup:
                 f"{cluster.network})"
             )
         speed = Speed(cluster)
-        work_gpu_s = math.fsum(
-            job.min_gpus * speed.unit_of(job).work / max(speed.rates_of(job).values())
-            for job in workload.jobs
-        )
+        work_gpu_s = math.fsum(speed.least_gpu_s(job) for job in workload.jobs)
         return (
             f"{jobs} {when} {asks} for {work_gpu_s / HOUR_S:,.1f} GPU hours, each on the type that "
             f"suits it best, of {cluster.gpus:,} GPUs ({cluster.name})"
@@ -134,7 +127,6 @@ class Setup:
             *speeds_in_words(self.workload, self.cluster),
             *of_tenure,
             *(() if self.loaning is None else self._loans_in_words(self.loaning)),
-            *self.remarks,
         )
 
     def tenure_in_words(self, tenure: str) -> str:
@@ -180,7 +172,8 @@ class Setup:
     def _loans_in_words(self, loaning: Loaning) -> tuple[str, ...]:
         orchestrator = loaning.orchestrator
         pools = self.cluster.pools
-        lent = next(pool.gpu_type for pool in pools if pool.is_lent)
+        lent = self.cluster.lent_type
+        assert lent is not None, "there are loans"
         own = {pool.gpu_type.relative_speed for pool in pools if not pool.is_lent}
         reference = "training GPU" if own == {1.0} else TRAINING_GPU.name
         return (
@@ -240,8 +233,7 @@ def _replicas_in_words(gpu: GpuType, reference: str) -> str:
 
 def proportional_inference_servers(gpus: int) -> int:
     """Return how many inference servers go with so many training GPUs in Lyra's clusters."""
-    published = LYRA_LIKE_SERVERS * LYRA_LIKE_GPUS_PER_SERVER
-    return max(1, round(LYRA_LIKE_INFERENCE_SERVERS * gpus / published))
+    return max(1, round(PUBLISHED_INFERENCE_SERVERS * gpus / PUBLISHED_TRAINING_GPUS))
 
 
 def forks(scheme: Scheme) -> bool:

@@ -304,8 +304,8 @@ def _write(
     out: Path,
 ) -> None:
     """Write results and timers, those of a scenario with axes into a folder for each point."""
-    from experiments.simulation.measures import counted
     from lyra_opt.documents import format_document, write_text
+    from lyra_opt.errors import counted
     from lyra_opt.network.class_timers import timers_text
 
     for question, tuning, record in answers:
@@ -334,11 +334,10 @@ def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
 def _print(
     arguments: argparse.Namespace, question: _Question, tuning: Tuning, record: dict[str, Any]
 ) -> None:
-    from experiments.simulation.measures import counted
     from experiments.tuning.clairvoyant import shares_in_words
     from experiments.tuning.outcome import HEADER
     from lyra_opt.commands.output import print_table
-    from lyra_opt.errors import one_line
+    from lyra_opt.errors import counted, one_line
 
     print(
         one_line(

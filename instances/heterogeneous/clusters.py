@@ -102,15 +102,39 @@ def cluster_of(
         for number, start in enumerate(range(0, count, gpus_per_server)):
             held = min(gpus_per_server, count - start)
             servers.append(Server(id=f"{gpu_type}-{number}", gpus={gpu_type: held}))
+    return cluster_of_servers(servers, types, name=name, assumptions=assumptions)
+
+
+def cluster_of_servers(
+    servers: Sequence[Server],
+    types: Sequence[GpuType],
+    *,
+    name: str | None = None,
+    assumptions: Sequence[str] = (),
+) -> Cluster:
+    """Return a cluster of own servers, which says what its types cost for want of a price.
+
+    Parameters
+    ----------
+    servers
+        With GPUs of these types.
+    types
+        In their order, the fastest first.
+    name
+        None names it by its GPUs, such as ``v100=20,k80=20``.
+    assumptions
+        What else is assumed of it.
+    """
+    counts = {each.name: sum(server.gpus.get(each.name, 0) for server in servers) for each in types}
     return Cluster(
-        name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in gpus.items()),
+        name=name or ",".join(f"{gpu_type}={count}" for gpu_type, count in counts.items()),
         gpu_types=tuple(types),
         servers=tuple(servers),
-        assumptions=(*assumptions, *prices_in_words(types)),
+        assumptions=(*assumptions, *_prices_in_words(types)),
     )
 
 
-def prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
+def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
     """Return which types cost as much as one without a price, where others cost something else."""
     usual = [each.name for each in types if each.price_per_hour == DEFAULT_PRICE_PER_HOUR]
     if not usual or len(usual) == len(types):

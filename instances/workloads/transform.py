@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from instances.workloads.scenario import Scenario, assigned
-from lyra_opt.errors import FieldError
+from lyra_opt.errors import FieldError, counted
 from lyra_opt.simulation.workload import Workload
 from lyra_opt.validation import require_integer, require_number
 
@@ -100,7 +100,7 @@ def first_days(workload: Workload, days: int) -> Workload:
     require_integer("days", days, minimum=1)
     end_s = workload.jobs[0].submit_s + days * DAY_S
     jobs = [job for job in workload.jobs if job.submit_s < end_s]
-    return _changed(workload, jobs, f"Only the first {_counted(days, 'day')}.")
+    return _changed(workload, jobs, f"Only the first {counted(days, 'day')}.")
 
 
 def limited(workload: Workload, jobs: int) -> Workload:
@@ -108,7 +108,7 @@ def limited(workload: Workload, jobs: int) -> Workload:
     require_integer("jobs", jobs, minimum=1)
     kept = workload.jobs[:jobs]
     return _changed(
-        workload, kept, f"Only the first {_counted(len(kept), 'job')} of {len(workload.jobs):,}."
+        workload, kept, f"Only the first {counted(len(kept), 'job')} of {len(workload.jobs):,}."
     )
 
 
@@ -187,14 +187,14 @@ def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
     dropped = len(workload.jobs) - len(jobs)
     if not jobs:
         raise FieldError("gpus", gpus, "must hold at least one job of the workload")
-    sentence = f"{_counted(dropped, 'job')} larger than {gpus:,} GPUs left out."
+    sentence = f"{counted(dropped, 'job')} larger than {gpus:,} GPUs left out."
     return _changed(workload, jobs, sentence), dropped
 
 
 def demand_in_words(workload: Workload, gpus: int) -> str:
     """Return a line on how much a workload asks of `gpus` GPUs."""
     require_integer("gpus", gpus, minimum=1)
-    jobs = _counted(len(workload.jobs), "job")
+    jobs = counted(len(workload.jobs), "job")
     asks = "asks" if len(workload.jobs) == 1 else "ask"
     span = workload.submission_span_s
     if span <= 0:
@@ -202,10 +202,6 @@ def demand_in_words(workload: Workload, gpus: int) -> str:
         return f"{jobs} at one moment {asks} for {hours:,.1f} GPU hours of {gpus:,} GPUs"
     days = f"{span / DAY_S:.1f}" if span < 10 * DAY_S else f"{span / DAY_S:.0f}"
     return f"{jobs} over {days} days {asks} for {100 * workload.load(gpus):.1f} % of {gpus:,} GPUs"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def _changed(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:

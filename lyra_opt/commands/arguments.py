@@ -57,24 +57,6 @@ def seconds(text: str) -> float:
     return value
 
 
-def seconds_or_none(text: str) -> float:
-    """Argument type: a finite number of seconds of at least 0."""
-    value = number(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: must be a finite number of seconds of at least 0"
-        )
-    return value
-
-
-def share(text: str) -> float:
-    """Argument type: a number from 0 to 1."""
-    value = number(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a number from 0 to 1")
-    return value
-
-
 def plain_text(text: str) -> str:
     """Argument type: text that is not empty."""
     if not text:

@@ -354,6 +354,16 @@ class Cluster:
         }
 
     @cached_property
+    def own_gpus(self) -> dict[str, int]:
+        """The same of those types alone that own servers have."""
+        return {name: count for name, count in self.gpus_of_type.items() if count}
+
+    @cached_property
+    def lent_type(self) -> GpuType | None:
+        """What servers that can be borrowed have; None if there are none."""
+        return next((pool.gpu_type for pool in self.pools if pool.is_lent), None)
+
+    @cached_property
     def most_on_a_server(self) -> dict[str, int]:
         """GPUs of each type on the own server that has most of them."""
         return {

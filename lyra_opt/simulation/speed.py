@@ -112,13 +112,17 @@ class Speed:
                 raise self.communication.unknown(job.model, job.id)
             self.communication.tier_efficiency(job.model, job.min_gpus, topology)
 
+    def least_gpu_s(self, job: Job) -> float:
+        """Return the GPU-seconds of a job's gang on the own type that suits it best."""
+        return job.min_gpus * self.unit_of(job).work / max(self.rates_of(job).values())
+
     def obstacle(self, job: Job) -> str | None:
         """Return why a job can never run on own servers, in a clause; None if it can."""
         cluster = self.cluster
         if not cluster.holds(job):
             each = f" of {job.gpus_per_worker}" if job.gpus_per_worker > 1 else ""
             asked = f"{job.min_workers:,} GPUs" if not each else f"{job.min_workers} workers{each}"
-            own = {name: count for name, count in cluster.gpus_of_type.items() if count}
+            own = cluster.own_gpus
             there = f"{cluster.gpus:,}"
             if len(own) > 1 or job.gpu_types:
                 asked += f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else " of a type"

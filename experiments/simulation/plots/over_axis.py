@@ -36,7 +36,7 @@ def means_over_axes(runs: Sequence[ReplayRecord], schemes: Sequence[str]) -> Ite
     schemes
         All schemes of the page, in order.
     """
-    names = dict.fromkeys(name for run in runs for name in run.axes if name != "scheme")
+    names = dict.fromkeys(name for run in runs for name in run.point)
     for place, axis in enumerate(names):
         values = list(dict.fromkeys(run.axes[axis] for run in runs))
         if len(values) > 1:
