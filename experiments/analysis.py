@@ -11,8 +11,8 @@ import pandas as pd
 from experiments.frames import frame_of, in_order
 from experiments.proofs import Proofs, minimises
 from experiments.study import FILE
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Status
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -178,7 +178,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
     from experiments.records import ReplayRecord
     from experiments.store import ResultStore
-    from lyra_opt.errors import UserError
+    from lyra_opt.core.errors import UserError
 
     folder = Path(arguments.folder)
     with ResultStore.open(folder) as store:

@@ -6,13 +6,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from experiments.proofs import minimises
-from lyra_opt.result import Status, same_value
+from lyra_opt.core.result import Status, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from experiments.records import SolverRecord
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 
 def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:

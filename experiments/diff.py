@@ -12,7 +12,7 @@ from experiments.frames import frame_of, in_order, stored_runs
 from experiments.records import ERROR
 from experiments.store import ResultStore
 from experiments.tables import NOTHING, Table
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from experiments.pool import new_shares, run_tasks
 from experiments.progress import progress
 from experiments.records import ERROR
 from experiments.store import STORE_FILE, ResultStore
-from lyra_opt.errors import UserError, one_line
+from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

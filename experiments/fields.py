@@ -14,9 +14,9 @@ from inspect import cleandoc
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lyra_opt.documents import Record, join_path
-from lyra_opt.errors import FieldError, show_value
-from lyra_opt.validation import (
+from lyra_opt.core.documents import Record, join_path
+from lyra_opt.core.errors import FieldError, show_value
+from lyra_opt.core.validation import (
     require_choice,
     require_flag,
     require_integer,

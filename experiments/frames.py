@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.records import TABLES, RunRecord
 from experiments.store import ResultStore
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

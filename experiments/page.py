@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.folders import make_folder
-from lyra_opt.documents import write_text
-from lyra_opt.errors import one_line
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,14 +6,14 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Status, same_value
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Status, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from experiments.records import SolverRecord
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 
 class Proofs:

@@ -11,14 +11,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from lyra_opt.result import Status
+from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 AxisValue = str | int | float
 
@@ -168,7 +168,7 @@ class SolverRecord(RunRecord):
     status
         How it ended.
     stopped_by, objective, dual_bound
-        As in `lyra_opt.solving.Answer`.
+        As in `lyra_opt.core.solving.Answer`.
     certify_time_s
         Seconds of the problem's own bound.
     counters

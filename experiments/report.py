@@ -18,10 +18,10 @@ from experiments.plots.figures import draw_plots
 from experiments.records import SolverRecord
 from experiments.store import ResultStore
 from experiments.tables import csv_text, percent
-from lyra_opt.documents import write_text
-from lyra_opt.errors import InputError
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Status
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import InputError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote
 
 from experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
-from lyra_opt.documents import write_bytes
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.documents import write_bytes
+from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 STORE_FILE = "results.sqlite"
 STORE_VERSION = 3

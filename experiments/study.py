@@ -25,12 +25,12 @@ from experiments.study_file import (
     StudyTable,
 )
 from instances.family import family_names, find_family
-from lyra_opt.documents import parse_toml, read_text
-from lyra_opt.errors import FieldError, InputError, MissingFieldError, UserError
-from lyra_opt.loading import load_instance
-from lyra_opt.problem import problems
-from lyra_opt.solver import solver_names
-from lyra_opt.validation import require_choice
+from lyra_opt.core.documents import parse_toml, read_text
+from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.problem import problems
+from lyra_opt.core.solver import solver_names
+from lyra_opt.core.validation import require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

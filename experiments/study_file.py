@@ -20,8 +20,8 @@ from experiments.fields import (
     parsed,
     schema_of,
 )
-from lyra_opt.documents import join_path
-from lyra_opt.errors import FieldError
+from lyra_opt.core.documents import join_path
+from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,18 +16,18 @@ from experiments.pool import in_words
 from experiments.records import SolverRecord
 from experiments.study import read_instance_file
 from instances.family import find_family
-from lyra_opt.loading import content_hash
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits, Status
-from lyra_opt.seeding import derive_seed
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.core.loading import content_hash
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.seeding import derive_seed
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 
 if TYPE_CHECKING:
     from experiments.study import Cell, Configuration
     from experiments.trace import Trace
-    from lyra_opt.result import Number
-    from lyra_opt.solver import Solver
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Solver
 
 INSTANCES_KEPT = 4
 """Runs on one instance follow one another, so that a worker needs to keep few."""

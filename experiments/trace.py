@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instances.traces import TRACES_VARIABLE, locate, read_trace
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

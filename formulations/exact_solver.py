@@ -14,14 +14,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lyra_opt.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.solver import Unsupported
-from lyra_opt.stopwatch import Stopwatch, loading
+from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import Stopwatch, loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 SolutionT = TypeVar("SolutionT")
 NumberT = TypeVar("NumberT", int, float)
@@ -35,7 +35,7 @@ LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years 
 class Countdown:
     """The time that is left of a limit, from the moment of construction.
 
-    As in `lyra_opt.stopwatch`, what a process loads once does not count.
+    As in `lyra_opt.core.stopwatch`, what a process loads once does not count.
 
     Parameters
     ----------

@@ -19,14 +19,14 @@ from instances.parameters import SEED, IntegerParameter, option
 from instances.reclaim import parameters as reclaim
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
 from lyra_opt.commands.folders import make_folder
-from lyra_opt.errors import UserError, show_value
+from lyra_opt.core.errors import UserError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from instances.family import Family
     from instances.parameters import Parameter
-    from lyra_opt.problem import Problem
+    from lyra_opt.core.problem import Problem
 
 COUNT = IntegerParameter(
     help="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
@@ -241,8 +241,8 @@ def _argument_type(parameter: Parameter) -> Callable[[str], Any]:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from instances.family import find_family
-    from lyra_opt.documents import write_bytes
-    from lyra_opt.problem import find_problem
+    from lyra_opt.core.documents import write_bytes
+    from lyra_opt.core.problem import find_problem
 
     family = find_family(arguments.problem, arguments.family)
     parameters = {name: getattr(arguments, name) for name in arguments.parameters}
@@ -275,7 +275,7 @@ def _files(
     is_compressed: bool,
 ) -> Iterator[tuple[Path, bytes]]:
     """Yield the path inside the output folder and the content of each file."""
-    from lyra_opt.documents import format_document, gzip_bytes
+    from lyra_opt.core.documents import format_document, gzip_bytes
 
     for seed in seeds:
         instance = family.generate(parameters, seed)

@@ -18,7 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from instances.parameters import SEED, require_parameter
-from lyra_opt.errors import UserError, show_value
+from lyra_opt.core.errors import UserError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lyra_opt.errors import UserError, show_value
+from lyra_opt.core.errors import UserError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from lyra_opt.seeding import derive_seed
+from lyra_opt.core.seeding import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class IntegerStream:
     Parameters
     ----------
     axes
-        What the draws depend on, by name (see `lyra_opt.seeding.derive_seed`).
+        What the draws depend on, by name (see `lyra_opt.core.seeding.derive_seed`).
 
     Examples
     --------

@@ -21,8 +21,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import read_text
-from lyra_opt.errors import InputError, show_value
+from lyra_opt.core.documents import read_text
+from lyra_opt.core.errors import InputError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -3,7 +3,7 @@
 Each decision problem is a sub-package with the same file names (``instance``, ``checker``,
 ``bounds``, one file a heuristic). Exact solvers live outside and are found by name:
 
->>> from lyra_opt.problem import find_problem
+>>> from lyra_opt.core.problem import find_problem
 >>> find_problem("reclaim").default_solver_of("rigid")
 'lyra-greedy'
 """

@@ -16,7 +16,7 @@ import paper_figures.command
 from lyra_opt import __version__
 from lyra_opt.commands import counterexample, solve, solvers, verify
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser
-from lyra_opt.errors import UserError, one_line
+from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import argparse

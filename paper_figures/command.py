@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import stdout_kept_clean
-    from lyra_opt.errors import UserError
+    from lyra_opt.core.errors import UserError
     from paper_figures.document import find_paper
     from paper_figures.page import write_pages
     from paper_figures.paper import report_of, run_paper
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _chosen(paper: PaperTable, given: dict[str, Sequence[str] | None]) -> list[PublicationTable]:
     """Return the tables and figures that were asked for, in the order of the paper."""
-    from lyra_opt.errors import UserError
+    from lyra_opt.core.errors import UserError
 
     asked = set()
     for kind, numbers in given.items():

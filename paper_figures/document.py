@@ -25,8 +25,8 @@ from experiments.fields import (
     key,
     parsed,
 )
-from lyra_opt.documents import parse_toml, unknown_key
-from lyra_opt.errors import FieldError, InputError
+from lyra_opt.core.documents import parse_toml, unknown_key
+from lyra_opt.core.errors import FieldError, InputError
 from paper_figures.comparison import RULE, Source
 
 PAPERS_FOLDER = Path(__file__).parent

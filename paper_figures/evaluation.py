@@ -7,8 +7,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import unknown_key
-from lyra_opt.errors import UserError
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import UserError
 from paper_figures.comparison import Comparison, Entry
 from paper_figures.document import EXACT, GAIN, MORE, REDUCTION, SOURCES
 from paper_figures.results import Part, Results, mean_and_spread, paired_gain

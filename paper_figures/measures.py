@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.simulation.replay import step_means
-from lyra_opt.documents import unknown_key
-from lyra_opt.errors import UserError
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.page import HowRun, environments_of, render_page, write_plots
 from lyra_opt import __version__
-from lyra_opt.documents import write_text
+from lyra_opt.core.documents import write_text
 from paper_figures.comparison import Verdict
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.executor import EXIT_INTERRUPTED, run_stored
 from experiments.pool import IN_THIS_PROCESS
-from lyra_opt.pictures import house_style
+from lyra_opt.core.pictures import house_style
 from paper_figures.evaluation import compared, function_of, runs_of
 from paper_figures.page import Report
 from paper_figures.results import Results

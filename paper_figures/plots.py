@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.pictures import COLOURS, as_written
+from lyra_opt.core.pictures import COLOURS, as_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lyra_opt.__main__ import main
-from lyra_opt.loading import load_instance
+from lyra_opt.core.loading import load_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.conformance import assert_conforms
-from lyra_opt.problem import find_problem
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
-from lyra_opt.solver import solver_names
+from lyra_opt.testing.conformance import assert_conforms
 
 if TYPE_CHECKING:
     from lyra_opt.reclaim import ReclaimInstance

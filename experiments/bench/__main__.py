@@ -31,8 +31,8 @@ from experiments.store import STORE_FILE
 from experiments.study import load_study
 from experiments.tables import csv_text, speed_table
 from lyra_opt.commands.arguments import HelpFormatter, integer_from, seconds
-from lyra_opt.documents import write_text
-from lyra_opt.errors import UserError, one_line
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

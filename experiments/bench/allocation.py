@@ -10,7 +10,7 @@ from scipy.stats import gmean
 from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import interleaved, medians, proved_within, slowest
 from instances.family import generate
-from lyra_opt.result import Status, relative_gap, same_value
+from lyra_opt.core.result import Status, relative_gap, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import interleaved, proved_within
 from instances.randomness import IntegerStream
+from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
@@ -16,7 +17,6 @@ from lyra_opt.heterogeneous.instance import (
     Objective,
 )
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility
-from lyra_opt.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

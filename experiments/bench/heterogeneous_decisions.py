@@ -10,8 +10,8 @@ import numpy as np
 from experiments.bench.timing import Figure, timed_figure, times_of
 from instances.heterogeneous.clusters import cluster_of
 from instances.heterogeneous.generated_jobs import gavel_like
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.policy import ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

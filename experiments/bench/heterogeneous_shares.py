@@ -10,9 +10,9 @@ from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import interleaved, proved_within
 from instances.heterogeneous.clusters import gavel_108
 from instances.heterogeneous.generated_jobs import gavel_like
+from lyra_opt.heterogeneous.exact.water_filling import fill
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
-from lyra_opt.heterogeneous.share_programme import ShareArrays
-from lyra_opt.heterogeneous.water_filling import fill
+from lyra_opt.heterogeneous.shares.programme import ShareArrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ def objective_figures(seeds: int) -> Iterator[Figure]:
 
 def filling_figures(seeds: int) -> Iterator[Figure]:
     """Time water filling of one entity."""
-    from lyra_opt.stopwatch import Stopwatch
+    from lyra_opt.core.stopwatch import Stopwatch
 
     times_s, rounds, rise = [], [], 0.0
     for seed in range(seeds):

@@ -11,14 +11,14 @@ from experiments.bench.replays import lease_figures
 from experiments.bench.timing import Figure, timed_figure, times_of
 from experiments.bench.trials import interleaved, proved_within
 from instances.network.epoch import epoch_instance
-from lyra_opt.network.one_epoch import state_of
-from lyra_opt.network.policies import PLACEMENT_POLICIES
-from lyra_opt.network.topology import Topology
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policy_solver import state_of
+from lyra_opt.simulation.network.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.network.policy import PlacementState
+    from lyra_opt.network.heuristics.policy import PlacementState
 
 LARGE = Topology.uniform(racks=64, machines_per_rack=8)
 WAITING = 500

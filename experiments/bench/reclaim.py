@@ -26,11 +26,11 @@ from experiments.bench.timing import (
 from experiments.bench.trials import interleaved
 from instances.family import generate
 from instances.library import library_instances
-from lyra_opt.loading import instance_text
-from lyra_opt.problem import find_problem
-from lyra_opt.reclaim.bounds import interchangeable_bound, rigid_bound
-from lyra_opt.reclaim.lyra_greedy import LyraGreedy
-from lyra_opt.result import Limits
+from lyra_opt.core.loading import instance_text
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

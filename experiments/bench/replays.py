@@ -12,10 +12,10 @@ from experiments.pool import IN_THIS_PROCESS
 from experiments.simulation.replays import replay_tasks, study_of
 from experiments.simulation.scenario import Change, load_scenario
 from instances.heterogeneous.trace_jobs import PHILLY_TRACE
-from lyra_opt.errors import UserError
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+from lyra_opt.core.errors import UserError
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.policies import PLACEMENT_POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

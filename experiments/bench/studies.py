@@ -9,7 +9,7 @@ from experiments.analysis import counted_proof_time_s, log_ratio
 from experiments.bench.reclaim import FLEET, LOOSE_BOUND_FAMILY
 from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import listed, proved_within
-from lyra_opt.result import Status
+from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

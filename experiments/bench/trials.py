@@ -10,15 +10,15 @@ import pandas as pd
 
 from experiments.bench.timing import Figure, timed_figure
 from experiments.progress import progress
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits, Status, same_value
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import refute_bounds, solve_and_check
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import refute_bounds, solve_and_check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.solving import Answer
+    from lyra_opt.core.solving import Answer
 
 LISTED = 5
 """Runs that a remark names."""

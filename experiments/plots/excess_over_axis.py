@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.plots.excess import LINEAR_UP_TO_PERCENT, excess_ticks
 from experiments.plots.style import line_style, mark_points, stretches
-from lyra_opt.pictures import as_written
+from lyra_opt.core.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

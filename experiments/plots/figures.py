@@ -18,7 +18,7 @@ from experiments.plots.solve_time import plot_solve_time
 from experiments.plots.style import add_legend, svg_text
 from experiments.study import FILE
 from experiments.tables import axis_in_words, parameter_in_words
-from lyra_opt.pictures import as_written, house_style
+from lyra_opt.core.pictures import as_written, house_style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from instances.family import find_family
-from lyra_opt.errors import UserError
-from lyra_opt.loading import content_hash
-from lyra_opt.problem import find_problem
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import content_hash
+from lyra_opt.core.problem import find_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

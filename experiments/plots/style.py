@@ -8,7 +8,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.pictures import COLOURS
+from lyra_opt.core.pictures import COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lyra_opt.allocation.instance import Objective
-from lyra_opt.documents import write_text
-from lyra_opt.loading import instance_text
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits
-from lyra_opt.seeding import generator
-from lyra_opt.solver import find_solver
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.loading import instance_text
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

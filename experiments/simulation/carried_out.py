@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.view import PolicyError
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel

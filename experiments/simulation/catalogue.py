@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from experiments.fields import document_schema, keys_text
 from experiments.simulation.scenario import ScenarioTable, bundled
 from lyra_opt.commands.output import print_table
-from lyra_opt.documents import parse_toml
-from lyra_opt.errors import UserError
+from lyra_opt.core.documents import parse_toml
+from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.scheme import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from experiments.simulation.scenario import Scenario
+    from lyra_opt.core.plugins import Plugins
     from lyra_opt.network.links import LinkSet
-    from lyra_opt.plugins import Plugins
 
 COLUMNS = 99
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.simulation.demand import demand_by_day
 from experiments.simulation.measures import MEASURES, shown_measures
 from lyra_opt.commands.output import print_table
-from lyra_opt.errors import counted, one_line
+from lyra_opt.core.errors import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from experiments.simulation.plots.figures import draw_plots
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.printing import variants_of
 from experiments.simulation.side_by_side import lines_of, main_lines
-from lyra_opt.documents import write_text
-from lyra_opt.errors import InputError, UserError, counted
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import InputError, UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

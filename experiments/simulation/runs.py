@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.records import ReplayRecord, ReplayStatus
 from experiments.store import ResultStore, table_path
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path

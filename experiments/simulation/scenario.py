@@ -37,9 +37,9 @@ from experiments.fields import (
 )
 from instances.heterogeneous.gpu_types import gpu_types
 from instances.workloads.scenario import Scenario as JobAssumptions
-from lyra_opt.documents import join_path, parse_toml, read_text, unknown_key
-from lyra_opt.errors import FieldError, InputError, UserError
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.plugins import Plugins
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds

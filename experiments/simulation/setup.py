@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
 from instances.workloads.lyra_like import PUBLISHED_INFERENCE_SERVERS, PUBLISHED_TRAINING_GPUS
-from lyra_opt.errors import counted
+from lyra_opt.core.errors import counted
 from lyra_opt.simulation.cluster import TRAINING_GPU
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed

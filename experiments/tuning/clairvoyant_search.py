@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.delay_scheduling import DelayScheduling, most_hurt_first
-from lyra_opt.network.timers import TimerRule
+from lyra_opt.core.validation import require_integer
+from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling, most_hurt_first
+from lyra_opt.network.heuristics.timers import TimerRule
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
-    from lyra_opt.network.policy import PlacementState, WaitingGangs
+    from lyra_opt.network.heuristics.policy import PlacementState, WaitingGangs
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.tenure import Leases
     from lyra_opt.simulation.workload import Workload

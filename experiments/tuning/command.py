@@ -206,7 +206,7 @@ class _Question:
         """Return what a variant asks; `UserError` if it has no network."""
         from experiments.simulation.building import make_schemes, make_setup
         from experiments.tuning.timer_space import TimerSpace
-        from lyra_opt.errors import UserError
+        from lyra_opt.core.errors import UserError
         from lyra_opt.simulation.scheme import find_scheme
 
         seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
@@ -304,9 +304,9 @@ def _write(
     out: Path,
 ) -> None:
     """Write results and timers, those of a scenario with axes into a folder for each point."""
-    from lyra_opt.documents import format_document, write_text
-    from lyra_opt.errors import counted
-    from lyra_opt.network.class_timers import timers_text
+    from lyra_opt.core.documents import format_document, write_text
+    from lyra_opt.core.errors import counted
+    from lyra_opt.simulation.network.class_timers import timers_text
 
     for question, tuning, record in answers:
         remarks = (
@@ -337,7 +337,7 @@ def _print(
     from experiments.tuning.clairvoyant import shares_in_words
     from experiments.tuning.outcome import HEADER
     from lyra_opt.commands.output import print_table
-    from lyra_opt.errors import counted, one_line
+    from lyra_opt.core.errors import counted, one_line
 
     print(
         one_line(

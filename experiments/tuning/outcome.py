@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from experiments.tuning.search import Trial
     from experiments.tuning.situation import Candidate
-    from lyra_opt.network.class_timers import ClassTimers
+    from lyra_opt.simulation.network.class_timers import ClassTimers
     from lyra_opt.simulation.scheme import Scheme
 
 AUTO_TUNER = "dally"

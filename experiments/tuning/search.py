@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.tuning.timer_space import BASELINES
-from lyra_opt.errors import UserError
-from lyra_opt.validation import require_integer
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from experiments.tuning.timer_space import TimerSpace
-    from lyra_opt.network.class_timers import ClassTimers
+    from lyra_opt.simulation.network.class_timers import ClassTimers
 
 LEAST_TRIALS = len(BASELINES)
 START_UP_TRIALS = 12

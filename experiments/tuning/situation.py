@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from experiments.pool import worker_pool
 from experiments.simulation.carried_out import carry_out
-from lyra_opt.network.class_timers import ClassTimers
+from lyra_opt.simulation.network.class_timers import ClassTimers
 from lyra_opt.simulation.scheme import Options, PlacementScheme, Scheme, find_scheme, prepare
 
 if TYPE_CHECKING:

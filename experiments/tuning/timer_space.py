@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError, UserError
-from lyra_opt.network.class_timers import ClassTimers, TimerClass
-from lyra_opt.validation import require_integer
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.validation import require_integer
+from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from lyra_opt.network.topology import Topology
+    from lyra_opt.simulation.network.topology import Topology
 
 MOST_LEASES = 24
 """Of a timer that is not for ever: the window of Dally's auto-tuner, beyond which it never goes."""

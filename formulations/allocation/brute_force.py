@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from formulations.exact_solver import Countdown
 from lyra_opt.allocation.checker import check, started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
-from lyra_opt.result import SolveResult, Status, StoppedBy
-from lyra_opt.solver import Unsupported
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
-    from lyra_opt.result import Limits
+    from lyra_opt.core.result import Limits
 
 MOST_CHOICES = 1_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
@@ -28,7 +28,7 @@ Choices = list[list[tuple[int, int, Fraction]]]
 
 
 class BruteForce:
-    """Cost every choice of workers; implements `lyra_opt.solver.Solver`.
+    """Cost every choice of workers; implements `lyra_opt.core.solver.Solver`.
 
     Choices are enumerated with fewer workers first, the first job slowest, and the first of least
     cost is kept, which of the best choices makes the answer unique. Costs are rational numbers.
@@ -75,7 +75,7 @@ class BruteForce:
         warm_start: WorkerAllocation | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[WorkerAllocation]:
-        """Try every choice; see `lyra_opt.solver.Solver.solve`."""
+        """Try every choice; see `lyra_opt.core.solver.Solver.solve`."""
         countdown = Countdown(limits.time_s)
         # The reduction is the cost of the base demands, which cannot be chosen, less that found.
         sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import AllocationInstance, Solution
-    from lyra_opt.result import Limits, SolveResult
-    from lyra_opt.solver import Solver, Unsupported
+    from lyra_opt.core.result import Limits, SolveResult
+    from lyra_opt.core.solver import Solver, Unsupported
 
 
 class CpsatSolver:
-    """The CP-SAT model of the instance's objective; implements `lyra_opt.solver.Solver`.
+    """The CP-SAT model of the instance's objective; implements `lyra_opt.core.solver.Solver`.
 
     The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
     and workers are integers (`mean_jct_cpsat`), so that its schedule is never below the optimum,
@@ -57,7 +57,7 @@ class CpsatSolver:
         warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[Any]:
-        """Solve the model of the objective; see `lyra_opt.solver.Solver.solve`."""
+        """Solve the model of the objective; see `lyra_opt.core.solver.Solver.solve`."""
         return self._model_of(instance).solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
         )

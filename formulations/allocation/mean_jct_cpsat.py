@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.allocation.mean_jct_model import Incumbent, MeanJctModel
+from lyra_opt.allocation.exact.mean_jct.solver import schedule_value
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
-from lyra_opt.allocation.mean_jct_exact import schedule_value
-from lyra_opt.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

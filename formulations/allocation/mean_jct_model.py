@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from formulations.exact_solver import LARGEST_SEED, Countdown, load_modules, missing_module
+from lyra_opt.allocation.exact.mean_jct.solver import schedule_value
+from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
-from lyra_opt.allocation.mean_jct_exact import schedule_value
-from lyra_opt.allocation.mean_jct_starts import best_priority_schedule
-from lyra_opt.solver import Unsupported
+from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import AllocationInstance
-    from lyra_opt.result import Limits, SolveResult
+    from lyra_opt.core.result import Limits, SolveResult
 
     Observer = Callable[[str, int | float], None]
 
@@ -32,7 +32,7 @@ class Incumbent:
 
 
 class MeanJctModel(ABC):
-    """A model of `mean_jct` on a grid of time; implements `lyra_opt.solver.Solver`.
+    """A model of `mean_jct` on a grid of time; implements `lyra_opt.core.solver.Solver`.
 
     It starts from the warm start or, without one, from the best priority list, and never returns
     worse. One thread; the seed of the backend comes from the generator. Of the limits only the
@@ -85,7 +85,7 @@ class MeanJctModel(ABC):
         warm_start: Schedule | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
-        """Run the model; see `lyra_opt.solver.Solver.solve`.
+        """Run the model; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.allocation.mean_jct_model import MeanJctModel
 from formulations.exact_solver import ABSOLUTE_TOLERANCE
-from lyra_opt.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 
 if TYPE_CHECKING:
     from formulations.allocation.mean_jct_model import Incumbent, Observer

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.allocation.knapsack import FLOAT_NOISE
+from lyra_opt.allocation.knapsack.data import FLOAT_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.allocation.knapsack import FloatArray, IntArray
-    from lyra_opt.allocation.knapsack_instance import AllocationKnapsack
+    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
+    from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
 
 COST_BITS = 33
 """Bits of the costs beyond those that count the classes: rounding is below 2**-32 in all."""

@@ -16,12 +16,16 @@ from formulations.exact_solver import (
     missing_module,
 )
 from lyra_opt.allocation.checker import check
+from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.instance import Objective
-from lyra_opt.allocation.knapsack import VALUE_MARGIN
-from lyra_opt.allocation.knapsack_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack, refusal
-from lyra_opt.allocation.mckp_greedy import greedy_choice
-from lyra_opt.result import StoppedBy
-from lyra_opt.solver import Unsupported
+from lyra_opt.allocation.knapsack.data import VALUE_MARGIN
+from lyra_opt.allocation.knapsack.of_instance import (
+    KNAPSACK_OBJECTIVES,
+    AllocationKnapsack,
+    refusal,
+)
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 
     from formulations.allocation.model_data import KnapsackModel, Start
     from lyra_opt.allocation.instance import AllocationInstance, NamedWorkers, WorkerAllocation
-    from lyra_opt.allocation.knapsack import IntArray
-    from lyra_opt.result import Limits, SolveResult
+    from lyra_opt.allocation.knapsack.data import IntArray
+    from lyra_opt.core.result import Limits, SolveResult
 
 LARGEST_CAPACITY_IN_FLOATS = 10**5
 FLOAT_MARGIN = 2.0**-32
@@ -59,7 +63,7 @@ def no_limits(instance: AllocationInstance) -> Unsupported | None:  # noqa: ARG0
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationModelSolver:
-    """An exact model of the knapsack with one backend; implements `lyra_opt.solver.Solver`.
+    """An exact model of the knapsack with one backend; implements `lyra_opt.core.solver.Solver`.
 
     Starts from the warm start or, without one, from `mckp-greedy`, and never returns worse.
     Claims optimality only where the bound, moved to the safe side by `FLOAT_MARGIN` if it comes
@@ -111,7 +115,7 @@ class AllocationModelSolver:
         warm_start: WorkerAllocation | NamedWorkers | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[WorkerAllocation]:
-        """Solve `instance`; see `lyra_opt.solver.Solver.solve`.
+        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

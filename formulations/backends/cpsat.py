@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formulations.exact_solver import BackendRun
-from lyra_opt.result import StoppedBy
+from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
     from formulations.exact_solver import BuiltModel, StartValues

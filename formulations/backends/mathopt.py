@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from formulations.exact_solver import BackendRun
-from lyra_opt.result import StoppedBy
+from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
     from formulations.exact_solver import BuiltModel, StartValues

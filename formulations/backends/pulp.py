@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formulations.exact_solver import BackendRun
-from lyra_opt.result import StoppedBy
+from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from formulations.exact_solver import Countdown
-from lyra_opt.heterogeneous.bounds import MAXIMISED, simple_bound
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.rounding import float_up
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, simple_bound
 from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -15,17 +18,14 @@ from lyra_opt.heterogeneous.instance import (
     RoundEntry,
     RoundSchedule,
 )
-from lyra_opt.result import SolveResult, Status, StoppedBy
-from lyra_opt.rounding import float_up
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
+    from lyra_opt.core.result import Limits
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
-    from lyra_opt.result import Limits
 
     Cell = tuple[str, str]
     Copies = tuple[Placement, ...]
@@ -47,7 +47,7 @@ class _Node(NamedTuple):
 
 
 class BruteForce:
-    """Try every placement of every job in every round; implements `lyra_opt.solver.Solver`.
+    """Try every placement of every job in every round; implements `lyra_opt.core.solver.Solver`.
 
     A state is what each job still has to do. From the states before a round, all choices of
     placements that fit lead to those after it; of several ways to a state the one of most value
@@ -96,7 +96,7 @@ class BruteForce:
         warm_start: RoundSchedule | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[RoundSchedule]:
-        """Try everything; see `lyra_opt.solver.Solver.solve`."""
+        """Try everything; see `lyra_opt.core.solver.Solver.solve`."""
         countdown = Countdown(limits.time_s)
         maximises = instance.objective in MAXIMISED
         best = _search(instance, countdown)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import (
     check,
     completion_of,
     due_steps,
     steps_in_round,
 )
-from lyra_opt.heterogeneous.fastest import earliest_completion
 from lyra_opt.heterogeneous.instance import Objective, RoundEntry, RoundSchedule
 
 if TYPE_CHECKING:

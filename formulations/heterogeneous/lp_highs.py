@@ -12,11 +12,11 @@ import numpy as np
 
 from formulations.exact_solver import load_modules, missing_module
 from formulations.heterogeneous.share_data import ShareData
-from lyra_opt.heterogeneous.share_solver import SharePoint, ShareSolver
+from lyra_opt.heterogeneous.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.share_programme import ShareProgramme
-    from lyra_opt.solver import Unsupported
+    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.heterogeneous.shares.programme import ShareProgramme
 
 MODULES = ("highspy",)
 TOLERANCE = 1e-9

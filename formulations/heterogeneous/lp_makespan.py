@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, ClassVar
 
 from formulations.exact_solver import Countdown
 from formulations.heterogeneous.lp_highs import LpHighs
+from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.divisible_makespan import makespan_bound_s
 from lyra_opt.heterogeneous.instance import Objective
-from lyra_opt.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.solver import Unsupported
+from lyra_opt.heterogeneous.shares.divisible_makespan import makespan_bound_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy as np
 
+    from lyra_opt.core.result import Limits
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance, RoundSchedule
-    from lyra_opt.result import Limits
 
 
 class LpMakespan:
-    """Bounds ``makespan`` from below; implements `lyra_opt.solver.Solver`.
+    """Bounds ``makespan`` from below; implements `lyra_opt.core.solver.Solver`.
 
     The answer is the warm start or, without one, none at all: status unknown with a dual bound,
     or infeasible where the bound is beyond the horizon. One programme for each release, at most
@@ -61,7 +61,7 @@ class LpMakespan:
         warm_start: RoundSchedule | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[RoundSchedule]:
-        """Bound `instance`; see `lyra_opt.solver.Solver.solve`.
+        """Bound `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

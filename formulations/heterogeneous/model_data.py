@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lyra_opt.core.rounding import float_up
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import completion_of, due_steps, steps_in_round, worth
-from lyra_opt.heterogeneous.fastest import earliest_completion
 from lyra_opt.heterogeneous.instance import Objective, RoundEntry, RoundSchedule
-from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -17,13 +17,13 @@ from formulations.exact_solver import (
 )
 from formulations.heterogeneous.greedy_start import greedy_schedule, without_waste
 from formulations.heterogeneous.model_data import round_model
-from lyra_opt.heterogeneous.bounds import MAXIMISED, simple_bound
+from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.rounding import float_up
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, simple_bound
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, Objective, RoundSchedule
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.rounding import float_up
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formulations.heterogeneous.model_data import Built, RoundModel, Start
+    from lyra_opt.core.result import Limits
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance
-    from lyra_opt.result import Limits
 
     Incumbent = tuple[RoundSchedule, float]
 
@@ -43,7 +43,7 @@ FLOAT_MARGIN = 2.0**-32
 
 @dataclass(frozen=True, kw_only=True)
 class RoundModelSolver:
-    """An exact model of schedules in rounds with one backend; implements `lyra_opt.solver.Solver`.
+    """An exact model of schedules in rounds with one backend.
 
     Starts from the warm start or from the best of a few list schedules, and never returns worse.
     Claims optimality only where the bound, moved to the safe side by `FLOAT_MARGIN` if it comes
@@ -107,7 +107,7 @@ class RoundModelSolver:
         warm_start: RoundSchedule | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[RoundSchedule]:
-        """Solve `instance`; see `lyra_opt.solver.Solver.solve`.
+        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from formulations.exact_solver import Countdown, concluded
 from formulations.network.model_data import simple_bound
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.result import StoppedBy
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
+    from lyra_opt.core.result import Limits, SolveResult
     from lyra_opt.network.instance import NetworkInstance, WaitingJob
-    from lyra_opt.result import Limits, SolveResult
 
     Free = tuple[int, ...]
     Choice = tuple[int, ...]
@@ -31,7 +31,7 @@ STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
 
 
 class BruteForce:
-    """Try every placement of every job; implements `lyra_opt.solver.Solver`.
+    """Try every placement of every job; implements `lyra_opt.core.solver.Solver`.
 
     Jobs in file order; a state is what is free on each machine after the jobs so far. From each
     state every way to give a job its GPUs is tried, and none; of several ways to a state that of
@@ -76,7 +76,7 @@ class BruteForce:
         warm_start: NetworkSolution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[NetworkSolution]:
-        """Try everything; see `lyra_opt.solver.Solver.solve`."""
+        """Try everything; see `lyra_opt.core.solver.Solver.solve`."""
         countdown = Countdown(limits.time_s)
         best = _search(instance, countdown)
         stopped_by = None

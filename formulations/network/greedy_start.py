@@ -11,8 +11,8 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lyra_opt.core.result import Number
     from lyra_opt.network.instance import NetworkInstance
-    from lyra_opt.result import Number
 
     Wish = tuple[int, Sequence[Tier]]
     """A job and the tiers to try for it."""

@@ -23,16 +23,16 @@ from formulations.network.model_solver import (
     too_large,
 )
 from formulations.network.pattern_data import PatternModel, Variables, pattern_columns
+from lyra_opt.core.result import StoppedBy
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
-from lyra_opt.result import StoppedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lyra_opt.core.result import Limits, Number, SolveResult
+    from lyra_opt.core.solver import Unsupported
     from lyra_opt.network.instance import NetworkInstance, NetworkSolution
-    from lyra_opt.result import Limits, Number, SolveResult
-    from lyra_opt.solver import Unsupported
 
 MODULES = ("highspy",)
 MULTIPLIER_BITS = 40
@@ -269,7 +269,7 @@ def run_highs(programme: Programme, time_s: float | None) -> LpPoint:
 
 
 class LpHighs:
-    """The relaxation of the pattern model; implements `lyra_opt.solver.Solver`.
+    """The relaxation of the pattern model; implements `lyra_opt.core.solver.Solver`.
 
     The bound is recomputed in exact arithmetic from the multipliers of the rows, so it is proved
     whatever HiGHS did. The answer is the best of the start and of two roundings: gangs in order of
@@ -301,7 +301,7 @@ class LpHighs:
         warm_start: NetworkSolution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[NetworkSolution]:
-        """Solve the relaxation and round it; see `lyra_opt.solver.Solver.solve`.
+        """Solve the relaxation and round it; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

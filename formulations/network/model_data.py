@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.network.bounds import knapsack_bound, offers_of
+from lyra_opt.core.rounding import float_up
+from lyra_opt.network.bounds.dual_bound import knapsack_bound, offers_of
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
-from lyra_opt.rounding import float_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

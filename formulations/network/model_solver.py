@@ -18,12 +18,12 @@ from formulations.exact_solver import (
 )
 from formulations.network.greedy_start import greedy_solution
 from formulations.network.model_data import MOST_COLUMNS, simple_bound
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.rounding import float_up
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.result import StoppedBy
-from lyra_opt.rounding import float_up
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formulations.network.model_data import Built, GangData, Start
+    from lyra_opt.core.result import Limits, Number, SolveResult
     from lyra_opt.network.instance import NetworkInstance
-    from lyra_opt.result import Limits, Number, SolveResult
 
     Incumbent = tuple[NetworkSolution, Number]
 
@@ -57,7 +57,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkModelSolver:
-    """An exact model with one backend; implements `lyra_opt.solver.Solver`.
+    """An exact model with one backend; implements `lyra_opt.core.solver.Solver`.
 
     Starts from the warm start or from the best of a few greedy placements, and never returns worse.
     Claims optimality only where the bound, moved to the safe side by `FLOAT_MARGIN` if it comes
@@ -120,7 +120,7 @@ class NetworkModelSolver:
         warm_start: NetworkSolution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[NetworkSolution]:
-        """Solve `instance`; see `lyra_opt.solver.Solver.solve`.
+        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 from formulations.exact_solver import Countdown, better, concluded
 from formulations.reclaim.model_solver import valid_start
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
-from lyra_opt.result import StoppedBy
-from lyra_opt.solver import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
+    from lyra_opt.core.result import Limits, SolveResult
     from lyra_opt.reclaim.instance import ReclaimInstance
-    from lyra_opt.result import Limits, SolveResult
 
 MOST_CHOICES = 5_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 
 
 class BruteForce:
-    """Cost every choice of N_R servers on loan; implements `lyra_opt.solver.Solver`.
+    """Cost every choice of N_R servers on loan; implements `lyra_opt.core.solver.Solver`.
 
     Choices are enumerated in lexicographic order of file positions and the first of least cost
     is kept, which of the best choices makes the answer unique. Works on the instance's own
@@ -65,7 +65,7 @@ class BruteForce:
         warm_start: ReclaimSolution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[ReclaimSolution]:
-        """Try every choice; see `lyra_opt.solver.Solver.solve`."""
+        """Try every choice; see `lyra_opt.core.solver.Solver.solve`."""
         countdown = Countdown(limits.time_s)
         best: tuple[tuple[int, ...], int] | None = None
         stopped_by = None

@@ -18,18 +18,18 @@ from formulations.exact_solver import (
     missing_module,
     safe_lower_bound,
 )
+from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.solver import Unsupported, find_solver
 from lyra_opt.reclaim.checker import check
-from lyra_opt.reclaim.heuristic import preempted_weight
+from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
-from lyra_opt.result import Limits, StoppedBy
-from lyra_opt.solver import Unsupported, find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from formulations.reclaim.model_data import ReclaimModel, Start
+    from lyra_opt.core.result import SolveResult
     from lyra_opt.reclaim.instance import ReclaimInstance
-    from lyra_opt.result import SolveResult
 
 START_HEURISTICS = ("lyra-greedy", "peeling")
 LARGEST_LOSSES_IN_FLOATS = 10**5
@@ -81,7 +81,7 @@ def _losses_above(instance: ReclaimInstance, limit: int, rule: str) -> Unsupport
 
 @dataclass(frozen=True, kw_only=True)
 class ReclaimModelSolver:
-    """An exact model of reclaiming with one backend; implements `lyra_opt.solver.Solver`.
+    """An exact model of reclaiming with one backend; implements `lyra_opt.core.solver.Solver`.
 
     Starts from the warm start or, without one, from the best of `START_HEURISTICS` and of the
     first N_R servers on loan, and never returns worse. Claims optimality only where the safely
@@ -138,7 +138,7 @@ class ReclaimModelSolver:
         warm_start: ReclaimSolution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[ReclaimSolution]:
-        """Solve `instance`; see `lyra_opt.solver.Solver.solve`.
+        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
         Raises
         ------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instances.parameters import ChoiceParameter, IntegerParameter
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

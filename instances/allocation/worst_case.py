@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from instances.allocation.family import AllocationFamily
 from lyra_opt.allocation.instance import ElasticJob
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.gpu_types import types_of
-from lyra_opt.errors import FieldError
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,10 +10,10 @@ from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.throughputs import SCALED
 from instances.randomness import IntegerStream
 from instances.workloads import MOST_GENERATED_JOBS
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.simulation.workload import Job, Workload
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

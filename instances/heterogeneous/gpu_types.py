@@ -14,8 +14,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import Record, join_path, parse_toml, read_text
-from lyra_opt.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
+from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
 from lyra_opt.simulation.cluster import GpuType
 
 if TYPE_CHECKING:

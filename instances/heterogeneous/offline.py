@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
-from lyra_opt.errors import FieldError
-from lyra_opt.heterogeneous.gavel_rounds import at_attainable_rates
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, HeterogeneousInstance, Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from instances.heterogeneous.throughputs import ThroughputTable

@@ -22,7 +22,7 @@ from instances.heterogeneous.parameters import (
 )
 from instances.heterogeneous.throughput_files import load_throughputs
 from instances.parameters import given_parameters
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:

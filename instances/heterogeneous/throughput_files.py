@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.throughputs import JobType, ThroughputTable
 from instances.traces import bad_value
-from lyra_opt.documents import read_text
-from lyra_opt.errors import FieldError, InputError, UserError
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.documents import read_text
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

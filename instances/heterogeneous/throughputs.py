@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from instances.traces import model_name
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.simulation.cluster import LENT, GpuType
-from lyra_opt.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

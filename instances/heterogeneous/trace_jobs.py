@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.workload import Job, Workload
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

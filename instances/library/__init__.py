@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-    from lyra_opt.loading import LoadedInstance
+    from lyra_opt.core.loading import LoadedInstance
 
 
 def library_instances() -> Mapping[str, Traversable]:
@@ -48,7 +48,7 @@ def library_solutions() -> Mapping[str, Traversable]:
 
 def load_library_instance(name: str) -> LoadedInstance:
     """Return the validated instance called `name`; KeyError if there is none."""
-    from lyra_opt.loading import load_instance
+    from lyra_opt.core.loading import load_instance
 
     with as_file(library_instances()[name]) as path:
         return load_instance(path)

@@ -9,7 +9,7 @@ from instances.network.job_sets import BATCH
 
 if TYPE_CHECKING:
     from instances.randomness import IntegerStream
-    from lyra_opt.network.topology import Topology
+    from lyra_opt.simulation.network.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

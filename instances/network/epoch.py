@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from instances.network.busy_cluster import busy_machines
 from instances.network.job_sets import BATCH, HOUR_MS
 from instances.randomness import IntegerStream
-from lyra_opt.errors import FieldError
-from lyra_opt.network.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer
 from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
 from lyra_opt.network.links import TIER_OF_LABEL
-from lyra_opt.validation import require_integer
+from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.network.communication import CommunicationModel
-    from lyra_opt.network.topology import Topology
+    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.network.topology import Topology
 
 VERSION = 1
 """Goes up when a seed gives another instance."""

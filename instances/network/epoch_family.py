@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from instances.network.epoch import LEAST_TIMERS_S, VERSION, epoch_instance
 from instances.network.parameters import LARGEST_GPUS, PARAMETERS, NetworkParameters
 from instances.parameters import given_parameters
-from lyra_opt.errors import UserError
-from lyra_opt.network.communication import ClosedForm
+from lyra_opt.core.errors import UserError
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.topology import Topology
+from lyra_opt.simulation.network.communication import ClosedForm
+from lyra_opt.simulation.network.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from instances.network.job_sets import BATCH, DISTRIBUTED, apportioned
 from instances.randomness import IntegerStream
 from instances.workloads import MOST_GENERATED_JOBS
+from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.simulation.workload import Job, Workload
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from instances.network.job_sets import JobSet

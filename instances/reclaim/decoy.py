@@ -25,7 +25,7 @@ from instances.reclaim.family import (
     SolvedLayout,
     numbered_ids,
 )
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 DECOY_WORKERS_PER_FILLER = 7
 LARGEST_RECLAIM = 104

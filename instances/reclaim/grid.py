@@ -6,7 +6,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 from instances.reclaim.family import FleetFamily
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from instances.randomness import IntegerStream

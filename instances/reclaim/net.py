@@ -34,7 +34,7 @@ from instances.reclaim.family import (
     numbered_ids,
 )
 from instances.reclaim.parameters import LARGEST_FLEET
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 PARALLEL_CLASSES = 8
 SMALLEST_ORDER = 7

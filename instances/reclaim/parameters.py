@@ -12,7 +12,7 @@ from instances.parameters import (
     option,
     require_parameter,
 )
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

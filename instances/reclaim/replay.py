@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instances.reclaim.family import GPUS_PER_SERVER
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from instances.traces import (
     parse_number,
     parse_weight,
 )
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

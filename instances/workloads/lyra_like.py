@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from instances.randomness import IntegerStream
 from instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
 from instances.workloads.scenario import Scenario, assigned
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
-from lyra_opt.validation import require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

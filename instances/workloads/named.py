@@ -23,8 +23,8 @@ from instances.traces import TRACES_VARIABLE, locate
 from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
 from instances.workloads.lyra_testbed import lyra_testbed
 from instances.workloads.readers import read_workload
-from lyra_opt.errors import UserError
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable

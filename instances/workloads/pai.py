@@ -18,8 +18,8 @@ from instances.workloads.layout import (
     TraceLayout,
     require_width,
 )
-from lyra_opt.documents import read_text
-from lyra_opt.errors import InputError
+from lyra_opt.core.documents import read_text
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,9 +14,9 @@ from instances.workloads.layout import (
     TraceLayout,
     of_cluster,
 )
-from lyra_opt.documents import parse_json
-from lyra_opt.errors import FieldError, InputError, show_value
-from lyra_opt.validation import require_text
+from lyra_opt.core.documents import parse_json
+from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.validation import require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from instances.traces import LARGEST_TRACE_BYTES, MILLISECONDS, Trace, name_of, with_unique_ids
 from instances.workloads.layout import NO_TIME, Found, TraceLayout
 from instances.workloads.tables import OwnTable, TableLayout
-from lyra_opt.documents import read_text
-from lyra_opt.errors import FieldError, InputError, show_value
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.documents import read_text
+from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.plugins import Plugins
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

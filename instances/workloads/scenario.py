@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from instances.randomness import IntegerStream
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_flag, require_integer
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_flag, require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from instances.workloads.layout import (
     first_line,
     require_width,
 )
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

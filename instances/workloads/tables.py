@@ -17,7 +17,7 @@ from instances.workloads.layout import (
     of_cluster,
     require_width,
 )
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from instances.workloads.scenario import Scenario, assigned
-from lyra_opt.errors import FieldError, counted
+from lyra_opt.core.errors import FieldError, counted
+from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.simulation.workload import Workload
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The small allocation instances among which `lyra_opt.counterexamples` searches."""
+"""The small allocation instances among which `lyra_opt.testing.counterexamples` searches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
 from lyra_opt.allocation.problem import PROBLEM
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_choice, require_integer
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_choice, require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class AllocationSketch:
 
 
 class AllocationSpace:
-    """Small allocation instances; implements `lyra_opt.counterexamples.InstanceSpace`.
+    """Small allocation instances; implements `lyra_opt.testing.counterexamples.InstanceSpace`.
 
     An instance is smaller than another if it has fewer jobs, or as many and fewer GPUs, then
     fewer workers (of all w_max together), smaller base demands, less work, earlier releases,

@@ -7,9 +7,9 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 
-from lyra_opt.documents import join_path
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import (
+from lyra_opt.core.documents import join_path
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import (
     LARGEST_INTEGER,
     require_choice,
     require_flag,

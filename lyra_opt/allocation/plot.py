@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.allocation.evaluator import mean_jct_s
-from lyra_opt.pictures import COLOURS, as_written, house_style
+from lyra_opt.allocation.schedules.evaluator import mean_jct_s
+from lyra_opt.core.pictures import COLOURS, as_written, house_style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

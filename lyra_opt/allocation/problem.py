@@ -15,17 +15,17 @@ from lyra_opt.allocation.instance import (
     SchedulePiece,
     Solution,
 )
-from lyra_opt.documents import JsonObject, Record, located, require_format
-from lyra_opt.errors import FieldError, MissingFieldError
-from lyra_opt.result import RELATIVE_TOLERANCE
-from lyra_opt.validation import require_integer, require_number, require_text
+from lyra_opt.core.documents import JsonObject, Record, located, require_format
+from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 INSTANCE_FORMAT = "lyra-opt/allocation"
 SOLUTION_FORMAT = "lyra-opt/allocation-solution"
@@ -42,7 +42,7 @@ DEFAULT_SOLVERS = {
 
 
 class AllocationProblem:
-    """Implements `lyra_opt.problem.Problem` for elastic allocation."""
+    """Implements `lyra_opt.core.problem.Problem` for elastic allocation."""
 
     name = "allocation"
     size_name = "jobs"
@@ -151,7 +151,7 @@ class AllocationProblem:
 
     def bound(self, instance: AllocationInstance) -> float:
         """Return a proved bound on the optimum, above it for the reduction, else below."""
-        from lyra_opt.allocation.bounds import dual_bound
+        from lyra_opt.allocation.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
 

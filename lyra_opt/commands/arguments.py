@@ -6,8 +6,8 @@ import argparse
 import math
 from typing import TYPE_CHECKING, NoReturn
 
-from lyra_opt.errors import one_line
-from lyra_opt.validation import LARGEST_INTEGER
+from lyra_opt.core.errors import one_line
+from lyra_opt.core.validation import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

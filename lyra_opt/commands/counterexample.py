@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from lyra_opt.counterexamples import Counterexample, CounterexampleSearch, InstanceSpace, Size
-    from lyra_opt.result import Number
-    from lyra_opt.solver import Solver
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.testing.counterexamples import (
+        Counterexample,
+        CounterexampleSearch,
+        InstanceSpace,
+        Size,
+    )
 
 DESCRIPTION = """\
 Find a small instance of reclaim or allocation on which a heuristic is worse than another solver
@@ -92,7 +97,7 @@ def _allocation_space(
     arguments: argparse.Namespace, heuristic: Solver, against: Solver | None
 ) -> InstanceSpace[Any]:
     from lyra_opt.allocation.counterexamples import AllocationSpace
-    from lyra_opt.errors import UserError
+    from lyra_opt.core.errors import UserError
 
     objective = arguments.objective or _common_variant(heuristic, against, "mean_jct")
     if arguments.max_release is not None and objective != "mean_jct":
@@ -240,14 +245,14 @@ def _add_options_of_allocation(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
-    from lyra_opt.counterexamples import (
+    from lyra_opt.core.errors import UserError, one_line
+    from lyra_opt.core.solver import find_solver
+    from lyra_opt.testing.counterexamples import (
         OPTIMUM,
         SolverFailedError,
         find_counterexample,
         require_comparable,
     )
-    from lyra_opt.errors import UserError, one_line
-    from lyra_opt.solver import find_solver
 
     problem = _find_problem(arguments)
     _refuse_options_of_others(arguments, problem)
@@ -289,9 +294,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _find_problem(arguments: argparse.Namespace) -> str:
     """Return the problem that is asked for, or the only one that both solvers solve."""
-    from lyra_opt.counterexamples import OPTIMUM
-    from lyra_opt.errors import UserError
-    from lyra_opt.solver import solver_names
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.solver import solver_names
+    from lyra_opt.testing.counterexamples import OPTIMUM
 
     searched = list(SEARCHED) if arguments.problem is None else [arguments.problem]
     names = {problem: [name for _, name in solver_names(problem)] for problem in searched}
@@ -319,7 +324,7 @@ def _find_problem(arguments: argparse.Namespace) -> str:
 
 
 def _refuse_options_of_others(arguments: argparse.Namespace, problem: str) -> None:
-    from lyra_opt.errors import UserError
+    from lyra_opt.core.errors import UserError
 
     for other, searched in SEARCHED.items():
         for option in searched.options if other != problem else ():
@@ -368,8 +373,8 @@ def _progress(space: InstanceSpace[Any]) -> Iterator[Callable[[Size], None]]:
 
 
 def _write(found: Counterexample, out: Path, solution_files: list[Path]) -> None:
-    from lyra_opt.documents import gzip_bytes, write_bytes
-    from lyra_opt.loading import instance_text, save_solution
+    from lyra_opt.core.documents import gzip_bytes, write_bytes
+    from lyra_opt.core.loading import instance_text, save_solution
 
     data = instance_text(found.heuristic.problem, found.instance).encode()
     write_bytes(out, gzip_bytes(data) if out.suffix == ".gz" else data)
@@ -387,10 +392,10 @@ def _check_files(
     solution_files: list[Path],
 ) -> None:
     """Read the files back, solve and verify anew; `SolverFailedError` if anything differs."""
-    from lyra_opt.counterexamples import SolverFailedError, prove
-    from lyra_opt.loading import load_instance, load_solution
-    from lyra_opt.solver import find_solver
-    from lyra_opt.verifying import verify
+    from lyra_opt.core.loading import load_instance, load_solution
+    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.verifying import verify
+    from lyra_opt.testing.counterexamples import SolverFailedError, prove
 
     loaded = load_instance(out)
     again = prove(

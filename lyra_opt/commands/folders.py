@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

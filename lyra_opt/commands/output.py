@@ -8,8 +8,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import format_document
-from lyra_opt.errors import UserError, one_line
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

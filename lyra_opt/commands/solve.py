@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from lyra_opt.loading import LoadedInstance
-    from lyra_opt.solver import Solver
-    from lyra_opt.solving import Answer
+    from lyra_opt.core.loading import LoadedInstance
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solving import Answer
 
 EXAMPLES = """\
 examples:
@@ -88,11 +88,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
-    from lyra_opt.errors import UserError
-    from lyra_opt.loading import load_instance, save_solution
-    from lyra_opt.pictures import require_picture_path
-    from lyra_opt.result import Limits, Status
-    from lyra_opt.solving import refute_bounds, solve_and_check
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.loading import load_instance, save_solution
+    from lyra_opt.core.pictures import require_picture_path
+    from lyra_opt.core.result import Limits, Status
+    from lyra_opt.core.solving import refute_bounds, solve_and_check
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
-    from lyra_opt.solver import find_solver
+    from lyra_opt.core.solver import find_solver
 
     problem = entry.problem
     default = problem.default_solver_of(problem.variant(entry.instance))
@@ -148,7 +148,7 @@ def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
 
 def _require_drawing(path: str, entry: LoadedInstance) -> None:
     """Raise `UserError` if solutions of that instance cannot be drawn."""
-    from lyra_opt.errors import InputError
+    from lyra_opt.core.errors import InputError
 
     variant = entry.problem.variant(entry.instance)
     if entry.problem.drawing_of(variant) is None:
@@ -161,7 +161,7 @@ def _require_drawing(path: str, entry: LoadedInstance) -> None:
 
 def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     """Write a picture of the solutions, one for each solver that found one."""
-    from lyra_opt.pictures import save_picture
+    from lyra_opt.core.pictures import save_picture
 
     draw = entry.problem.drawing_of(entry.problem.variant(entry.instance))
     solutions = {
@@ -189,7 +189,7 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
         show_seconds,
         words,
     )
-    from lyra_opt.errors import one_line
+    from lyra_opt.core.errors import one_line
 
     records = [answer.as_json_object(file) for file, answer in answers]
     known = dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys)

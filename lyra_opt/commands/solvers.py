@@ -34,9 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, print_table
-    from lyra_opt.errors import UserError
-    from lyra_opt.problem import problems
-    from lyra_opt.solver import find_solver, solver_names
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.problem import problems
+    from lyra_opt.core.solver import find_solver, solver_names
 
     if arguments.problem is not None and arguments.problem not in problems():
         raise UserError(

@@ -38,9 +38,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, show_value_of, words
-    from lyra_opt.errors import one_line
-    from lyra_opt.loading import load_instance, load_solution
-    from lyra_opt.verifying import verify
+    from lyra_opt.core.errors import one_line
+    from lyra_opt.core.loading import load_instance, load_solution
+    from lyra_opt.core.verifying import verify
 
     loaded = load_instance(arguments.instance)
     solution, claims = load_solution(arguments.solution, loaded.problem)

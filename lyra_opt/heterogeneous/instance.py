@@ -13,15 +13,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
-from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
-from lyra_opt.validation import (
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import (
     require_choice,
     require_flag,
     require_integer,
     require_number,
     require_text,
 )
+from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from lyra_opt.documents import JsonObject, Record, join_path, located, require_format
-from lyra_opt.errors import FieldError
+from lyra_opt.core.documents import JsonObject, Record, join_path, located, require_format
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.checker import HeterogeneousReport, check
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -19,18 +21,16 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
     TimeShares,
 )
-from lyra_opt.heterogeneous.share_programme import PROOF_GAP
+from lyra_opt.heterogeneous.shares.programme import PROOF_GAP
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table, Utility
-from lyra_opt.result import RELATIVE_TOLERANCE
-from lyra_opt.validation import require_choice, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
+    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import Placement, Solution
-    from lyra_opt.result import Number
 
 INSTANCE_FORMAT = "lyra-opt/heterogeneous"
 SOLUTION_FORMAT = "lyra-opt/heterogeneous-solution"
@@ -78,7 +78,7 @@ COUNTED_IN_ROUNDS = frozenset({Objective.MAKESPAN, Objective.MEAN_JCT})
 
 
 class HeterogeneousProblem:
-    """Implements `lyra_opt.problem.Problem` for jobs on unlike GPUs."""
+    """Implements `lyra_opt.core.problem.Problem` for jobs on unlike GPUs."""
 
     name = "heterogeneous"
     size_name = "jobs"
@@ -219,7 +219,7 @@ class HeterogeneousProblem:
 
     def bound(self, instance: HeterogeneousInstance) -> float:
         """Return a proved bound on the optimum, above it where that is maximised, else below."""
-        from lyra_opt.heterogeneous.bounds import dual_bound
+        from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
 

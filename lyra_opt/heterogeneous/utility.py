@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_number
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_number
 
 LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
 

@@ -17,13 +17,13 @@ from lyra_opt.network.links import TIER_OF_LABEL, Tier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lyra_opt.core.result import Number
     from lyra_opt.network.instance import (
         GangPlacement,
         NetworkInstance,
         NetworkSolution,
         WaitingJob,
     )
-    from lyra_opt.result import Number
 
 MOST_VIOLATIONS = 20
 """Violations that are listed one by one."""

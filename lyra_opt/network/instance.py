@@ -11,15 +11,15 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
-from lyra_opt.network.links import TIER_OF_LABEL, Tier
-from lyra_opt.validation import (
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import (
     require_choice,
     require_flag,
     require_integer,
     require_number,
     require_text,
 )
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ class WaitingJob:
         0 and at most 1; it cannot run at tiers that are left out. One tier at least.
     score
         Dally's Nw_sens, 0 to 1: 0 for a job that has not run, near 0 for one that the network has
-        slowed, 1 for one that it has not; `lyra_opt.network.sensitivity`.
+        slowed, 1 for one that it has not; `lyra_opt.simulation.network.sensitivity`.
     waiting_s
         How long it has waited, at least 0.
     rack_timer_s, network_timer_s

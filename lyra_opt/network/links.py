@@ -11,8 +11,8 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import UserError
-from lyra_opt.validation import require_number, require_text
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.validation import require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from lyra_opt.documents import JsonObject, Record, join_path, located, require_format
-from lyra_opt.errors import FieldError
+from lyra_opt.core.documents import JsonObject, Record, join_path, located, require_format
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.validation import require_number, require_text
 from lyra_opt.network.checker import NetworkReport, check
 from lyra_opt.network.instance import (
     COUNTING_OBJECTIVES,
@@ -16,15 +18,13 @@ from lyra_opt.network.instance import (
     NetworkSolution,
     WaitingJob,
 )
-from lyra_opt.result import RELATIVE_TOLERANCE
-from lyra_opt.validation import require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 INSTANCE_FORMAT = "lyra-opt/network-placement"
 SOLUTION_FORMAT = "lyra-opt/network-placement-solution"
@@ -44,7 +44,7 @@ JOB_DEFAULTS: dict[str, Any] = {
 
 
 class NetworkProblem:
-    """Implements `lyra_opt.problem.Problem` for gangs in a network of tiers."""
+    """Implements `lyra_opt.core.problem.Problem` for gangs in a network of tiers."""
 
     name = "network"
     size_name = "jobs"
@@ -160,7 +160,7 @@ class NetworkProblem:
 
     def bound(self, instance: NetworkInstance) -> Number:
         """Return a proved upper bound on the optimum."""
-        from lyra_opt.network.bounds import upper_bound
+        from lyra_opt.network.bounds.dual_bound import upper_bound
 
         return upper_bound(instance)
 

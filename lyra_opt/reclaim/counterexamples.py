@@ -1,4 +1,4 @@
-"""The small reclaim instances among which `lyra_opt.counterexamples` searches."""
+"""The small reclaim instances among which `lyra_opt.testing.counterexamples` searches."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement, product
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import LARGEST_INTEGER, require_choice, require_integer
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 from lyra_opt.reclaim.problem import PROBLEM
-from lyra_opt.validation import LARGEST_INTEGER, require_choice, require_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ class ReclaimSketch:
 
 
 class ReclaimSpace:
-    """Small reclaim instances; implements `lyra_opt.counterexamples.InstanceSpace`.
+    """Small reclaim instances; implements `lyra_opt.testing.counterexamples.InstanceSpace`.
 
     An instance is smaller than another if it has fewer servers, or as many and fewer jobs, then
     fewer workers, less weight, fewer GPUs, a smaller N_R, fewer servers that are not on loan,

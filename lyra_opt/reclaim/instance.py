@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.errors import FieldError
-from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
-from lyra_opt.validation import (
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import (
     LARGEST_INTEGER,
     require_choice,
     require_flag,
     require_integer,
     require_text,
 )
+from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

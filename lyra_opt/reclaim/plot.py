@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.pictures import as_written, house_style
+from lyra_opt.core.pictures import as_written, house_style
 from lyra_opt.reclaim.checker import ReclaimReport, check
 
 if TYPE_CHECKING:

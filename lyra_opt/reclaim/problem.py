@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from lyra_opt.documents import JsonObject, Record, located, require_format
+from lyra_opt.core.documents import JsonObject, Record, located, require_format
+from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.validation import require_integer, require_text
 from lyra_opt.reclaim.checker import ReclaimReport, check
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
-from lyra_opt.result import RELATIVE_TOLERANCE
-from lyra_opt.validation import require_integer, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
-    from lyra_opt.result import Number
+    from lyra_opt.core.result import Number
 
 INSTANCE_FORMAT = "lyra-opt/reclaim"
 SOLUTION_FORMAT = "lyra-opt/reclaim-solution"
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class ReclaimProblem:
-    """Implements `lyra_opt.problem.Problem` for reclaiming."""
+    """Implements `lyra_opt.core.problem.Problem` for reclaiming."""
 
     name = "reclaim"
     size_name = "servers"
@@ -124,7 +124,7 @@ class ReclaimProblem:
 
     def bound(self, instance: ReclaimInstance) -> int:
         """Return a proved lower bound on the weight of preempted jobs."""
-        from lyra_opt.reclaim.bounds import lower_bound
+        from lyra_opt.reclaim.bounds.dual_bound import lower_bound
 
         return lower_bound(instance)
 

@@ -28,15 +28,15 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
+from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
-from lyra_opt.allocation.mean_jct_bounds import mean_jct_bound
-from lyra_opt.allocation.mean_jct_data import safe_difference
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
-    from lyra_opt.network.topology import Topology
     from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.network.topology import Topology
     from lyra_opt.simulation.workload import Job, Workload
 
 
@@ -98,8 +98,8 @@ def mean_jct_bound_s(workload: Workload, cluster: Cluster) -> float:
     Notes
     -----
     Source: this project; see the module. Complexity: that of
-    `lyra_opt.allocation.mean_jct_bounds.mean_jct_bound`; up to 200 jobs take seconds, and more are
-    bounded without prices of time, a few per cent lower.
+    `lyra_opt.allocation.bounds.mean_jct.best.mean_jct_bound`; up to 200 jobs take seconds, and more
+    are bounded without prices of time, a few per cent lower.
     """
     first_s = workload.jobs[0].submit_s
     running_s = least_running_s(workload, cluster)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
-from lyra_opt.network.topology import Rack, Topology
-from lyra_opt.validation import require_integer, require_number, require_text
+from lyra_opt.simulation.network.topology import Rack, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lyra_opt.network.communication import CommunicationModel
+    from lyra_opt.simulation.network.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
 
 LEAST_RELATIVE_SPEED = 1e-6

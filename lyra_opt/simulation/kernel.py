@@ -16,7 +16,7 @@ import math
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.quiet_leases import QuietLeases
 from lyra_opt.simulation.run import added

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from lyra_opt.seeding import derive_seed
+from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.decisions import ReclaimRule
 from lyra_opt.simulation.view import Listener
 

@@ -11,9 +11,10 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.documents import unknown_key
-from lyra_opt.errors import FieldError, UserError
-from lyra_opt.plugins import Plugins
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import (
     OF_GOODPUT,
@@ -24,14 +25,13 @@ from lyra_opt.simulation.policies.composed import (
 )
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
-from lyra_opt.validation import require_choice, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
-    from lyra_opt.heterogeneous.policy import RoundPolicy
-    from lyra_opt.network.policy import PlacementPolicy
+    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+    from lyra_opt.network.heuristics.policy import PlacementPolicy
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.policy import Policy

@@ -15,9 +15,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.validation import require_number
 from lyra_opt.network.links import Tier
-from lyra_opt.validation import require_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_number
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_number
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.run import Run

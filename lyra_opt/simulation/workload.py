@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
-from lyra_opt.validation import require_flag, require_integer, require_number, require_text
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from instances.network.job_sets import BATCH
 from instances.traces import TRACES_VARIABLE
-from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.simulation.network.communication import ClosedForm
 from paper_figures.comparison import Table
 from paper_figures.dally.all_schemes import schemes_of_all_papers
 from paper_figures.dally.reductions import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
-from lyra_opt.pictures import COLOURS, as_written
+from lyra_opt.core.pictures import COLOURS, as_written
 from lyra_opt.simulation.scheme import find_scheme
 from paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
 from paper_figures.document import Call, find_paper

@@ -11,9 +11,9 @@ from instances.heterogeneous.clusters import find_cluster, hadar_60
 from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from instances.traces import locate
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.policy import ActiveJob, RoundState
-from lyra_opt.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from paper_figures.comparison import Table
 from paper_figures.document import GEOMETRIC, MORE, Measure
 from paper_figures.evaluation import Found

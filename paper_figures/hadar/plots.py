@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import line_style, svg_text
-from lyra_opt.pictures import COLOURS, as_written
+from lyra_opt.core.pictures import COLOURS, as_written
 from paper_figures.plots import bars, new_figure
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import numpy as np
 from instances.library import load_library_instance
 from instances.workloads.lyra_like import STEPS_PER_HOUR, inference_demand
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
-from lyra_opt.allocation.knapsack_instance import AllocationKnapsack
-from lyra_opt.problem import find_problem
-from lyra_opt.reclaim.lyra_greedy import LyraGreedy, server_preemption_costs
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, server_preemption_costs
 from paper_figures.document import LESS, Measure
 from paper_figures.evaluation import Found
 from paper_figures.results import there

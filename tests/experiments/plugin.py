@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from instances.family import find_family
+from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution
-from lyra_opt.result import SolveResult, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.solver import Unsupported
+    from lyra_opt.core.solver import Unsupported
 
 ENTRY_POINTS = """\
 [lyra_opt.solvers]

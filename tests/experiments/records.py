@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
 
 if TYPE_CHECKING:
-    from lyra_opt.result import Status
+    from lyra_opt.core.result import Status
 
 
 def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> SolverRecord:

@@ -17,8 +17,8 @@ from experiments.diff import Diff, compare_folders
 from experiments.records import ReplayStatus
 from experiments.store import STORE_FILE, ResultStore
 from lyra_opt.__main__ import main
-from lyra_opt.errors import UserError
-from lyra_opt.result import Status
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
 from experiments.progress import within_run
 from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from experiments.store import ResultStore, table_path, write_tables
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,7 @@ from experiments.fields import (
     schema_of,
     with_change,
 )
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.frames import frame_of, load_runs
 from experiments.store import ResultStore
-from lyra_opt.errors import InputError
-from lyra_opt.result import Status
+from lyra_opt.core.errors import InputError
+from lyra_opt.core.result import Status
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:

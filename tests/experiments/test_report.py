@@ -20,7 +20,7 @@ from experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from experiments.plots.solve_time import plot_solve_time
 from experiments.store import ResultStore
 from lyra_opt.__main__ import main
-from lyra_opt.result import Status
+from lyra_opt.core.result import Status
 from tests.experiments.records import MAXIMISING, make_run, make_study
 
 if TYPE_CHECKING:

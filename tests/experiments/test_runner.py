@@ -17,10 +17,10 @@ import pytest
 from experiments.runner import run_study
 from experiments.store import STORE_FILE, ResultStore
 from experiments.study import load_study
-from lyra_opt.errors import UserError
-from lyra_opt.loading import load_solution
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Status
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import load_solution
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Status
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from experiments.analysis import (
 )
 from experiments.plots.cactus import plot_cactus
 from experiments.tables import csv_text, speed_table
-from lyra_opt.result import Status
+from lyra_opt.core.result import Status
 from tests.experiments.records import make_run
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE

@@ -16,7 +16,7 @@ from experiments.store import ResultStore
 from experiments.study import load_study
 from experiments.trace import Trace, find_trace
 from lyra_opt.__main__ import main
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:

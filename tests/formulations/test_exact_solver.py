@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formulations.exact_solver import Countdown, concluded, missing_module, safe_lower_bound
-from lyra_opt.result import Status, StoppedBy
+from lyra_opt.core.result import Status, StoppedBy
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from instances.family import family_names, find_family, generate
 from lyra_opt.__main__ import main
 from lyra_opt.allocation import AllocationInstance, Objective
-from lyra_opt.documents import format_document
-from lyra_opt.errors import UserError
-from lyra_opt.loading import load_instance
-from lyra_opt.problem import find_problem
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.problem import find_problem
 
 FAMILIES = ["light", "load", "worst-case"]
 

@@ -14,8 +14,8 @@ import pytest
 from instances import command
 from instances.family import family_names, find_family, generate
 from lyra_opt.__main__ import main
-from lyra_opt.loading import load_instance, load_solution
-from lyra_opt.problem import find_problem
+from lyra_opt.core.loading import load_instance, load_solution
+from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import check
 
 GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"

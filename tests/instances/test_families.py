@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from instances.family import family_names, find_family, generate
 from instances.reclaim.placed import CHURN_ROUNDS
-from lyra_opt.documents import format_document
-from lyra_opt.errors import UserError
-from lyra_opt.problem import find_problem
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import ReclaimInstance, check
 from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
 

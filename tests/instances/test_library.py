@@ -8,11 +8,11 @@ from itertools import product
 import pytest
 
 from instances.library import library_instances, library_solutions, load_library_instance
-from lyra_opt.loading import load_solution
+from lyra_opt.core.loading import load_solution
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.network.instance import GangPlacement, NetworkSolution
-from lyra_opt.result import Status
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim.reference import optimum
 

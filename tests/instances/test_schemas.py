@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 from instances.family import find_family, generate
 from instances.library import library_instances, library_solutions
 from instances.schemas import load_schema
-from lyra_opt.errors import FieldError
-from lyra_opt.problem import find_problem
-from lyra_opt.testing import allocation_instances, reclaim_instances
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.testing.strategies import allocation_instances, reclaim_instances
 
 PROBLEM = find_problem("reclaim")
 INSTANCE = Draft202012Validator(load_schema("reclaim"))

@@ -15,9 +15,9 @@ from instances.randomness import IntegerStream
 from instances.reclaim.placement import PLACEMENT_RULES, BestFit
 from instances.reclaim.replay import replay
 from instances.traces import Trace, TraceJob, read_trace
-from lyra_opt.documents import format_document
-from lyra_opt.errors import UserError
-from lyra_opt.problem import find_problem
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import find_problem
 
 
 def trace_of(*rows: tuple[str, int, int, int]) -> Trace:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.traces import TraceJob, read_trace
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt import __version__
-from lyra_opt.solver import solver_names
-from lyra_opt.solving import COMMON_ANSWER_KEYS
+from lyra_opt.core.solver import solver_names
+from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from tests.conftest import FIGURE_5, assert_one_line_error
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class TestSolve:
     ) -> None:
         """The failure is an answer among the others, with its message."""
         monkeypatch.setattr(
-            "lyra_opt.reclaim.peeling.Peeling.choose",
+            "lyra_opt.reclaim.heuristics.peeling.Peeling.choose",
             lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
         )
         exit_code, out, _ = run(
@@ -125,7 +125,7 @@ class TestSolve:
         self, run: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Python's prints and native code's: stdout holds the JSON array alone."""
-        from lyra_opt.reclaim.peeling import Peeling
+        from lyra_opt.reclaim.heuristics.peeling import Peeling
 
         original = Peeling.choose
 
@@ -170,7 +170,7 @@ class TestSolve:
         bad = tmp_path / "bad.json"
         bad.write_text("{}")
         monkeypatch.setattr(
-            "lyra_opt.solving.solve_and_check", lambda *_, **__: pytest.fail("was solved")
+            "lyra_opt.core.solving.solve_and_check", lambda *_, **__: pytest.fail("was solved")
         )
         assert_one_line_error(run("solve", FIGURE_5, bad), str(bad), "format")
 
@@ -337,7 +337,7 @@ class TestSolvers:
         """Somebody's broken package does not take the listing down."""
         from importlib.metadata import EntryPoint
 
-        from lyra_opt import solver
+        from lyra_opt.core import solver
 
         broken = EntryPoint("reclaim.broken", "no_such_package:Solver", solver.ENTRY_POINT_GROUP)
         monkeypatch.setattr(solver, "_entry_points", lambda: {("reclaim", "broken"): broken})

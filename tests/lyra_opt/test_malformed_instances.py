@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.documents import LARGEST_DOCUMENT_BYTES
-from lyra_opt.errors import InputError
-from lyra_opt.loading import load_instance
+from lyra_opt.core.documents import LARGEST_DOCUMENT_BYTES
+from lyra_opt.core.errors import InputError
+from lyra_opt.core.loading import load_instance
 from tests.conftest import FIGURE_5
 
 if TYPE_CHECKING:

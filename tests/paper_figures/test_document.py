@@ -9,7 +9,7 @@ import pytest
 
 from experiments.simulation.building import make_schemes
 from experiments.simulation.replay import FIGURES
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 from lyra_opt.simulation.scheme import scheme_names
 from paper_figures import measures
 from paper_figures.command import PAPERS

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.plots.figures import Plot
 from experiments.plots.style import svg_text
-from lyra_opt.errors import UserError
-from lyra_opt.loading import load_instance
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits
-from lyra_opt.seeding import generator
-from lyra_opt.solver import find_solver
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

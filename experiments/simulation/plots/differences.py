@@ -9,7 +9,7 @@ from experiments.plots.figures import Plot
 from experiments.plots.style import MARKERS, mark_points, round_numbers, svg_text
 from experiments.simulation.comparison import COMPARED, CONFIDENCE
 from experiments.simulation.plots.schemes import scheme_colour
-from lyra_opt.pictures import as_written
+from lyra_opt.core.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

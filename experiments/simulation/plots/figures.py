@@ -13,7 +13,7 @@ from experiments.simulation.plots.distributions import distributions
 from experiments.simulation.plots.gantt import gantt, window_of
 from experiments.simulation.plots.over_axis import means_over_axes
 from experiments.simulation.plots.over_time import over_time
-from lyra_opt.pictures import house_style
+from lyra_opt.core.pictures import house_style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

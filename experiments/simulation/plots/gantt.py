@@ -13,8 +13,8 @@ from experiments.simulation.durations import DAY_S, HOUR_S
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.plots.time_axis import long_unit
 from experiments.simulation.replay import step_means
-from lyra_opt.errors import UserError
-from lyra_opt.pictures import as_written
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from experiments.plots.style import svg_text
 from experiments.simulation.comparison import COMPARED
 from experiments.simulation.durations import unit_of
 from experiments.simulation.plots.schemes import scheme_line, scheme_mark
-from lyra_opt.pictures import as_written
+from lyra_opt.core.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

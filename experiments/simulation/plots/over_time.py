@@ -10,7 +10,7 @@ from experiments.plots.figures import Plot
 from experiments.plots.style import svg_text
 from experiments.simulation.plots.schemes import scheme_colour
 from experiments.simulation.plots.time_axis import TimeAxis
-from lyra_opt.pictures import as_written
+from lyra_opt.core.pictures import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -36,15 +36,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.allocation.knapsack import Knapsack
-from lyra_opt.allocation.mckp_core import MckpCore
-from lyra_opt.result import Limits
-from lyra_opt.stopwatch import Stopwatch
+from lyra_opt.allocation.exact.mckp_core import MckpCore
+from lyra_opt.allocation.knapsack.data import Knapsack
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.allocation.knapsack import FloatArray, IntArray
+    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
 
 RESTART_S = 30.0
 """What a restart costs a job; Pollux's simulator."""
@@ -135,8 +135,8 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArra
 
     Notes
     -----
-    Complexity: that of `lyra_opt.allocation.mckp_core.MckpCore`, with an item for each number of
-    workers of each job; in practice O(items).
+    Complexity: that of `lyra_opt.allocation.exact.mckp_core.MckpCore`, with an item for each number
+    of workers of each job; in practice O(items).
     """
     is_fixed = epoch.restart_factor == 0
     held = int((epoch.current * epoch.gpus_per_worker)[is_fixed].sum())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.result import Limits
+from lyra_opt.core.result import Limits
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S, ScalingRule
 from lyra_opt.simulation.goodput.pollux import (
     PolluxEpoch,
@@ -18,7 +18,7 @@ from lyra_opt.simulation.goodput.pollux import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.allocation.knapsack import FloatArray
+    from lyra_opt.allocation.knapsack.data import FloatArray
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View

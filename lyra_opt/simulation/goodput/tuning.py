@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.seeding import generator
+from lyra_opt.core.seeding import generator
 from lyra_opt.simulation.goodput.model import (
     BERT,
     CIFAR,

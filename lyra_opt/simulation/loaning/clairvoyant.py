@@ -31,7 +31,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from lyra_opt.validation import require_integer, require_number
+from lyra_opt.core.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

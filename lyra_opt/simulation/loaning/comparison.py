@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.loaning.capacity import lendable_servers, peak_shares, shortfalls
 from lyra_opt.simulation.loaning.clairvoyant import clairvoyant_loans, returned_servers, value
 from lyra_opt.simulation.loaning.orchestrator import Orchestrator

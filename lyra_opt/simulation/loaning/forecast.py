@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from lyra_opt.errors import UserError
-from lyra_opt.validation import require_integer, require_number
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.simulation.cluster import LoanPlan
 from lyra_opt.simulation.loaning.capacity import lendable_servers
-from lyra_opt.validation import require_integer, require_number
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.loaning.forecast import Forecaster

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_choice
 from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.speed import Room
-from lyra_opt.validation import require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.network.communication import SCATTERED_MODELS
-from lyra_opt.network.policy import RunningGangs, WaitingGangs
-from lyra_opt.network.sensitivity import network_sensitivity
+from lyra_opt.network.heuristics.policy import RunningGangs, WaitingGangs
+from lyra_opt.simulation.network.communication import SCATTERED_MODELS
+from lyra_opt.simulation.network.sensitivity import network_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Rules that say which waiting gangs start where, in the simulated cluster.
 
-The same `lyra_opt.network.policy.PlacementPolicy` answers standalone instances. A rule is asked
-when a job is submitted, when GPUs become free, or when a timer of its own runs out (ours, so that
-nothing waits for ever beside idle GPUs).
+The same `lyra_opt.network.heuristics.policy.PlacementPolicy` answers standalone instances. A rule
+is asked when a job is submitted, when GPUs become free, or when a timer of its own runs out (ours,
+so that nothing waits for ever beside idle GPUs).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from lyra_opt.network.links import Tier
-from lyra_opt.network.policy import (
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.network.heuristics.policy import (
     MachineState,
     PlacementPolicy,
     PlacementState,
 )
-from lyra_opt.network.topology import Rack, Topology
-from lyra_opt.seeding import generator
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.gangs import GangTable
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.tenure import LEASE_S
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.network.policy import Grant
+    from lyra_opt.network.heuristics.policy import Grant
     from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
@@ -241,7 +241,7 @@ class PlacingGangs(Policy):
     @staticmethod
     def _capture(view: View, ground: _Ground, state: PlacementState) -> None:
         if view.captures("network"):
-            from lyra_opt.network.captured import instance_of
+            from lyra_opt.simulation.network.captured import instance_of
 
             name = f"epoch-at-{view.now_s:.0f}-s"
             timers_s = ground.rule.held_s(state)

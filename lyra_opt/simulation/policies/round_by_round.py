@@ -1,8 +1,8 @@
 """Rules that decide round by round which gang runs where, in the simulated cluster.
 
-The same `lyra_opt.heterogeneous.policy.RoundPolicy` answers standalone instances. What it decides
-as a round begins holds to its end; copies of a job (HadarE) share what is left of it by their
-speed, so that all of them end at once.
+The same `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy` answers standalone instances. What
+it decides as a round begins holds to its end; copies of a job (HadarE) share what is left of it by
+their speed, so that all of them end at once.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import GangJob, Objective
-from lyra_opt.heterogeneous.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.utility import InverseJct
-from lyra_opt.seeding import generator
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.run import Copies
 from lyra_opt.simulation.tenure import Rounds
-from lyra_opt.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
     from lyra_opt.heterogeneous.instance import Placement
-    from lyra_opt.heterogeneous.policy import RoundPolicy
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lyra_opt.network.policies import PLACEMENT_POLICIES, SUMMARIES
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.simulation.scheme import PlacementScheme
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES, SUMMARIES
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.simulation.scheme import RoundScheme
 
 

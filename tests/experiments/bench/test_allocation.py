@@ -14,10 +14,10 @@ from experiments.bench.allocation import Case, certificate, certified, loss_figu
 from experiments.bench.trials import frame_of, interleaved, proved_within, require_agreement
 from instances.family import generate
 from lyra_opt.allocation.instance import WorkerAllocation
-from lyra_opt.problem import find_problem
-from lyra_opt.result import SolveResult, Status
-from lyra_opt.solver import Unsupported, find_solver
-from lyra_opt.solving import Answer
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Unsupported, find_solver
+from lyra_opt.core.solving import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path

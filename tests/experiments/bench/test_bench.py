@@ -21,7 +21,7 @@ from experiments.bench.timing import (
 )
 from experiments.store import STORE_FILE, ResultStore
 from experiments.study import load_study
-from lyra_opt.result import Status
+from lyra_opt.core.result import Status
 from tests.experiments.records import make_run
 
 if TYPE_CHECKING:

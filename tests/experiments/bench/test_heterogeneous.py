@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from experiments.bench import __main__ as bench
 from experiments.bench import heterogeneous
 from experiments.bench.heterogeneous import offline_instance
-from lyra_opt.loading import content_hash
-from lyra_opt.problem import find_problem
+from lyra_opt.core.loading import content_hash
+from lyra_opt.core.problem import find_problem
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from experiments.bench import replays
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.network.policies import PLACEMENT_POLICIES
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 
 
 def with_changes(monkeypatch: pytest.MonkeyPatch, more: dict[str, object]) -> None:

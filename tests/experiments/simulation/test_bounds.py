@@ -13,7 +13,7 @@ from experiments.simulation.carried_out import SimulationError
 from experiments.simulation.replays import replay_tasks, study_of
 from experiments.simulation.runs import load_replays
 from experiments.simulation.scenario import Change, load_scenario
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from experiments.simulation.scenario import (
     load_scenario,
     parse_change,
 )
-from lyra_opt.errors import InputError
+from lyra_opt.core.errors import InputError
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes

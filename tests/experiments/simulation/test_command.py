@@ -13,7 +13,7 @@ import pytest
 
 from experiments.frames import load_runs
 from experiments.store import table_path
-from lyra_opt.loading import load_instance
+from lyra_opt.core.loading import load_instance
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import (
     HEADER,
@@ -543,7 +543,7 @@ class TestFailures:
         self, simulate: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It says so and is left out; the others are reported, and the exit code is 1."""
-        from lyra_opt.heterogeneous.policies import ROUND_POLICIES
+        from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 
         monkeypatch.setattr(ROUND_POLICIES["yarn-cs"], "decide", lambda self, state: {})
         given = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))

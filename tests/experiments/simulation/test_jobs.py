@@ -9,7 +9,7 @@ import pytest
 from experiments.simulation.building import make_setup
 from experiments.simulation.scenario import load_scenario, parse_change
 from experiments.simulation.setup import DAY_S, Setup
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.network.links import Tier, find_link_set
 
 if TYPE_CHECKING:

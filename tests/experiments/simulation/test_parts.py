@@ -26,9 +26,9 @@ from experiments.simulation.setup import (
     proportional_inference_servers,
 )
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.core.loading import load_instance
 from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
-from lyra_opt.loading import load_instance
 from lyra_opt.network.instance import Machine, NetworkInstance, WaitingJob
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.reclaim.instance import Job as HostedJob

@@ -19,7 +19,7 @@ from experiments.simulation.scenario import (
     scenario_text,
     variants,
 )
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from experiments.tuning.clairvoyant import (
     shares_in_words,
 )
 from experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared
-from lyra_opt.network.class_timers import read_timers
+from lyra_opt.simulation.network.class_timers import read_timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

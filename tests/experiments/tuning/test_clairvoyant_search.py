@@ -10,10 +10,10 @@ import pytest
 
 from experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from instances.network.generated_jobs import dally_batch, dally_poisson
-from lyra_opt.network.policies import PLACEMENT_POLICIES
-from lyra_opt.network.topology import Topology
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.workload import Workload

@@ -12,9 +12,9 @@ import pytest
 from experiments.simulation import building
 from experiments.tuning import command
 from instances.network.generated_jobs import dally_batch
-from lyra_opt.network.class_timers import read_timers
-from lyra_opt.network.communication import MODELS
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.network.class_timers import read_timers
+from lyra_opt.simulation.network.communication import MODELS
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:

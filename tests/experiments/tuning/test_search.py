@@ -15,16 +15,16 @@ from experiments.tuning.search import LEAST_TRIALS, best_of, tune
 from experiments.tuning.situation import Situation, evaluator, mean_jct_s
 from experiments.tuning.timer_space import BASELINES, TimerSpace
 from instances.network.generated_jobs import dally_batch
-from lyra_opt.errors import FieldError, UserError
-from lyra_opt.network.communication import ClosedForm
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.network.communication import ClosedForm
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.scheme import find_scheme
-from tests.lyra_opt.network.policy_cases import LEASE_S, gang, state_for
+from tests.lyra_opt.network.heuristics.policy_cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
-    from lyra_opt.network.class_timers import ClassTimers
+    from lyra_opt.simulation.network.class_timers import ClassTimers
 
 TOPOLOGY = Topology.uniform(racks=2, machines_per_rack=2, gpus_per_machine=8)
 SPACE = TimerSpace.of(TOPOLOGY)

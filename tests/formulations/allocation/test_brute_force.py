@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from formulations.allocation import brute_force
 from formulations.allocation.brute_force import BruteForce
 from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective, WorkerAllocation
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import allocation_instances
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.reference import best_allocation, example
 
 ALLOCATION = find_problem("allocation")

@@ -18,14 +18,14 @@ from formulations.allocation.model_data import KnapsackModel, plain, strengthene
 from formulations.allocation.model_solver import safe_bound_s
 from formulations.exact_solver import BackendRun
 from lyra_opt.allocation import AllocationInstance, ElasticJob, WorkerAllocation
-from lyra_opt.allocation.knapsack_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
-from lyra_opt.allocation.mckp_dp import MckpDp
-from lyra_opt.allocation.mckp_greedy import greedy_choice
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits, Status, StoppedBy, same_value
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import allocation_instances
+from lyra_opt.allocation.exact.mckp_dp import MckpDp
+from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
+from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.testing.strategies import allocation_instances
 
 if TYPE_CHECKING:
     from types import ModuleType

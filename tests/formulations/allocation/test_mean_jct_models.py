@@ -18,10 +18,10 @@ from lyra_opt.allocation import (
     WorkerAllocation,
 )
 from lyra_opt.allocation.checker import check
-from lyra_opt.allocation.mean_jct_exact import MeanJctExact
-from lyra_opt.problem import find_problem
-from lyra_opt.result import Limits, Status
-from lyra_opt.solving import solve_and_check
+from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.solving import solve_and_check
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from formulations.heterogeneous.brute_force import BruteForce
 from formulations.heterogeneous.greedy_start import greedy_schedule, without_waste
 from formulations.heterogeneous.model_data import Start, round_model
-from lyra_opt.conformance import assert_conforms
+from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.heterogeneous import GpuServer, HeterogeneousInstance, Objective, check
-from lyra_opt.heterogeneous.bounds import MAXIMISED, dual_bound
+from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, dual_bound
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.result import Limits, Status, same_value
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import Answer, solve_and_check
-from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from lyra_opt.testing.conformance import assert_conforms
+from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
 
 MODELS = ("cpsat", "pulp-cbc", "pulp-highs", "mathopt-gscip", "mathopt-highs")

@@ -15,12 +15,12 @@ from jsonschema import Draft202012Validator
 
 import formulations.heterogeneous
 from instances.schemas import load_schema
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.result import Status
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 
 README = Path(formulations.heterogeneous.__path__[0]) / "README.md"
 EXAMPLE, SCHEMA = (

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.conformance import assert_conforms
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import Answer, refute_bounds, solve_and_check
 from lyra_opt.heterogeneous.checker import check, isolated_throughput
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -23,13 +25,11 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.share_programme import PROOF_GAP, ShareArrays, SharePrices
-from lyra_opt.heterogeneous.share_solver import fractions_of_cluster
+from lyra_opt.heterogeneous.shares.programme import PROOF_GAP, ShareArrays, SharePrices
+from lyra_opt.heterogeneous.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.utility import Deadline
-from lyra_opt.result import Limits, Status
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import Answer, refute_bounds, solve_and_check
-from lyra_opt.testing import heterogeneous_instances
+from lyra_opt.testing.conformance import assert_conforms
+from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
 SOLVERS = ("interior-point", "lp-highs", "lp-glop", "lp-pdlp")

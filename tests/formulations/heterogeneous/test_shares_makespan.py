@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.conformance import assert_conforms
-from lyra_opt.heterogeneous.divisible_makespan import divisible_makespan, makespan_bound_s
-from lyra_opt.heterogeneous.fastest import earliest_completion
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
@@ -21,11 +22,10 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.share_programme import ShareArrays
-from lyra_opt.result import Status
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import heterogeneous_instances
+from lyra_opt.heterogeneous.shares.divisible_makespan import divisible_makespan, makespan_bound_s
+from lyra_opt.heterogeneous.shares.programme import ShareArrays
+from lyra_opt.testing.conformance import assert_conforms
+from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
 LP = find_solver("heterogeneous", "lp-makespan")

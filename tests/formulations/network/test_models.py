@@ -27,13 +27,13 @@ from formulations.network.greedy_start import greedy_solution
 from formulations.network.model_data import gang_data, simple_bound
 from formulations.network.pattern_data import PatternModel, pattern_columns
 from formulations.network.tier_data import TierModel
+from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Machine, NetworkInstance, NetworkSolution
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.result import Limits, Status, StoppedBy, same_value
-from lyra_opt.solver import find_solver, solver_names
-from lyra_opt.solving import Answer, solve_and_check
-from lyra_opt.testing import network_instances, network_solutions_of
+from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import instance, job, placement, solution
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ from jsonschema import Draft202012Validator
 import formulations.network
 from formulations.network import pulp_model, pulp_patterns
 from instances.schemas import load_schema
-from lyra_opt.errors import FieldError
-from lyra_opt.network.class_timers import read_timers
-from lyra_opt.network.communication import read_slowdowns
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.network.topology import read_topology
-from lyra_opt.result import Status
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import network_instances, network_solutions_of
+from lyra_opt.simulation.network.class_timers import read_timers
+from lyra_opt.simulation.network.communication import read_slowdowns
+from lyra_opt.simulation.network.topology import read_topology
+from lyra_opt.testing.strategies import network_instances, network_solutions_of
 
 README = (Path(formulations.network.__path__[0]) / "README.md").read_text()
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from formulations.reclaim.brute_force import BruteForce
-from lyra_opt.problem import find_problem
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import ReclaimSolution
-from lyra_opt.result import Limits, Status, StoppedBy
-from lyra_opt.seeding import generator
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.reclaim.exact_solvers import last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.reference import all_choices, objective
 

@@ -9,9 +9,9 @@ import pytest
 
 SOLVE_IN_ORDER = """
 import sys
-from lyra_opt.loading import load_instance
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 
 loaded = load_instance(sys.argv[1])
 for name in sys.argv[2:]:
@@ -20,7 +20,7 @@ for name in sys.argv[2:]:
 """
 IMPORT_ALL = """
 import sys
-from lyra_opt.solver import find_solver, solver_names
+from lyra_opt.core.solver import find_solver, solver_names
 
 for problem, name in solver_names("reclaim"):
     if name.startswith(("pulp", "cpsat", "mathopt", "brute")):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.reclaim.model_data import plain, strengthened
 from lyra_opt.reclaim import ReclaimSolution
-from lyra_opt.testing import reclaim_instances, reclaim_servers_of
+from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.lyra_opt.reclaim.reference import objective, optimum
 
 if TYPE_CHECKING:

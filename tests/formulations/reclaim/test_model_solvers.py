@@ -13,13 +13,13 @@ from formulations.reclaim.brute_force import BruteForce
 from formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from formulations.reclaim.model_solver import LARGEST_WEIGHT_IN_FLOATS
 from formulations.reclaim.pulp_model import PULP_HIGHS
-from lyra_opt.problem import find_problem
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
-from lyra_opt.result import Limits, Status, StoppedBy
-from lyra_opt.seeding import generator
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.reference import objective
 

@@ -9,7 +9,7 @@ import pulp
 import pytest
 
 from formulations.backends.pulp import read_cbc_log, run_cbc
-from lyra_opt.result import StoppedBy
+from lyra_opt.core.result import StoppedBy
 
 OPTIMAL = """
 Cbc0045I MIPStart provided solution with cost 4

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from formulations.reclaim import cpsat_model, mathopt_model, pulp_model
 from formulations.reclaim.model_data import plain, strengthened
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing.strategies import reclaim_instances
 
 if TYPE_CHECKING:
     from types import ModuleType

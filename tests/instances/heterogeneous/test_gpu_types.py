@@ -14,7 +14,7 @@ from instances.heterogeneous.gpu_types import (
     speeds_in_words,
     types_of,
 )
-from lyra_opt.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload

@@ -13,7 +13,7 @@ from instances.family import generate
 from instances.heterogeneous.clusters import cluster_of
 from instances.heterogeneous.offline import offline_instance
 from instances.heterogeneous.offline_family import OFFLINE
-from lyra_opt.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 

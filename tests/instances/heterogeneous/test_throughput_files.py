@@ -15,7 +15,7 @@ from instances.heterogeneous.throughput_files import (
     load_throughputs,
     parse_throughputs,
 )
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path

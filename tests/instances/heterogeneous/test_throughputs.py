@@ -9,7 +9,7 @@ import pytest
 from instances.heterogeneous.gpu_types import types_of
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.throughputs import JobType, ThroughputTable
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import GpuType
 
 GAVEL = gavel_throughputs()

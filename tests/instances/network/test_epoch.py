@@ -16,12 +16,12 @@ from instances.network.busy_cluster import busy_machines
 from instances.network.epoch import LEAST_TIMERS_S, LONGEST_WAIT_S, epoch_instance
 from instances.network.epoch_family import EPOCH
 from instances.randomness import IntegerStream
-from lyra_opt.errors import FieldError, UserError
-from lyra_opt.network.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.network.topology import Rack, Topology
+from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.simulation.network.topology import Rack, Topology
 
 TOPOLOGY = Topology.uniform(racks=4, machines_per_rack=4)
 

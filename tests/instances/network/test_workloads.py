@@ -27,8 +27,8 @@ from instances.network.job_sets import (
     apportioned,
 )
 from instances.network.trace_jobs import assigned_models, shares_of
-from lyra_opt.errors import FieldError
-from lyra_opt.network.communication import MODELS
+from lyra_opt.core.errors import FieldError
+from lyra_opt.simulation.network.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
 
 HOUR_S = 3600

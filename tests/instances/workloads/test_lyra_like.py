@@ -20,7 +20,7 @@ from instances.workloads.lyra_like import (
     inference_demand,
     lyra_like,
 )
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.workload import Job, Workload
 
 DAY_S = 86_400

@@ -9,7 +9,7 @@ import pytest
 from instances.heterogeneous.clusters import find_cluster
 from instances.heterogeneous.generated_jobs import MIX_SIZES
 from instances.workloads.named import WORKLOADS, find_workload
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.workloads.adaptdl import measured_runs
 from instances.workloads.readers import LAYOUTS as READERS
 from instances.workloads.readers import read_workload
-from lyra_opt.errors import InputError, UserError
+from lyra_opt.core.errors import InputError, UserError
 from tests.instances.workloads.published import published
 
 

@@ -18,7 +18,7 @@ from instances.workloads.transform import (
     with_elasticity,
     without_oversized,
 )
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
 

@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from instances.workloads.usage import read_usage
-from lyra_opt.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError, InputError
 from tests.instances.workloads.published import published
 
 HEADER = "time,vc,total_gpu_num,running_gpu_num,pending_gpu_num\n"

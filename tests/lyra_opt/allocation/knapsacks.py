@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from lyra_opt.allocation.knapsack import Knapsack
+from lyra_opt.allocation.knapsack.data import Knapsack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

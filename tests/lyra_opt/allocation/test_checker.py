@@ -22,7 +22,7 @@ from lyra_opt.allocation import (
     check,
 )
 from lyra_opt.allocation.checker import MOST_VIOLATIONS, started_by_two_phase
-from lyra_opt.testing import allocation_instances, worker_allocations_of
+from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
 from tests.lyra_opt.allocation.reference import (
     EXAMPLE_ROWS,
     LONG,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
-from lyra_opt.loading import instance_text, save_solution
-from lyra_opt.solving import COMMON_ANSWER_KEYS
+from lyra_opt.core.loading import instance_text, save_solution
+from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
 

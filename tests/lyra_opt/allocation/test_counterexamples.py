@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective
 from lyra_opt.allocation.counterexamples import AllocationSpace
 from lyra_opt.allocation.problem import PROBLEM
-from lyra_opt.counterexamples import CounterexampleSearch, find_counterexample
-from lyra_opt.errors import FieldError
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.testing.counterexamples import CounterexampleSearch, find_counterexample
 
 if TYPE_CHECKING:
     from fractions import Fraction

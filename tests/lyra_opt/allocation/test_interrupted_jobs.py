@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
-from lyra_opt.allocation.mean_jct_data import BoundData
-from lyra_opt.allocation.mean_jct_prices import (
+from lyra_opt.allocation.bounds.mean_jct.data import BoundData
+from lyra_opt.allocation.bounds.mean_jct.prices import (
     InterruptedJob,
     PricedSchedules,
     priced_schedules_bound,
 )
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
 
 
 def instance_of(*jobs: tuple[float, int, float]) -> AllocationInstance:

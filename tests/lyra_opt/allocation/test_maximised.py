@@ -9,13 +9,13 @@ import pytest
 from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.commands.solve import _best
-from lyra_opt.conformance import assert_conforms
-from lyra_opt.result import SolveResult, Status
-from lyra_opt.solving import refute_bounds, solve_and_check
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solving import refute_bounds, solve_and_check
+from lyra_opt.testing.conformance import assert_conforms
 from tests.lyra_opt.allocation.reference import example
 
 if TYPE_CHECKING:
-    from lyra_opt.solver import Unsupported
+    from lyra_opt.core.solver import Unsupported
 
 INSTANCE = example(objective="jct_reduction", gpus=4)
 BEST, WORSE = WorkerAllocation((5, 3)), WorkerAllocation((4, 4))  # they are worth 110 and 105

@@ -10,6 +10,10 @@ from hypothesis import given
 from matplotlib.image import imread
 
 from instances.family import generate
+from lyra_opt.allocation.heuristics.priority_fill import (
+    ShortestJobFirst,
+    SmallestRemainingWork,
+)
 from lyra_opt.allocation.plot import (
     MOST_BANDS,
     MOST_NAMED_JOBS,
@@ -18,16 +22,12 @@ from lyra_opt.allocation.plot import (
     draw_schedules,
     job_colours,
 )
-from lyra_opt.allocation.priority_fill import (
-    ShortestJobFirst,
-    SmallestRemainingWork,
-)
 from lyra_opt.allocation.problem import PROBLEM
-from lyra_opt.loading import instance_text
-from lyra_opt.pictures import save_picture
+from lyra_opt.core.loading import instance_text
+from lyra_opt.core.pictures import save_picture
 from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.reference import example
-from tests.lyra_opt.allocation.test_evaluator import SCHEDULES, instance_of, job
+from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job
 
 if TYPE_CHECKING:
     from pathlib import Path

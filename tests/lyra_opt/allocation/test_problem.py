@@ -19,12 +19,12 @@ from lyra_opt.allocation import (
     WorkerAllocation,
 )
 from lyra_opt.allocation.problem import DEFAULT_SOLVERS, JOB_DEFAULTS, PROBLEM
-from lyra_opt.documents import format_document
-from lyra_opt.errors import FieldError, InputError
-from lyra_opt.loading import content_hash, load_instance, load_solution
-from lyra_opt.problem import find_problem
-from lyra_opt.testing import allocation_instances, worker_allocations_of
-from lyra_opt.verifying import verify
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.loading import content_hash, load_instance, load_solution
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.verifying import verify
+from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
 from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.loading import load_instance, load_solution
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
+from lyra_opt.core.loading import load_instance, load_solution
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def test_none_found_in_time(run: Any) -> None:
 def test_a_failing_solver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One line on stderr, exit code 1, nothing written."""
     monkeypatch.setattr(
-        "lyra_opt.reclaim.peeling.Peeling.choose",
+        "lyra_opt.reclaim.heuristics.peeling.Peeling.choose",
         lambda *_: (_ for _ in ()).throw(RuntimeError("broken\nbadly")),
     )
     exit_code, out, err = run(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
 from lyra_opt.heterogeneous.checker import MOST_VIOLATIONS, due_steps
-from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 
 TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))

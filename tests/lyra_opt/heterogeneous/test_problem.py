@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
-from lyra_opt.documents import format_document
-from lyra_opt.errors import FieldError, InputError
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.loading import content_hash, load_instance, load_solution
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import solver_names
 from lyra_opt.heterogeneous import Deadline, HeterogeneousInstance, Objective, TimeShares
 from lyra_opt.heterogeneous.problem import DEFAULT_SOLVERS, PROBLEM
-from lyra_opt.loading import content_hash, load_instance, load_solution
-from lyra_opt.problem import find_problem
-from lyra_opt.solver import solver_names
-from lyra_opt.testing import heterogeneous_instances, round_schedules_of
+from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 
 if TYPE_CHECKING:

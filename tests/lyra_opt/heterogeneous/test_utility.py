@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, InverseJct, Table
-from lyra_opt.testing import heterogeneous_instances
+from lyra_opt.testing.strategies import heterogeneous_instances
 
 
 def test_values() -> None:

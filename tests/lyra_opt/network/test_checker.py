@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.network.checker import MOST_VIOLATIONS, check, value_of
 from lyra_opt.network.links import Tier
-from lyra_opt.testing import network_instances, network_solutions_of
+from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import instance, job, placement, solution
 
 TWO = (

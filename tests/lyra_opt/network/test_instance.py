@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import GangPlacement, Machine
 from lyra_opt.network.links import Tier
-from lyra_opt.testing import network_instances, network_solutions_of
+from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import MACHINES, instance, job
 
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)

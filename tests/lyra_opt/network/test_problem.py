@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
-from lyra_opt.documents import format_document
-from lyra_opt.errors import FieldError, InputError
-from lyra_opt.loading import content_hash, load_instance, load_solution
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.loading import content_hash, load_instance, load_solution
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Machine, NetworkInstance, Objective
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.problem import find_problem
-from lyra_opt.solver import find_solver, solver_names
-from lyra_opt.testing import network_instances, network_solutions_of
+from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import MACHINES, instance, job, placement, solution
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from lyra_opt.reclaim import (
     WorkerGroup,
     check,
 )
-from lyra_opt.reclaim.heuristic import preempted_weight
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.reclaim.heuristics.base import preempted_weight
+from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
 
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lyra_opt import counterexamples
-from lyra_opt.counterexamples import find_counterexample
-from lyra_opt.errors import FieldError
-from lyra_opt.problem import find_problem
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver
 from lyra_opt.reclaim import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 from lyra_opt.reclaim.counterexamples import ReclaimSpace
-from lyra_opt.solver import find_solver
+from lyra_opt.testing import counterexamples
+from lyra_opt.testing.counterexamples import find_counterexample
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
-    from lyra_opt.counterexamples import Counterexample
     from lyra_opt.reclaim.counterexamples import ReclaimSketch
+    from lyra_opt.testing.counterexamples import Counterexample
 
 BOTH = pytest.mark.parametrize("semantics", list(Semantics))
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from lyra_opt.errors import FieldError
-from lyra_opt.loading import content_hash, instance_text, load_instance
-from lyra_opt.problem import find_problem
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.loading import content_hash, instance_text, load_instance
+from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing.strategies import reclaim_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable

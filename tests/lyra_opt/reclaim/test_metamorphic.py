@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.problem import find_problem
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
-from lyra_opt.reclaim.bounds import lower_bound
-from lyra_opt.solver import find_solver
-from lyra_opt.solving import solve_and_check
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.reclaim.bounds.dual_bound import lower_bound
+from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lyra_opt.reclaim.reduction import (
     reduce_with_rows,
     respect_dominance,
 )
-from lyra_opt.testing import reclaim_instances
+from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.reference import objective
 
 if TYPE_CHECKING:

@@ -29,14 +29,14 @@ from instances.randomness import IntegerStream
 from instances.workloads.lyra_like import inference_demand, lyra_like
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, with_elasticity
-from lyra_opt.heterogeneous.gavel_rounds import gavel_policies
+from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.network.class_timers import ClassTimers, TimerClass
-from lyra_opt.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.loaning.capacity import lendable_servers
+from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
+from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.scheme import (
     Options,
     PlacementScheme,

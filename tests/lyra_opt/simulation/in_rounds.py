@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.heterogeneous.policy import FreeGpus, RoundPolicy
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
@@ -15,7 +15,7 @@ from lyra_opt.simulation.workload import Job, Workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.heterogeneous.policy import Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import LoanPlan
     from lyra_opt.simulation.view import Observer
 

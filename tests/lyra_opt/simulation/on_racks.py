@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from lyra_opt.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.network.policy import Grant, PlacementPolicy
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.workload import Job, Workload
@@ -20,7 +20,7 @@ from lyra_opt.simulation.workload import Job, Workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lyra_opt.network.policy import PlacementState, RunningGangs
+    from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
     from lyra_opt.simulation.view import Observer
 
     Case = tuple[Workload, Cluster, Leases]

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.network.communication import ClosedForm, CommunicationModel, SlowdownTable
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.network.communication import ClosedForm, CommunicationModel, SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.scheme import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.scheme import prepare, scheme_names, simulate

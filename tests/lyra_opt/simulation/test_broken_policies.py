@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.heterogeneous.policy import RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
-from lyra_opt.network.policy import Grant, PlacementPolicy
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
@@ -26,8 +26,8 @@ from tests.lyra_opt.simulation.replays import job_of, lending
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.heterogeneous.policy import Decision, RoundState
-    from lyra_opt.network.policy import PlacementState
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
+    from lyra_opt.network.heuristics.policy import PlacementState
     from lyra_opt.simulation.cluster import LoanPlan
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.tenure import Tenure

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.network.topology import Topology
 from lyra_opt.simulation.clairvoyant_bounds import (
     best_efficiency,
     least_running_s,
@@ -19,6 +17,8 @@ from lyra_opt.simulation.clairvoyant_bounds import (
     mean_jct_bound_s,
 )
 from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lyra_opt.errors import FieldError
-from lyra_opt.network.communication import SlowdownTable
+from lyra_opt.core.errors import FieldError
 from lyra_opt.network.links import Tier
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.network.communication import SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
 
 A, B = GpuType(name="a"), GpuType(name="b", relative_speed=0.5)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.reclaim.instance import ReclaimSolution
-from lyra_opt.result import SolveResult, Status
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
 from lyra_opt.simulation.scheme import prepare

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.network.communication import SlowdownTable
 from lyra_opt.network.links import Tier
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
+from lyra_opt.simulation.network.communication import SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import prepare, simulate
 from lyra_opt.simulation.tenure import Leases, Rounds

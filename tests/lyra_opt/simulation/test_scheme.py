@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.errors import UserError
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.policies import SUMMARIES as ROUND_SUMMARIES
-from lyra_opt.network.class_timers import ClassTimers, TimerClass
-from lyra_opt.network.policies import PLACEMENT_POLICIES
-from lyra_opt.network.policies import SUMMARIES as PLACEMENT_SUMMARIES
+from lyra_opt.core.errors import UserError
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMARIES
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policies import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import (
     FOREVER,

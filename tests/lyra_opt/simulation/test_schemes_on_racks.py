@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.network.communication import ClosedForm
 from lyra_opt.network.links import LINK_SETS
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.network.communication import ClosedForm
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.scheme import (
     FOREVER,
     Options,

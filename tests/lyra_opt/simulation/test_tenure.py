@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.scheme import Options
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import LARGEST_INTEGER
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
-from lyra_opt.validation import LARGEST_INTEGER
 
 PLAIN_JOB = Job(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
 MEASURED = GangJob(id="g", gang=3, steps=90, release_s=7, throughput={"fast": 2, "slow": 1})

@@ -11,7 +11,7 @@ from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.workload import Job
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.knapsack import IntArray
+    from lyra_opt.allocation.knapsack.data import IntArray
 
 
 def sampled_epoch(seed: int, jobs: int) -> PolluxEpoch:

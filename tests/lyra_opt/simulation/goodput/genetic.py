@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.knapsack import FloatArray, IntArray
+    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
     from lyra_opt.simulation.goodput.pollux import PolluxEpoch
 
 POPULATION = 100

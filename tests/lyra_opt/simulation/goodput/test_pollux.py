@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.result import Limits
+from lyra_opt.core.result import Limits
 from lyra_opt.simulation.goodput.pollux import (
     LEAST_FACTOR,
     PolluxEpoch,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.loaning.comparison import compare_forecasters
 from lyra_opt.simulation.loaning.forecast import find_forecaster, forecaster_names
 from tests.lyra_opt.simulation.loaning.demands import demand_of, demands, sine

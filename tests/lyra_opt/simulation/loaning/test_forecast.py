@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.simulation.loaning.forecast import (
     Autoregressive,
     LastValue,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import FieldError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.loaning.capacity import lendable_servers, peak_shares, shortfalls
 from lyra_opt.simulation.loaning.forecast import (
     LastValue,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
-from lyra_opt.network.policy import Grant, PlacementPolicy
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import require_conserved
@@ -30,7 +30,7 @@ from tests.lyra_opt.simulation.on_racks import (
 from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
-    from lyra_opt.network.policy import PlacementState, RunningGangs
+    from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
 
 
 class TestByHand:

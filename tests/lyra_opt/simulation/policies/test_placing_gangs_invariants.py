@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lyra_opt.network.dally import consolidated, manual, no_wait
+from lyra_opt.network.heuristics.dally import consolidated, manual, no_wait
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
+from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.network.policies import PLACEMENT_POLICIES, SUMMARIES
-from lyra_opt.network.policy import PlacementPolicy
-from lyra_opt.network.topology import Rack, Topology
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.series import SeriesObserver
 from lyra_opt.simulation.tenure import Leases
@@ -24,7 +24,7 @@ from tests.lyra_opt.simulation.books import Books, rows_of
 from tests.lyra_opt.simulation.on_racks import cases, linked, run_rule
 
 if TYPE_CHECKING:
-    from lyra_opt.network.policy import Grant, MachineState, PlacementState, RunningGangs
+    from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState, RunningGangs
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import Observer, View

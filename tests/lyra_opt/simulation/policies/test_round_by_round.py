@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.errors import UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -26,7 +26,7 @@ from tests.lyra_opt.simulation.in_rounds import (
 from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.policy import Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 
 ON_S0 = ({"s0": {"a": 1}},)
 ON_S1 = ({"s1": {"a": 1}},)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.heterogeneous.gavel_rounds import LEAST_RESET_S
+from lyra_opt.core.seeding import generator
+from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
+from lyra_opt.heterogeneous.heuristics.tiresias import DEFAULT_THRESHOLDS_GPU_S
 from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Objective
-from lyra_opt.heterogeneous.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.policy import NEVER, RoundPolicy
-from lyra_opt.heterogeneous.rollout import run_policy
-from lyra_opt.heterogeneous.tiresias import DEFAULT_THRESHOLDS_GPU_S
-from lyra_opt.seeding import generator
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import find_scheme
 from lyra_opt.simulation.series import SeriesObserver
@@ -28,7 +28,7 @@ from tests.lyra_opt.simulation.in_rounds import cluster_of, run_rule
 from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.policy import Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics

@@ -1,0 +1,1 @@
+"""Proved lower bounds on mean JCT: busy times, and prices of time."""

@@ -1,0 +1,66 @@
+"""Lower bounds on mean JCT at any size.
+
+Each one relaxes more than the one after it: heights, squashed area, mean busy times, and for up to
+200 jobs prices of time. The proofs stand in ``formulations/allocation/README.md``, section 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS, mean_busy_time_bound
+from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
+from lyra_opt.allocation.bounds.mean_jct.prices import (
+    LARGEST_FOR_PRICES,
+    ROUNDS,
+    priced_schedules_bound,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation.instance import AllocationInstance
+
+
+def mean_jct_bound(
+    instance: AllocationInstance,
+    steps: int = ASCENT_STEPS,
+    rounds: int = ROUNDS,
+    *,
+    is_preemptive: bool = False,
+) -> float:
+    """Return the best of the bounds; seconds.
+
+    Parameters
+    ----------
+    steps
+        Of the bound of mean busy times.
+    rounds
+        Of the bound of prices of time; 0 leaves it out.
+    is_preemptive
+        Whether jobs may be interrupted, which the first three allow in any case; all of them then
+        have w_min = w_max.
+    """
+    found = [
+        height_bound(instance),
+        squashed_area_bound(instance),
+        mean_busy_time_bound(instance, steps),
+    ]
+    if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
+        found.append(priced_schedules_bound(instance, rounds, is_preemptive=is_preemptive))
+    return max(found)
+
+
+def height_bound(instance: AllocationInstance) -> float:
+    """Return mean work / rate(w_max): no job is faster alone."""
+    return safe_difference(math.fsum(BoundData(instance).height), 0.0, 1) / len(instance.jobs)
+
+
+def squashed_area_bound(instance: AllocationInstance) -> float:
+    """Return the optimum on one machine that is as fast as all GPUs together.
+
+    With preemption and releases, shortest remaining area first is optimal there. Complexity
+    O(n log n).
+    """
+    data = BoundData(instance)
+    completions, _ = smallest_area_first(data)
+    return safe_difference(math.fsum(completions), math.fsum(data.release), data.jobs) / data.jobs

@@ -1,0 +1,239 @@
+"""Mean busy times: the bound on mean JCT that takes any number of jobs.
+
+C_j >= M_j + h_j / 2, where M_j is the mean time of job j's work and h_j how long it takes with all
+its workers. The least sum of M_j is a transportation problem of work to time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.allocation.bounds.mean_jct.ascent import ascend
+from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
+from lyra_opt.allocation.bounds.mean_jct.kernel import fill_nodes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.allocation.instance import AllocationInstance
+
+    FloatArray = NDArray[np.float64]
+
+ASCENT_STEPS = 40
+COARSE_NODES, MIDDLE_NODES, FINE_NODES = 150, 400, 1200
+"""Points of time, beside the releases: for multipliers of few jobs, of many, and in the end."""
+COMPILE_FROM_JOBS = 40
+"""Jobs from which the dual is evaluated by a compiled kernel."""
+ASCENT_WORK = 5e8
+"""Elementary steps of the kernel that an ascent may take: about two seconds."""
+LARGEST_PRODUCT = 4e8
+"""Of distinct releases and jobs; above it releases are rounded down to fewer ones."""
+
+
+def mean_busy_time_bound(instance: AllocationInstance, steps: int = ASCENT_STEPS) -> float:
+    """Return the bound of mean busy times, C_j >= M_j + h_j / 2.
+
+    The least sum of M_j is a transportation problem of work to time. Its dual in one multiplier a
+    job is concave and evaluated from above in continuous time, so any multipliers give a bound.
+    L-BFGS finds good ones on fewer nodes of time than the value is taken on in the end, from
+    those of smallest remaining area first. Complexity O(m) expected for each node and evaluation,
+    with m jobs released and not priced out; memory O(nodes + n).
+
+    Parameters
+    ----------
+    steps
+        Evaluations of the dual; fewer give a weaker bound. They are cut to `ASCENT_WORK`.
+    """
+    data = BoundData(instance)
+    nodes = COARSE_NODES if data.jobs < COMPILE_FROM_JOBS else MIDDLE_NODES
+    multipliers = MeanBusyTimes(data, nodes).ascent(steps)
+    return MeanBusyTimes(data, FINE_NODES).bound(multipliers)
+
+
+class MeanBusyTimes:
+    """The dual of the least sum of mean busy times, on nodes of time.
+
+    Parameters
+    ----------
+    data
+        The jobs.
+    nodes
+        Points of time beside the releases.
+    """
+
+    def __init__(self, data: BoundData, nodes: int) -> None:
+        self.data, self.jobs = data, data.jobs
+        self.release = rounded_down(data.release, max(2, int(LARGEST_PRODUCT / data.jobs)))
+        self.times, self.weights, origin = self._nodes(nodes)
+        # Segments: the base demand, then the workers beyond, which do less for a GPU. By release.
+        useful = (data.extra > 0) & (data.efficiency > 0)
+        linear = useful & (data.efficiency == 1)
+        owner = np.concatenate((np.arange(self.jobs), np.flatnonzero(useful & ~linear)))
+        capacity = np.concatenate(
+            (np.where(linear, data.base + data.extra, data.base), data.extra[useful & ~linear])
+        )
+        per_work = data.gpus_per_work[owner]
+        per_work[self.jobs :] /= data.efficiency[owner[self.jobs :]]
+        order = np.argsort(self.release[owner], kind="stable")
+        self.owner, self.capacity = owner[order], capacity[order]
+        self.per_work = per_work[order]
+        self.cost = data.work[self.owner] * self.per_work
+        self.available = np.searchsorted(self.release[self.owner], origin, side="right")
+        self.steps = 0.0  # of the kernel in the last evaluation
+
+    def _nodes(self, nodes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return times, weights of the trapezoidal rule, and the last release before each.
+
+        Between releases the value of the cluster's time is convex in time, so that the rule never
+        counts it too low. Nodes are dense where much is done. A release is a node twice, without
+        what is released then and with it.
+        """
+        data = self.data
+        gpu_s = data.work * data.gpus_per_work
+        worst = gpu_s / np.where(data.efficiency > 0, data.efficiency, 1.0)
+        # No multiplier of use reaches beyond this time.
+        horizon = float(
+            self.release.max() + worst.sum() / data.gpus + (data.work / data.base_rate).max()
+        )
+        begins = np.unique(np.concatenate(([0.0], self.release)))
+        busy = float(begins[-1] + gpu_s.sum() / data.gpus)
+        step = max(busy, 1e-300) / nodes
+        ends = np.concatenate((begins[1:], [busy]))
+        parts = np.maximum(1, np.ceil((ends - begins) / step)).astype(int)
+        parts[-1] = max(8, parts[-1])
+        count = parts + 1
+        part = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        share = part / np.repeat(parts, count)
+        times = np.repeat(begins, count) * (1 - share) + np.repeat(ends, count) * share
+        origin = np.repeat(begins, count)
+        later, width = [busy], float(times[-1] - times[-2])
+        while later[-1] < horizon:
+            width *= 1.15
+            later.append(later[-1] + width)
+        times = np.concatenate((times, later[1:]))
+        origin = np.concatenate((origin, np.full(len(later) - 1, begins[-1])))
+        half = np.where(origin[1:] == origin[:-1], np.diff(times) / 2, 0.0)
+        weights = np.concatenate((half, [0.0])) + np.concatenate(([0.0], half))
+        return times, weights, origin
+
+    def value_and_slope(self, multipliers: FloatArray) -> tuple[float, FloatArray]:
+        """Return the dual's value, a sum of mean busy times, and a supergradient.
+
+        Parameters
+        ----------
+        multipliers
+            Seconds of completion that the last bit of each job's work costs, for all its work.
+        """
+        # Beyond the last node nothing is counted, so nothing may be worth anything there.
+        clipped = multipliers > self.times[-1]
+        multipliers = np.minimum(multipliers, self.times[-1])
+        reach = multipliers[self.owner]
+        fill = self.fill_dense if self.jobs < COMPILE_FROM_JOBS else self.fill_compiled
+        earned, held = fill(reach)
+        done = np.bincount(self.owner, weights=held / self.per_work, minlength=self.jobs)
+        slope = np.where(clipped, 0.0, 1.0 - done / self.data.work)
+        return math.fsum(multipliers) - earned, slope
+
+    def fill_compiled(self, reach: FloatArray) -> tuple[float, FloatArray]:
+        """Return what the GPUs earn over time, and the GPU-seconds held by each segment.
+
+        Parameters
+        ----------
+        reach
+            Until when each segment is worth something: the multiplier of its job.
+        """
+        held, totals = fill_nodes.compiled(
+            self.times,
+            self.weights,
+            self.available,
+            reach,
+            self.cost,
+            self.capacity,
+            int(self.data.gpus),
+            np.empty(len(reach), dtype=np.int64),
+            np.empty(len(reach)),
+            np.zeros(len(reach)),
+            np.zeros(2),
+        )
+        self.steps = float(totals[1])
+        return float(totals[0]), held
+
+    def fill_dense(self, reach: FloatArray) -> tuple[float, FloatArray]:
+        """Do the same for few jobs, without a compiler."""
+        # A GPU held by job j at time t earns (multiplier - t) / work per work that it does.
+        worth = (reach[None, :] - self.times[:, None]) / self.cost
+        worth[np.arange(len(reach))[None, :] >= self.available[:, None]] = 0.0
+        order = np.argsort(-worth, axis=1)
+        sorted_worth = np.take_along_axis(worth, order, axis=1)
+        capacity = self.capacity[order]
+        before = np.cumsum(capacity, axis=1) - capacity
+        given = np.clip(self.data.gpus - before, 0.0, capacity)
+        given[sorted_worth <= 0] = 0.0
+        earned = float(self.weights @ (sorted_worth * given).sum(axis=1))
+        use = np.zeros_like(worth)
+        np.put_along_axis(use, order, given, axis=1)
+        held: FloatArray = self.weights @ use
+        return earned, held
+
+    def start(self) -> FloatArray:
+        """Return multipliers of a guess: on one fast machine, or alone, whichever is better.
+
+        Where smallest area first is optimal, a job's multiplier is its completion and its area
+        times the jobs that are still waiting then: a GPU's price is the jobs that it delays.
+        """
+        data = self.data
+        alone = data.release + data.height
+        completions, queue = smallest_area_first(data)
+        area = data.work * data.gpus_per_work / data.gpus
+        queued = np.maximum(alone, completions) + area * queue
+        return max(alone, queued, key=lambda guess: self.value_and_slope(guess)[0])
+
+    def ascent(self, steps: int = ASCENT_STEPS) -> FloatArray:
+        """Return good multipliers after at most `steps` evaluations, about `ASCENT_WORK`."""
+        start = self.start()
+        if self.steps > 0:
+            steps = min(steps, max(1, int(ASCENT_WORK / self.steps)))
+        # Longer jobs have multipliers that are further off.
+        scale = np.sqrt(self.data.height)
+        scale *= self.data.height.mean() / scale.mean()
+        return ascend(self.value_and_slope, start, scale, steps)
+
+    def prices(
+        self, multipliers: FloatArray, begins: FloatArray, moments: FloatArray
+    ) -> FloatArray:
+        """Return what one more GPU is worth at some moments, by jobs released before `begins`.
+
+        Time and memory O(moments * n).
+        """
+        worth = (multipliers[self.owner][None, :] - moments[:, None]) / self.cost
+        worth[self.release[self.owner][None, :] > begins[:, None]] = 0.0
+        worth = np.maximum(worth, 0.0)
+        order = np.argsort(-worth, axis=1)
+        held = np.cumsum(self.capacity[order], axis=1)
+        last = np.minimum((held < self.data.gpus).sum(axis=1), len(self.owner) - 1)
+        rows = np.arange(len(moments))
+        full = held[:, -1] >= self.data.gpus
+        return np.where(full, worth[rows, order[rows, last]], 0.0)
+
+    def bound(self, multipliers: FloatArray) -> float:
+        """Return the bound on mean JCT that the multipliers give."""
+        data = self.data
+        value, _ = self.value_and_slope(multipliers)
+        # Sums over nodes of sums over segments: each addend is rounded as often as both are long.
+        terms = len(self.times) + len(self.owner)
+        total = safe_difference(value + math.fsum(multipliers), math.fsum(multipliers), terms)
+        total += math.fsum(data.height) / 2
+        return safe_difference(total, math.fsum(data.release), 1) / self.jobs
+
+
+def rounded_down(release: FloatArray, most: int) -> FloatArray:
+    """Return releases with at most `most` distinct values, none later than it is."""
+    distinct = np.unique(release)
+    if len(distinct) <= most:
+        return release
+    few = distinct[np.linspace(0, len(distinct) - 1, most).astype(int)]
+    rounded: FloatArray = few[np.searchsorted(few, release, side="right") - 1]
+    return rounded

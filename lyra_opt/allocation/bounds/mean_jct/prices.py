@@ -1,0 +1,428 @@
+"""Prices of time: the strongest bound on mean JCT that is not a search, for up to 200 jobs.
+
+With a price on each GPU-second, constant within each interval of a grid, every job may choose its
+schedule for itself: when it starts and completes and how many workers it holds meanwhile, never
+fewer than w_min, such that its completion and what it pays are least. The sum of these minima less
+the price of the whole cluster bounds the sum of completions, whatever the prices (Lagrangian
+relaxation). Unlike mean busy times it charges a job that steps aside for the full delay.
+
+**One job.** Fix the intervals i and k of its start and its completion. With a value mu of a unit
+of work, w and e the work a second of the base demand and beyond it, g and a the GPUs of each, an
+interval m between costs ``phi_m = w (g price_m - mu) - e max(0, mu - a price_m)`` a second. Then ::
+
+    mu p + begin_k + min(0, d_i phi_i) + sum of d_m phi_m + min(0, d_k (1 + phi_k))
+
+with lengths d is at most the cost of each such schedule, and its maximum over mu is the least cost
+by duality. The job's minimum is the least of these maxima over all pairs; a table of the largest
+value known of each pair shows which pair to solve next, and its mu raises the whole table. It does
+not do to maximise over mu the least over all pairs: that mixes runs of unlike lengths.
+
+**The prices.** Each job's minimum is concave in the prices, and each schedule found is a linear
+function that lies above it. A linear programme maximises the sum of these upper models near the
+best prices so far (cutting planes with a trust region; in the dual: column generation). The
+first prices are those of the mean busy times.
+
+**Interruptions.** Where a job may be interrupted and has one number of workers alone, its schedules
+are more, and simpler: `InterruptedJob`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from lyra_opt.allocation.bounds.mean_jct.busy_times import MeanBusyTimes
+from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference
+from lyra_opt.core.stopwatch import loading
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.allocation.instance import AllocationInstance
+
+    FloatArray = NDArray[np.float64]
+
+LARGEST_FOR_PRICES = 200
+"""Jobs up to which the bound takes a second or two."""
+PRICE_NODES = 120
+"""Ends of intervals of constant price, beside the releases."""
+ROUNDS = 30
+"""Times that the prices are changed."""
+LEAST_PROMISE = 3e-4
+"""Relative rise that the upper models promise below which the rounds end."""
+PRICING_GAP = 1e-5
+"""Within which a job's minimum is found, relative to itself."""
+MOST_PAIRS = 60
+"""Pairs of start and completion that are solved for a job before its table is taken as it is."""
+FIRST_TRUST, LEAST_TRUSTED = 0.3, 0.1
+"""How far prices may move at first, as a share of themselves and of the highest."""
+
+
+def priced_schedules_bound(
+    instance: AllocationInstance, rounds: int = ROUNDS, *, is_preemptive: bool = False
+) -> float:
+    """Return the bound of prices of time; seconds.
+
+    Parameters
+    ----------
+    rounds
+        Times that the prices are changed; fewer give a weaker bound.
+    is_preemptive
+        Whether jobs may be interrupted; all of them then have w_min = w_max.
+
+    Notes
+    -----
+    Source: this project. Complexity: a round prices n jobs, O(T^2) a pair solved with T intervals,
+    and solves a linear programme with T + n columns and at most n more rows each time.
+    """
+    data = BoundData(instance)
+    busy = MeanBusyTimes(data, PRICE_NODES)
+    times = np.unique(busy.times)
+    first = busy.prices(busy.ascent(), times[:-1], (times[:-1] + times[1:]) / 2)
+    job_type = InterruptedJob if is_preemptive else PricedJob
+    return PricedSchedules(data, times, job_type).bound(first, rounds)
+
+
+class JobSchedule(NamedTuple):
+    """A job's cheapest schedule with given intervals of its start and its completion."""
+
+    cost: float
+    completion: float
+    usage: FloatArray
+    """GPU-seconds in each interval."""
+    multiplier: float
+    """Value of a unit of work, at which the bound of the pair is the cost."""
+
+
+class PricedJob:
+    """One job's schedules at given prices, from the interval of its release on.
+
+    Parameters
+    ----------
+    data
+        The jobs.
+    job
+        File position.
+    begin, length
+        Of the intervals from its release on.
+    runs
+        Whether it starts at the begin of the first interval.
+    """
+
+    def __init__(
+        self, data: BoundData, job: int, begin: FloatArray, length: FloatArray, *, runs: bool
+    ) -> None:
+        self.begin, self.length, self.runs = begin, length, runs
+        self.work = float(data.work[job])
+        self.base = float(data.base_rate[job])
+        self.extra = float(data.top_rate[job] - data.base_rate[job])
+        self.base_gpus = float(data.gpus_per_work[job])
+        efficiency = float(data.efficiency[job])
+        self.extra_gpus = self.base_gpus / efficiency if efficiency > 0 else self.base_gpus
+        alone = begin[0] + float(data.height[job])
+        self.pair = 0, int(np.searchsorted(begin, alone, side="right")) - 1
+        """Start and completion of the best schedule at the last prices, or alone."""
+
+    def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
+        """Return a lower bound on the least cost, a schedule, and the size of what was added up."""
+        best = self.schedule(*self.pair, prices)
+        assert best is not None
+        # A completion after this one costs more.
+        ends = max(self.pair[1] + 1, int(np.searchsorted(self.begin, best.cost)))
+        table = self._possible(ends)
+        size, multiplier = 0.0, best.multiplier
+        for _ in range(MOST_PAIRS):
+            bounds, largest = self._bounds(multiplier, prices, ends)
+            size = max(size, largest)
+            np.maximum(table, bounds, out=table)
+            while True:
+                place = int(table.argmin())
+                lowest = float(table.flat[place])
+                if lowest >= best.cost - PRICING_GAP * (best.cost - self.begin[0]):
+                    return min(lowest, best.cost), best, size
+                pair = place // ends, place % ends
+                found = self.schedule(*pair, prices)
+                if found is not None:
+                    break
+                table.flat[place] = math.inf
+            multiplier = found.multiplier
+            if found.cost < best.cost:
+                best, self.pair = found, pair
+        return min(lowest, best.cost), best, size
+
+    def _possible(self, ends: int) -> FloatArray:
+        """Return -inf for pairs in which the work can be done, inf for others."""
+        begin, end = self.begin[:ends], (self.begin + self.length)[:ends]
+        starts = 1 if self.runs else ends
+        least = self.base * (begin[None, :] - end[:starts, None])
+        most = (self.base + self.extra) * (end[None, :] - begin[:starts, None])
+        slack = 1e-9 * self.work
+        possible = (least <= self.work + slack) & (most >= self.work - slack)
+        possible &= np.arange(ends)[None, :] >= np.arange(starts)[:, None]
+        return np.where(possible, -np.inf, np.inf)
+
+    def _bounds(self, multiplier: float, prices: FloatArray, ends: int) -> tuple[FloatArray, float]:
+        """Return the bound of each pair at a value of work, and the size of what was added up."""
+        price, length = prices[:ends], self.length[:ends]
+        cost = self.base * (self.base_gpus * price - multiplier)
+        cost -= self.extra * np.maximum(multiplier - self.extra_gpus * price, 0.0)
+        gain = length * cost
+        total = np.concatenate(([0.0], np.cumsum(gain)))
+        start = gain[:1] if self.runs else np.minimum(gain, 0.0)
+        value = multiplier * self.work
+        end = value + self.begin[:ends] + np.minimum(length * (1 + cost), 0.0)
+        bounds = (start - total[1 : len(start) + 1])[:, None] + (end + total[:-1])[None, :]
+        np.fill_diagonal(bounds, end)
+        size = abs(value) + float(np.abs(gain).sum()) + float(np.abs(end).max())
+        return bounds, size
+
+    def schedule(self, start: int, end: int, prices: FloatArray) -> JobSchedule | None:
+        """Return the cheapest schedule with these intervals of start and completion, if any.
+
+        Work is bought in order of what a unit of it costs; between both intervals the base
+        demand is held in any case.
+        """
+        price, length = prices[start : end + 1], self.length[start : end + 1]
+        base, extra, g, a = self.base, self.extra, self.base_gpus, self.extra_gpus
+        # Offers: the extra workers of all intervals but the last, the base demand of the first,
+        # and the last interval, whose length is what is bought.
+        inner = np.arange(len(price) - 1)
+        unit_cost, work, gpu_s, place = [a * price[:-1]], [extra * length[:-1]], [], [inner]
+        gpu_s.append(extra * a * length[:-1])
+        held = base * length[:-1]
+        if start < end and not self.runs:
+            unit_cost.append(g * price[:1])
+            work.append(base * length[:1])
+            gpu_s.append(base * g * length[:1])
+            place.append(inner[:1])
+            held[0] = 0.0
+        last, span = price[-1:], length[-1:]
+        last_place = np.array([len(price) - 1])
+        by_base = g * last + 1 / base
+        offers = sum(len(part) for part in place)
+        if by_base[0] <= a * last[0]:
+            unit_cost += [by_base, a * last]
+            work += [base * span, extra * span]
+            gpu_s += [base * g * span, extra * a * span]
+            place += [last_place, last_place]
+        else:
+            rate = base + extra
+            unit_cost.append((1 + (base * g + extra * a) * last) / rate)
+            work.append(rate * span)
+            gpu_s.append((base * g + extra * a) * span)
+            place.append(last_place)
+        costs, amounts = np.concatenate(unit_cost), np.concatenate(work)
+        order = np.argsort(costs, kind="stable")
+        sums = np.cumsum(amounts[order])
+        rest = self.work - float(held.sum())
+        if rest < -1e-9 * self.work or rest > sums[-1] * (1 + 1e-9):
+            return None
+        marginal = min(int(np.searchsorted(sums, rest)), len(order) - 1)
+        share = np.zeros(len(order))
+        share[order[:marginal]] = 1.0
+        dearest = order[marginal]
+        if amounts[dearest] > 0:
+            part = (rest - float(sums[marginal]) + float(amounts[dearest])) / amounts[dearest]
+            share[dearest] = min(1.0, max(0.0, part))
+        usage = np.zeros(len(self.length))
+        usage[start:end] = g * held
+        np.add.at(usage, np.concatenate(place) + start, share * np.concatenate(gpu_s))
+        completion = float(self.begin[end] + share[offers] * self.length[end])
+        cost = completion + float(usage @ prices)
+        return JobSchedule(cost, completion, usage, float(costs[dearest]))
+
+
+class InterruptedJob:
+    """The same for a job that may be interrupted, and has one number of workers.
+
+    Let it complete in interval k. It then runs for x_k in there, and completes no sooner than
+    ``begin_k + x_k``; the rest of its time is in intervals before. With g GPUs that costs ::
+
+        begin_k + x_k (1 + g price_k) + sum over m < k of x_m g price_m
+
+    for x_m up to the lengths, with the time that the work takes as their sum: the cheapest offers
+    first. The least over k is attained, by running at the begin of interval k. Time and memory
+    O(intervals^2).
+
+    Parameters
+    ----------
+    data, job, begin, length
+        As of `PricedJob`.
+    runs
+        Not asked for: a running job may be interrupted too.
+    """
+
+    def __init__(
+        self,
+        data: BoundData,
+        job: int,
+        begin: FloatArray,
+        length: FloatArray,
+        *,
+        runs: bool,  # noqa: ARG002
+    ) -> None:
+        self.begin, self.length = begin, length
+        self.time, self.gpus = float(data.height[job]), float(data.base[job])
+
+    def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
+        """Return the least cost, its schedule, and the size of what was added up."""
+        begin, length = self.begin, self.length
+        paid = self.gpus * prices
+        order = np.argsort(paid, kind="stable")
+        # Rows are intervals of completion, columns offers of the intervals before, cheapest first.
+        is_before = order[None, :] < np.arange(len(begin))[:, None]
+        offered = np.where(is_before, length[order][None, :], 0.0)
+        at_end = 1 + paid
+        less = (offered * (paid[order][None, :] < at_end[:, None])).sum(axis=1)
+        last = np.minimum(length, np.maximum(0.0, self.time - less))
+        rest = self.time - last
+        bought = np.clip(rest[:, None] - (np.cumsum(offered, axis=1) - offered), 0.0, offered)
+        cost = begin + last * at_end + bought @ paid[order]
+        cost[bought.sum(axis=1) < rest - 1e-9 * self.time] = np.inf
+        end = int(cost.argmin())
+        usage = np.zeros(len(length))
+        usage[order] = self.gpus * bought[end]
+        usage[end] += self.gpus * last[end]
+        found = JobSchedule(float(cost[end]), float(begin[end] + last[end]), usage, 0.0)
+        return found.cost, found, found.cost
+
+
+class OneJob(Protocol):
+    """Finds the cheapest schedule of a job."""
+
+    def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
+        """Return a lower bound on the least cost, a schedule, and the size of what was added up."""
+
+
+class PricedSchedules:
+    """The Lagrangian bound on the sum of completions as a function of prices.
+
+    Parameters
+    ----------
+    data
+        The jobs.
+    times
+        Increasing, all releases among them: ends of the intervals of constant price.
+    job_type
+        What schedules a job may have.
+    """
+
+    def __init__(
+        self,
+        data: BoundData,
+        times: FloatArray,
+        job_type: type[PricedJob | InterruptedJob] = PricedJob,
+    ) -> None:
+        self.data = data
+        # After the last time GPUs are free of charge, for as long as the slowest job takes: no
+        # job gains by completing later.
+        begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
+        self.length = length[:-1]
+        self.first = np.searchsorted(times, data.release)
+        self.jobs: list[OneJob] = [
+            job_type(data, job, begin[first:], length[first:], runs=bool(data.running[job]))
+            for job, first in enumerate(self.first.tolist())
+        ]
+
+    def evaluate(self, prices: FloatArray) -> tuple[float, list[JobSchedule], float]:
+        """Return a bound on the sum of completions, schedules, and the size of what was added."""
+        padded = np.append(prices, 0.0)
+        found = [
+            job.cheapest(padded[first:])
+            for job, first in zip(self.jobs, self.first.tolist(), strict=True)
+        ]
+        paid = self.data.gpus * float(self.length @ prices)
+        value = math.fsum(lowest for lowest, _, _ in found) - paid
+        size = math.fsum(added for _, _, added in found) + paid
+        return value, [schedule for _, schedule, _ in found], size
+
+    def bound(self, prices: FloatArray, rounds: int) -> float:
+        """Return the bound on mean JCT after changing the prices so many times."""
+        value, schedules, size = self.evaluate(prices)
+        model = _UpperModels(self.data, self.first, self.length)
+        model.add(schedules)
+        best, best_size, point = value, size, prices
+        highest = max(float(prices.max()), 1 / self.data.gpus)
+        trust = FIRST_TRUST * np.maximum(prices, LEAST_TRUSTED * highest)
+        for _ in range(rounds):
+            answer = model.maximise(point, trust)
+            if answer is None:
+                break
+            moved, promised = answer
+            promise = promised - best
+            if promise <= LEAST_PROMISE * abs(best - self.data.release.sum()):
+                break
+            value, schedules, size = self.evaluate(moved)
+            model.add(schedules)
+            if value - best > 0.7 * promise:
+                trust = trust * 3
+            elif value - best < 0.1 * promise:
+                trust = trust * 0.6
+            if value > best:
+                best, best_size, point = value, size, moved
+        terms = 4 * len(self.length)
+        total = safe_difference(best + best_size, best_size, terms)
+        return safe_difference(total, math.fsum(self.data.release), 1) / self.data.jobs
+
+
+class _UpperModels:
+    """The linear programme: prices, and for each job the least cost of the schedules found.
+
+    Costs are in units of the mean height, and prices times all GPUs, so that numbers are near 1.
+    """
+
+    def __init__(self, data: BoundData, first: NDArray[np.int64], length: FloatArray) -> None:
+        with loading():
+            import highspy
+
+        self._highspy = highspy
+        self._unit = float(data.height.mean())
+        self._gpus, self._first, self._intervals = data.gpus, first, len(length)
+        self._places = np.arange(len(length), dtype=np.int32)
+        self._solver = highspy.Highs()
+        self._solver.setOptionValue("output_flag", False)
+        self._solver.setOptionValue("threads", 1)
+        columns = len(length) + data.jobs
+        unbounded = highspy.kHighsInf
+        lower = np.concatenate((np.zeros(len(length)), np.full(data.jobs, -unbounded)))
+        cost = np.concatenate((-length / self._unit, np.ones(data.jobs)))
+        nothing = np.zeros(0, dtype=np.int32)
+        self._solver.addCols(
+            columns, cost, lower, np.full(columns, unbounded), 0, nothing, nothing, np.zeros(0)
+        )
+        self._solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+
+    def add(self, schedules: list[JobSchedule]) -> None:
+        """Add a schedule of each job."""
+        begin, index, value, upper = [0], [], [], []
+        for job, schedule in enumerate(schedules):
+            usage = schedule.usage[:-1]  # what is used at the end is free
+            used = np.flatnonzero(usage)
+            index += [*(used + self._first[job]).tolist(), self._intervals + job]
+            value += [*(-usage[used] / (self._gpus * self._unit)).tolist(), 1.0]
+            upper.append(schedule.completion / self._unit)
+            begin.append(len(index))
+        rows = len(schedules)
+        self._solver.addRows(
+            rows,
+            np.full(rows, -self._highspy.kHighsInf),
+            np.array(upper),
+            len(index),
+            np.array(begin[:-1], dtype=np.int32),
+            np.array(index, dtype=np.int32),
+            np.array(value),
+        )
+
+    def maximise(self, point: FloatArray, trust: FloatArray) -> tuple[FloatArray, float] | None:
+        """Return the best prices within `trust` of `point`, and what they promise at most."""
+        lower = np.maximum(0.0, point - trust) * self._gpus
+        upper = (point + trust) * self._gpus
+        self._solver.changeColsBounds(len(lower), self._places, lower, upper)
+        self._solver.run()
+        if self._solver.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:
+            return None
+        found = np.array(self._solver.getSolution().col_value)[: self._intervals]
+        promised = self._solver.getInfo().objective_function_value * self._unit
+        return np.clip(found, lower, upper) / self._gpus, promised

@@ -1,0 +1,1 @@
+"""Exact solvers: knapsacks by dynamic programming, mean JCT by branch and bound."""

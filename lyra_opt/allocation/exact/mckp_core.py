@@ -1,0 +1,401 @@
+"""The knapsack by an expanding core: only the classes that the price leaves in doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.allocation.exact.mckp_dp import table_choice, table_fits
+from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
+from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, SCALED_BITS, STEPS_PER_ITEM
+from lyra_opt.allocation.knapsack.kernels import (
+    NEVER,
+    expand_core,
+    least_losses,
+    settle_ties,
+)
+from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
+from lyra_opt.core.result import Limits, StoppedBy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.allocation.knapsack.data import (
+        IntArray,
+        ReducedKnapsack,
+        ScaledKnapsack,
+    )
+    from lyra_opt.core.stopwatch import Stopwatch
+
+FIRST_STATES = 2**8
+STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22
+BYTES_PER_STATE = 32
+FEW = 4
+"""How many times as many ties there must be as classes that enter before them."""
+MOST_STATES = 2**25
+"""Without another limit of memory: a GiB."""
+
+
+class MckpCore(KnapsackSolver):
+    """Price the capacity, then decide the few classes that the price does not.
+
+    The linear relaxation gives a price per GPU, and each class its best item at that price. Every
+    choice falls short of the bound by what its items lose against those, and by the price of
+    what it leaves over. Classes enter the core by the least they can lose, and a dynamic
+    programme over the core keeps its undominated states of weight and loss; as soon as the next
+    class can only lose more than the best choice known falls short, that choice is optimal.
+
+    Before that, classes that tie at the price are settled so that little of the capacity is left
+    over; what is left beyond a multiple of the common divisor of all changes that are not too
+    dear is lost in any case; and of the changes of one weight only so many are kept, and only
+    such sums of weights, as a best choice with few changes can need.
+
+    Notes
+    -----
+    Source: the expanding core is that of Pisinger (*A minimal algorithm for the multiple-choice
+    knapsack problem*, EJOR 83, 1995), the relaxation that of Dyer (1984) and Zemel (1984), the
+    argument for few changes that of Eisenbrand and Weismantel (*Proximity results and faster
+    algorithms for integer programming using the Steinitz lemma*, 2018); losses at one price in
+    integers, instead of slopes in turn, are this project's. Complexity O(items + classes log
+    classes) plus the states of the core: for each class in it at most twice the capacity, and at
+    most twice the product of the largest weights by which a class may grow and shrink; in
+    practice a few dozen classes. Exact in integers, so optimal within 1e-9. Where the states
+    outgrow a GiB, the table of `mckp-dp` takes their place if that is smaller. Limits: time,
+    looked at every few million states; memory of the states.
+    """
+
+    name = "mckp-core"
+    proves_optimality = True
+    gives_bound = True
+
+    def choose(
+        self, knapsack: ReducedKnapsack, limits: Limits, stopwatch: Stopwatch
+    ) -> KnapsackChoice:
+        """Return the optimum, or the best choice known when a limit is reached."""
+        if not knapsack.items:
+            return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
+        core = _Core.of(knapsack.scaled())
+        stopped_by = core.expand(limits, stopwatch)
+        if stopped_by is StoppedBy.MEMORY and limits == Limits() and table_fits(knapsack):
+            return table_choice(knapsack)
+        return KnapsackChoice(
+            chosen=core.choice(),
+            bound=core.scaled.upper_bound(core.bound()),
+            stopped_by=stopped_by,
+            counters={"core_classes": core.level, "states": core.looked_at},
+        )
+
+
+@dataclass
+class _Core:
+    """The search: what is known, and the states of all classes in the core.
+
+    Parameters
+    ----------
+    scaled
+        The knapsack at the price.
+    bound_without
+        The bound if nothing fell short of it.
+    base
+        The item of each class that it has outside the core, ties settled.
+    loss, none_loss
+        What other items, and none, lose against that at least; at least 1. `NEVER`: not needed.
+    start
+        The choice known before any search.
+    room
+        What the base solution leaves of the capacity, less `unusable`; below 0 if it does not fit.
+    gap
+        Less by `_tolerance` than what the best choice known falls short of the bound: choices
+        that are better by no more than that are not looked for. Without what `unusable` costs.
+    unusable
+        Capacity that no better choice can use.
+    order
+        The classes that may change, by their least loss: the order in which they enter the core.
+    bounds
+        What classes outside the core lose at least, by place in `order`: their least loss, and
+        the least per weight of what is lighter and what is heavier than the base; and the common
+        divisor of what they can add.
+    window
+        What some best choice adds to the weight of any of the classes together, from and to.
+    states
+        Weight, loss, parent and item of all states; those of the last level are at ``first`` to
+        ``last``.
+    best
+        The end of the best choice found: level, parent and item; level -1 for `start`.
+    """
+
+    scaled: ScaledKnapsack
+    bound_without: int
+    base: IntArray
+    loss: IntArray
+    none_loss: IntArray
+    start: IntArray
+    room: int
+    gap: int
+    unusable: int = 0
+    order: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    bounds: tuple[IntArray, ...] = ()
+    window: tuple[int, int] = (0, 0)
+    states: list[IntArray] = field(
+        default_factory=lambda: [np.zeros(FIRST_STATES, dtype=np.int64) for _ in range(4)]
+    )
+    best: tuple[int, int, int] = (-1, -1, -1)
+    level: int = 0
+    first: int = 0
+    last: int = 1
+    looked_at: int = 0
+    is_done: bool = False
+
+    @classmethod
+    def of(cls, scaled: ScaledKnapsack) -> _Core:
+        """Return the search at its beginning: the core is empty."""
+        priced = scaled.priced()
+        knapsack = scaled.reduced
+        room, *found = settle_ties.run(
+            knapsack.capacity,
+            knapsack.start,
+            knapsack.weight,
+            scaled.value,
+            priced.base,
+            priced.loss,
+            priced.none_loss,
+            work=STEPS_PER_ITEM * knapsack.items,
+            largest=2 ** (SCALED_BITS + 2),
+        )
+        base, loss, none_loss = (np.asarray(array, dtype=np.int64) for array in found)
+        start, short = base, scaled.price * room
+        if room < 0:
+            start = greedy_choice(knapsack)
+            changed = np.flatnonzero(start != base)
+            losses = np.where(start >= 0, loss[start], none_loss)[changed]
+            used = int(knapsack.weight[start[start >= 0]].sum())
+            short = int(losses.sum()) + scaled.price * (knapsack.capacity - used)
+        core = cls(
+            scaled=scaled,
+            bound_without=priced.bound,
+            base=base,
+            loss=loss,
+            none_loss=none_loss,
+            start=start,
+            room=room,
+            gap=short - _tolerance(knapsack),
+        )
+        core._narrow()
+        return core
+
+    def _narrow(self) -> None:
+        """Leave out what no choice needs that is better than the one known."""
+        changes = _Changes.of(self).below(self.gap)
+        while len(changes.lost):
+            unusable = self.room % int(np.gcd.reduce(changes.added))
+            if not unusable:
+                break
+            self.room -= unusable
+            self.unusable += unusable
+            self.gap -= self.scaled.price * unusable
+            changes = changes.below(self.gap)
+        if not len(changes.lost):
+            self.is_done = True
+            return
+        most = self._set_window(changes.added)
+        by_weight = np.lexsort((changes.lost, changes.added))
+        first_of_weight = np.searchsorted(changes.added[by_weight], changes.added[by_weight])
+        is_needed = np.arange(len(by_weight)) - first_of_weight < most
+        dropped = changes.at(by_weight[~is_needed])
+        self.loss[dropped.item[dropped.item >= 0]] = NEVER
+        self.none_loss[dropped.of_class[dropped.item < 0]] = NEVER
+        self._order_classes(changes.at(by_weight[is_needed]))
+
+    def _set_window(self, added: IntArray) -> int:
+        """Bound what some best choice adds together, and return the most changes that it makes."""
+        divisor = int(np.gcd.reduce(added))
+        up, down = max(int(added.max()), 0), max(-int(added.min()), 0)
+        least = self.room - (self.gap - 1) // self.scaled.price
+        most = max(
+            max(0, total - divisor + up) - min(0, total + divisor - down)
+            for total in (least, self.room)
+        )
+        most //= divisor
+        self.window = (
+            -(down * (most * up - least) // (up + down)),
+            up * (most * down + self.room) // (up + down),
+        )
+        return most
+
+    def _order_classes(self, changes: _Changes) -> None:
+        """Let classes enter by their least loss, with two exceptions that leave fewer states.
+
+        Classes that tie enter in turn, one that grows and one that shrinks. And if few classes
+        can use what is no multiple of the common divisor of all ties, they enter first, so that
+        whatever leaves it over is dropped before the ties enter.
+        """
+        knapsack = self.scaled.reduced
+        found = least_losses.run(
+            knapsack.start,
+            knapsack.weight,
+            self.base,
+            self.loss,
+            self.none_loss,
+            *(np.zeros(knapsack.classes, dtype=np.int64) for _ in range(3)),
+            work=STEPS_PER_ITEM * knapsack.items,
+            largest=2 ** (SCALED_BITS + 2),
+        )
+        least, lighter, heavier = (np.asarray(array, dtype=np.int64) for array in found)
+        unit = np.zeros(knapsack.classes, dtype=np.int64)
+        np.gcd.at(unit, changes.of_class, changes.added)
+        inside = np.flatnonzero(unit)
+        grows = heavier[inside] < lighter[inside]
+        turn = np.where(grows, np.cumsum(grows), np.cumsum(~grows))
+        ties = changes.added[changes.lost == 1]
+        is_late = unit[inside] % max(int(np.gcd.reduce(ties)), 1) == 0
+        if FEW * np.count_nonzero(~is_late) > len(ties):
+            is_late[:] = False
+        self.order = inside[np.lexsort((turn, least[inside], is_late))]
+        self.bounds = (
+            _least_from(least[self.order]),
+            _least_from(lighter[self.order]),
+            _least_from(heavier[self.order]),
+            np.append(np.gcd.accumulate(unit[self.order][::-1])[::-1], 1),
+        )
+
+    def expand(self, limits: Limits, stopwatch: Stopwatch) -> StoppedBy | None:
+        """Search to the end or to a limit, and return which."""
+        if self.is_done:
+            return None
+        knapsack = self.scaled.reduced
+        most_states = MOST_STATES
+        if limits.memory_mib is not None:
+            most_states = int(limits.memory_mib * 2**20 / BYTES_PER_STATE)
+        largest_class = int(np.diff(knapsack.start).max())
+        scratch = [np.zeros(largest_class + 2, dtype=np.int64) for _ in range(4)]
+        while True:
+            if limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s:
+                return StoppedBy.TIME
+            space = len(self.states[0])
+            (
+                is_done,
+                looked_at,
+                self.level,
+                self.gap,
+                *best,
+                self.first,
+                self.last,
+                weight,
+                loss,
+                parent,
+                item,
+            ) = expand_core.run(
+                STATES_BETWEEN_LOOKS_AT_THE_CLOCK,
+                _tolerance(knapsack),
+                self.scaled.price,
+                *self.window,
+                self.room,
+                self.order,
+                knapsack.start,
+                knapsack.weight,
+                self.loss,
+                self.base,
+                self.none_loss,
+                *self.bounds,
+                self.level,
+                self.gap,
+                *self.best,
+                self.first,
+                self.last,
+                *self.states,
+                *scratch,
+                work=STEPS_PER_ITEM * knapsack.items,
+                largest=2 ** (SCALED_BITS + 2),
+            )
+            self.best = (best[0], best[1], best[2])
+            self.looked_at += looked_at
+            self.states = [np.asarray(array) for array in (weight, loss, parent, item)]
+            if is_done:
+                self.is_done = True
+                return None
+            if looked_at < STATES_BETWEEN_LOOKS_AT_THE_CLOCK:
+                if space >= most_states:
+                    return StoppedBy.MEMORY
+                more = np.zeros(3 * space, dtype=np.int64)
+                self.states = [np.concatenate((array, more)) for array in self.states]
+
+    def bound(self) -> int:
+        """Return what no choice is worth more than, in scaled units."""
+        short = self.gap
+        if not self.is_done:  # a better choice still goes through a state of the last level
+            short = min(short, int(self.states[1][self.first : self.last].min()))
+        short += self.scaled.price * self.unusable
+        # A tie counts as a loss of 1.
+        return self.bound_without - max(short - len(self.base), 0)
+
+    def choice(self) -> IntArray:
+        """Return the best choice known."""
+        level, state, item = self.best
+        if level < 0:
+            return self.start
+        chosen = self.base.copy()
+        chosen[self.order[level]] = item
+        _, _, parents, items = self.states
+        for earlier in range(level - 1, -1, -1):
+            chosen[self.order[earlier]] = items[state]
+            state = int(parents[state])
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Ways for classes to differ from their base: flat arrays.
+
+    Parameters
+    ----------
+    of_class, item
+        The class, and the item that it takes instead, -1 for none.
+    added, lost
+        The weight that this adds, below 0 if it is lighter, and what it loses.
+    """
+
+    of_class: IntArray
+    item: IntArray
+    added: IntArray
+    lost: IntArray
+
+    @classmethod
+    def of(cls, core: _Core) -> _Changes:
+        """Return all changes that lose less than the gap."""
+        knapsack, base = core.scaled.reduced, core.base
+        held = np.where(base >= 0, knapsack.weight[base], 0)
+        item = np.flatnonzero(core.loss < core.gap)
+        item = item[base[knapsack.class_of[item]] != item]
+        with_item = knapsack.class_of[item]
+        without = np.flatnonzero((base >= 0) & (core.none_loss < core.gap))
+        return cls(
+            np.append(with_item, without),
+            np.append(item, np.full(len(without), -1)),
+            np.append(knapsack.weight[item] - held[with_item], -held[without]),
+            np.append(core.loss[item], core.none_loss[without]),
+        )
+
+    def at(self, places: NDArray[Any]) -> _Changes:
+        """Return those at some places."""
+        return _Changes(
+            self.of_class[places], self.item[places], self.added[places], self.lost[places]
+        )
+
+    def below(self, loss: int) -> _Changes:
+        """Return those that lose less."""
+        return self.at(self.lost < loss)
+
+
+def _tolerance(knapsack: ReducedKnapsack) -> int:
+    """Return how many units of difference between choices are not looked for.
+
+    That many may come from the rounding of values, by less than 1 for each class.
+    """
+    return knapsack.classes + FLOAT_NOISE
+
+
+def _least_from(losses: IntArray) -> IntArray:
+    """Return the minimum from each place on, and `NEVER` at the end."""
+    return np.append(np.minimum.accumulate(losses[::-1])[::-1], NEVER)

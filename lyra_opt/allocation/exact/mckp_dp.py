@@ -1,0 +1,92 @@
+"""The knapsack by dynamic programming over the capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.allocation.knapsack.data import SCALED_BITS
+from lyra_opt.allocation.knapsack.kernels import fill_table
+from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack, refusal
+from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
+from lyra_opt.core.solver import Unsupported
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.stopwatch import Stopwatch
+
+MOST_CELLS = 2**28
+"""Of the choice table: a GiB at four bytes each."""
+
+
+class MckpDp(KnapsackSolver):
+    """The best value within each capacity, class after class, with the table of choices.
+
+    Notes
+    -----
+    Source: Lyra (EuroSys 2023), section 5.2, which names dynamic programming; the recursion is
+    that of Dudzinski and Walukiewicz (1987). Complexity O(items * capacity), memory four bytes
+    times classes * capacity; the capacity is first divided by the greatest common divisor of the
+    weights. Exact in integers, so optimal within 1e-9. Limits are not kept.
+    """
+
+    name = "mckp-dp"
+    proves_optimality = True
+    gives_bound = True
+
+    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+        """Return why the instance is no knapsack or its table too large, None if it is neither."""
+        refused = refusal(instance)
+        if refused is not None or len(instance.jobs) * (instance.gpus + 1) <= MOST_CELLS:
+            return refused
+        reduced = AllocationKnapsack.of(instance).knapsack.reduced()
+        if table_fits(reduced):
+            return None
+        return Unsupported(
+            f"the table of choices would have {reduced.classes * (reduced.capacity + 1)} cells; "
+            f"mckp-dp takes at most {MOST_CELLS}, mckp-core needs no table"
+        )
+
+    def choose(
+        self,
+        knapsack: ReducedKnapsack,
+        limits: Limits,  # noqa: ARG002
+        stopwatch: Stopwatch,  # noqa: ARG002
+    ) -> KnapsackChoice:
+        """Return the optimum."""
+        return table_choice(knapsack)
+
+
+def table_fits(knapsack: ReducedKnapsack) -> bool:
+    """Whether the table of choices has at most `MOST_CELLS`."""
+    return knapsack.classes * (knapsack.capacity + 1) <= MOST_CELLS
+
+
+def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
+    """Return the optimum of a knapsack whose table fits."""
+    if not knapsack.items:
+        return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
+    scaled = knapsack.scaled()
+    capacity = knapsack.capacity
+    heaviest = np.zeros(knapsack.classes, dtype=np.int64)
+    heaviest[np.diff(knapsack.start) > 0] = knapsack.last_weights()
+    later = np.cumsum(heaviest[::-1])[::-1] - heaviest
+    value, chosen = fill_table.run(
+        capacity,
+        knapsack.start,
+        knapsack.weight,
+        scaled.value,
+        np.maximum(capacity - later, 0),
+        np.zeros(capacity + 1, dtype=np.int64),
+        np.zeros(capacity + 1, dtype=np.int64),
+        np.empty(knapsack.classes * (capacity + 1), dtype=np.int32),
+        np.empty(knapsack.classes, dtype=np.int64),
+        work=(knapsack.items + knapsack.classes) * capacity,
+        largest=2 ** (SCALED_BITS + 1),
+    )
+    return KnapsackChoice(
+        chosen=np.asarray(chosen, dtype=np.int64), bound=scaled.upper_bound(value)
+    )

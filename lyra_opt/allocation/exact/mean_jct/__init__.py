@@ -1,0 +1,1 @@
+"""Mean JCT by branch and bound on the order of events."""

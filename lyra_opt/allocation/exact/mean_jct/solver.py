@@ -1,0 +1,532 @@
+"""Exact for mean JCT: branch and bound on the order of events, with a linear programme inside."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
+from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS
+from lyra_opt.allocation.bounds.mean_jct.prices import priced_schedules_bound
+from lyra_opt.allocation.exact.mean_jct.orders import (
+    Event,
+    Kind,
+    OrderData,
+    OrderSolution,
+    Plan,
+    Programme,
+    StartRange,
+    replay,
+    schedule_of,
+)
+from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
+from lyra_opt.allocation.instance import Objective, Schedule
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lyra_opt.allocation.instance import AllocationInstance
+
+PROOF_GAP = 1e-6
+"""The relative gap at which an optimum counts as proved."""
+PRUNING_GAP = 5e-7
+"""How much better a branch must be to be looked into."""
+BOUND_MARGIN = 1e-12
+"""What is taken off a bound for the rounding of its own sums."""
+SHORT_ASCENT, SHORT_ASCENT_JOBS = 20, 12
+"""Steps of the bound before the search, and up to how many jobs that is enough."""
+JOBS_FOR_PRICES = range(7, 101)
+"""Numbers of jobs for which the bound of prices of time is taken too: fewer are proved at once."""
+LEAST_TIME_FOR_PRICES_S = 3.0
+"""The least time limit with which it is: it takes a second at most."""
+LARGEST_FOR_ALL_LISTS = 4
+"""Jobs up to which every priority list is tried as a start."""
+
+_MIB = 2**20
+_BYTES_PER_OBJECT = 64
+_NOTHING = np.zeros((0, 0))
+
+
+class MeanJctExact:
+    """The proved optimum of mean JCT, or incumbent and bound when a limit is reached.
+
+    Best-first branch and bound. A node fixes the events (completions, releases) up to some time
+    in order; its bound is a linear programme that is exact for these and bounds what follows by
+    mean busy times. Starts are left open at first, a job holding nothing or from w_min to w_max
+    in the mean, and are branched on where the programme's answer starts a job twice. Incumbents:
+    priority lists, then the programme of the order that a node's answer suggests.
+
+    Proved means a relative gap of at most 1e-6; bounds are evaluated from multipliers, so that a
+    solver's tolerance cannot lift them.
+
+    Notes
+    -----
+    Source: this project; ``formulations/allocation/README.md``. Complexity: exponential, a
+    linear programme with O(n^2) rows a node. Limits: time, nodes, memory of the open nodes
+    and of the orders that were tried.
+    """
+
+    name = "exact"
+    problem = "allocation"
+    variants: Sequence[str] = (str(Objective.MEAN_JCT),)
+    proves_optimality = True
+    gives_bound = True
+
+    def availability(self) -> Unsupported | None:
+        """Return None: it needs nothing beyond this package's dependencies."""
+        return None
+
+    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+        """Return a reason for the knapsack objectives, which other solvers prove."""
+        if instance.objective is not Objective.MEAN_JCT:
+            return Unsupported(
+                f"the objective {instance.objective} is a knapsack: use mckp-core or mckp-dp"
+            )
+        return None
+
+    def solve(
+        self,
+        instance: AllocationInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: Schedule | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[Schedule]:
+        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        search = _Search(instance, limits, warm_start, observer)
+        return search.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    events: tuple[Event, ...]
+    starts: tuple[StartRange | None, ...]
+    bound: float
+    solution: OrderSolution | None
+    """Only where all completions are in order, to branch on starts: it is large."""
+
+    def memory(self) -> int:
+        """Return about the bytes that it takes."""
+        found = _BYTES_PER_OBJECT * (4 + len(self.starts)) + 8 * len(self.events)
+        if self.solution is not None:
+            arrays = (self.solution.lengths, self.solution.run, self.solution.is_open)
+            found += sum(array.nbytes + 2 * _BYTES_PER_OBJECT for array in arrays)
+        return found
+
+
+def _mean(instance: AllocationInstance, completions: Sequence[float]) -> float:
+    """Return the mean JCT of completions in seconds, of which each is rounded once."""
+    releases = [-job.release_s for job in instance.jobs]
+    return math.fsum([*completions, *releases]) / len(instance.jobs)
+
+
+def schedule_value(instance: AllocationInstance, schedule: Schedule) -> float:
+    """Return the mean JCT of a schedule as its pieces end."""
+    ends = {job.id: 0.0 for job in instance.jobs}
+    for piece in schedule.pieces:
+        ends[piece.job] = max(ends[piece.job], piece.end_s)
+    return _mean(instance, list(ends.values()))
+
+
+class _Search:
+    def __init__(
+        self,
+        instance: AllocationInstance,
+        limits: Limits,
+        warm_start: Schedule | None,
+        observer: Callable[[str, int | float], None] | None,
+    ) -> None:
+        self.instance, self.limits, self.observer = instance, limits, observer
+        self.stopwatch = Stopwatch()
+        self.data = OrderData(instance)
+        self.schedule: Schedule | None = None
+        self.objective = math.inf  # mean JCT in seconds
+        self.value = math.inf  # sum of completions in units of time
+        self.told_bound = -math.inf
+        self.nodes = 0
+        self.memory = 0  # bytes, about
+        self.tried: set[tuple[Event, ...]] = set()
+        self.bound = 0.0
+        if warm_start is not None:
+            self.take(warm_start)
+
+    def take(self, schedule: Schedule) -> bool:
+        objective = schedule_value(self.instance, schedule)
+        if objective >= self.objective:
+            return False
+        self.objective, self.schedule = objective, schedule
+        data = self.data
+        self.value = objective * data.jobs / data.unit_s + math.fsum(data.release)
+        if self.observer is not None:
+            self.observer("objective", objective)
+        return True
+
+    def take_plan(self, plan: Plan | None) -> bool:
+        if plan is None or plan.value >= self.value * (1 - 1e-14):
+            return False
+        return self.take(schedule_of(self.instance, self.data, plan))
+
+    def as_mean(self, bound: float) -> float:
+        """Return a bound on the sum of completions as one on mean JCT, on the safe side."""
+        data = self.data
+        total = bound * (1 - BOUND_MARGIN) - math.fsum(data.release)
+        return max(0.0, total * data.unit_s / data.jobs)
+
+    def try_order(self, events: Sequence[Event]) -> bool:
+        """Solve the programme of a full order; return whether it gave a better schedule."""
+        order = tuple(events)
+        if order in self.tried:
+            return False
+        self.tried.add(order)
+        self.memory += 2 * _BYTES_PER_OBJECT + 8 * len(order)
+        known = tuple(
+            None
+            if self.data.running[job]
+            else StartRange(Event(Kind.START, job), Event(Kind.START, job))
+            for job in range(self.data.jobs)
+        )
+        solution = self.programme.solve(order, known)
+        if solution is None or solution.bound >= self.value * (1 - 1e-12):
+            return False
+        return self.take_plan(replay(self.data, order, solution))
+
+    def is_out_of_time(self) -> bool:
+        return self.limits.time_s is not None and self.stopwatch.elapsed_s >= self.limits.time_s
+
+    def out_of_limits(self) -> StoppedBy | None:
+        if self.is_out_of_time():
+            return StoppedBy.TIME
+        if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
+            return StoppedBy.NODES
+        if self.limits.memory_mib is not None and self.memory > self.limits.memory_mib * _MIB:
+            return StoppedBy.MEMORY
+        return None
+
+    @property
+    def threshold(self) -> float:
+        """The sum of completions, in units, from which on a branch gains too little."""
+        return self.value - PRUNING_GAP * (self.value - math.fsum(self.data.release))
+
+    def run(self) -> SolveResult[Schedule]:
+        plans = sorted(starting_plans(self.data), key=lambda plan: plan.value)
+        self.take_plan(plans[0])
+        steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
+        self.bound = mean_jct_bound(self.instance, steps, rounds=0)
+        if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():
+            self.bound = max(self.bound, priced_schedules_bound(self.instance))
+        stopped_by = self.out_of_limits()
+        if stopped_by is None and not self.is_proved(self.bound):
+            self.programme = Programme(self.data, self.value * 1.0001 + 1e-9)
+            self.improve_starts(plans)
+            stopped_by = self.search()
+        proved = self.is_proved(self.bound)
+        bound = min(self.bound, self.objective)
+        if self.observer is not None:
+            self.observer("dual_bound", bound)
+        assert self.schedule is not None
+        return SolveResult(
+            status=Status.OPTIMAL if proved else Status.FEASIBLE,
+            stopped_by=None if proved else stopped_by,
+            solution=self.schedule,
+            objective=self.objective,
+            dual_bound=bound,
+            counters={
+                "nodes": self.nodes,
+                "programmes": self.programme.solved if hasattr(self, "programme") else 0,
+            },
+        )
+
+    def has_time_for_prices(self) -> bool:
+        """Whether the stronger bound is worth its time: not if proved, nor in a short run."""
+        if self.is_proved(self.bound):
+            return False
+        return self.limits.time_s is None or self.limits.time_s >= LEAST_TIME_FOR_PRICES_S
+
+    def is_proved(self, bound: float) -> bool:
+        return self.objective - bound <= PROOF_GAP * self.objective
+
+    def improve_starts(self, plans: list[Plan]) -> None:
+        """Solve the orders of the best priority schedules, then swap neighbours in the best."""
+        data = self.data
+        if data.jobs <= LARGEST_FOR_ALL_LISTS:
+            plans = [
+                listed_plan(data, order, patient=patient)
+                for order in permutations(range(data.jobs))
+                for patient in (False, True)
+            ]
+            plans.sort(key=lambda plan: plan.value)
+        for plan in plans[:6]:
+            self.take_plan(plan)
+            self.try_order(plan.events(data))
+            if self.out_of_limits():
+                return
+        improved = True
+        while improved and not self.out_of_limits():
+            improved = False
+            events = self.current_events()
+            for place in range(len(events) - 1):
+                first, second = events[place], events[place + 1]
+                if first.which == second.which and Kind.RELEASE not in (first.kind, second.kind):
+                    continue
+                if first.kind == second.kind == Kind.RELEASE:
+                    continue
+                if self.out_of_limits():
+                    return
+                swapped = [*events[:place], second, first, *events[place + 2 :]]
+                if self.try_order(swapped):
+                    improved = True
+                    break
+
+    def current_events(self) -> list[Event]:
+        """Return the order of the incumbent's events."""
+        assert self.schedule is not None
+        position, scale = self.instance.job_position, self.data.unit_s
+        starts, completions = [math.inf] * self.data.jobs, [0.0] * self.data.jobs
+        for piece in self.schedule.pieces:
+            job = position[piece.job]
+            starts[job] = min(starts[job], piece.start_s / scale)
+            completions[job] = max(completions[job], piece.end_s / scale)
+        return Plan(starts, completions, []).events(self.data)
+
+    def search(self) -> StoppedBy | None:
+        data = self.data
+        of_release = data.order_of_releases
+        starts = tuple(
+            None
+            if data.running[job]
+            else StartRange(None if of_release[job] < 0 else Event(Kind.RELEASE, of_release[job]))
+            for job in range(data.jobs)
+        )
+        solution = self.programme.solve((), starts)
+        assert solution is not None
+        root = _Node((), starts, solution.bound, None)
+        heap: list[tuple[float, int, int, _Node]] = [(root.bound, 0, 0, root)]
+        self.memory += root.memory()
+        serial = 0
+        lowest_closed = math.inf  # bounds of branches left alone, for they gain too little
+        stopped_by = None
+        while heap:
+            if heap[0][0] >= self.threshold:
+                break
+            stopped_by = self.out_of_limits()
+            if stopped_by is not None:
+                break
+            _, _, _, node = heapq.heappop(heap)
+            self.memory -= node.memory()
+            self.nodes += 1
+            for events, ranges in self.children(node):
+                if self.is_out_of_time():  # the node stays open, beside children made already
+                    heapq.heappush(heap, (node.bound, -len(node.events), -1, node))
+                    break
+                found = self.programme.solve(events, ranges)
+                if found is None:
+                    continue
+                child = _Node(events, ranges, max(found.bound, node.bound), None)
+                if child.bound >= self.threshold:
+                    lowest_closed = min(lowest_closed, child.bound)
+                    continue
+                if self.is_complete(child):
+                    child = replace(child, solution=found._replace(extra=_NOTHING))
+                    self.try_implied(child, found)
+                    if child.bound >= self.threshold or is_settled(found):
+                        lowest_closed = min(lowest_closed, child.bound)
+                        continue
+                serial += 1
+                self.memory += child.memory()
+                heapq.heappush(heap, (child.bound, -len(events), serial, child))
+        lowest = min(lowest_closed, heap[0][0] if heap else math.inf, self.value)
+        self.bound = max(self.bound, self.as_mean(lowest))
+        return stopped_by
+
+    def is_complete(self, node: _Node) -> bool:
+        completed = sum(event.kind is Kind.COMPLETION for event in node.events)
+        return completed == self.data.jobs
+
+    def try_implied(self, node: _Node, solution: OrderSolution) -> None:
+        """Solve the order in which each job starts as late as its time in the answer allows."""
+        data = self.data
+        if is_settled(solution):
+            self.try_order(self.with_all_starts(node))
+            return
+        ends = np.cumsum(solution.lengths)
+        keyed = [
+            (float(ends[place]), 0.0, place, event)
+            for place, event in enumerate(node.events)
+            if event.kind is not Kind.START
+        ]
+        completion = {event.which: end for end, _, _, event in keyed if event.kind == 0}
+        places = {event: place for place, event in enumerate(node.events)}
+        for early in (False, True):
+            found = list(keyed)
+            for job in range(data.jobs):
+                if data.running[job]:
+                    continue
+                done = places[Event(Kind.COMPLETION, job)]
+                run = solution.run[job, : done + 1]
+                start = float(completion[job] - run.sum())
+                positive = np.flatnonzero(run > 1e-9)
+                if early and len(positive):
+                    start = float(ends[positive[0]] - run[positive[0]])
+                interval = int(np.searchsorted(ends, start + 1e-9, side="right"))
+                interval = min(interval, done)
+                place = interval - 0.5
+                after = node.starts[job]
+                if after is not None and after.after is not None and after.after in places:
+                    place = max(place, places[after.after] + 0.25)
+                found.append((place, start, job, Event(Kind.START, job)))
+            order = sorted(
+                (float(item[2]), 0.0, 0, item[3])
+                if item[3].kind is not Kind.START
+                else (item[0], item[1], 1, item[3])
+                for item in found
+            )
+            self.try_order([item[3] for item in order])
+
+    def with_all_starts(self, node: _Node) -> list[Event]:
+        """Return the events with the starts that fall together with others."""
+        known = {event.which for event in node.events if event.kind is Kind.START}
+        at: list[list[Event]] = [[] for _ in range(len(node.events) + 1)]
+        for job, start in enumerate(node.starts):
+            if start is None or job in known:
+                continue
+            place = 0
+            if not start.known_at_zero and start.after is not None:
+                place = node.events.index(start.after) + 1
+            at[place].append(Event(Kind.START, job))
+        found = []
+        for place, event in enumerate(node.events):
+            found += [*at[place], event]
+        return found
+
+    def children(
+        self, node: _Node
+    ) -> Iterator[tuple[tuple[Event, ...], tuple[StartRange | None, ...]]]:
+        if self.is_complete(node):
+            yield from self.start_children(node)
+            return
+        data = self.data
+        completed = {event.which for event in node.events if event.kind is Kind.COMPLETION}
+        released = sum(event.kind is Kind.RELEASE for event in node.events)
+        if released < len(data.releases):
+            yield (*node.events, Event(Kind.RELEASE, released)), node.starts
+        now = data.releases[released - 1] if released else 0.0
+        waiting = [job for job in range(data.jobs) if job not in completed]
+        for job in waiting:
+            if data.release[job] > now or self.is_dominated(job, waiting):
+                continue
+            starts = self.starts_after(job, waiting, node.starts, now)
+            if starts is not None:
+                yield (*node.events, Event(Kind.COMPLETION, job)), starts
+
+    def is_dominated(self, job: int, waiting: Sequence[int]) -> bool:
+        """Whether a job may be taken to complete after another one that is like it.
+
+        Of two jobs that differ at most in work and are both running at 0 the shorter one may
+        complete first; of two equal ones the first in the file.
+        """
+        data = self.data
+        for other in waiting:
+            if other == job or data.running[other] != data.running[job]:
+                continue
+            same = all(
+                of_jobs[other] == of_jobs[job]
+                for of_jobs in (
+                    data.base,
+                    data.extra,
+                    data.base_rate,
+                    data.extra_rate,
+                    data.release,
+                )
+            )
+            if not same:
+                continue
+            if data.work[other] == data.work[job]:
+                if other < job:
+                    return True
+            elif data.running[job] and data.work[other] < data.work[job]:
+                return True
+        return False
+
+    def starts_after(
+        self, job: int, waiting: Sequence[int], starts: tuple[StartRange | None, ...], now: float
+    ) -> tuple[StartRange | None, ...] | None:
+        """Return what is known of starts if `job` completes next; None if that cannot be.
+
+        A job whose base demand does not fit beside those of `job` and of all running ones starts
+        at that completion or after it.
+        """
+        data = self.data
+        held = data.base[job] + sum(
+            data.base[other] for other in waiting if data.running[other] and other != job
+        )
+        if held > data.gpus:
+            return None
+        changed = list(starts)
+        event = Event(Kind.COMPLETION, job)
+        for other in waiting:
+            start = starts[other]
+            if other == job or start is None or data.release[other] > now:
+                continue  # a job that is not released starts later in any case
+            if held + data.base[other] > data.gpus:
+                changed[other] = replace(start, after=event)
+        return tuple(changed)
+
+    def start_children(
+        self, node: _Node
+    ) -> Iterator[tuple[tuple[Event, ...], tuple[StartRange | None, ...]]]:
+        """Branch on the interval in which a job starts, against one where it is torn."""
+        job, interval = self.torn(node)
+        start = node.starts[job]
+        assert start is not None
+        events = node.events
+        event = events[interval]
+
+        def with_start(changed: StartRange) -> tuple[StartRange | None, ...]:
+            return (*node.starts[:job], changed, *node.starts[job + 1 :])
+
+        if interval == 0:
+            yield events, with_start(replace(start, known_at_zero=True))
+        else:
+            yield events, with_start(replace(start, before=events[interval - 1]))
+        if event != Event(Kind.COMPLETION, job):
+            yield events, with_start(replace(start, after=event))
+        begins = Event(Kind.START, job)
+        yield (
+            (*events[:interval], begins, *events[interval:]),
+            with_start(StartRange(begins, begins)),
+        )
+
+    def torn(self, node: _Node) -> tuple[int, int]:
+        """Return the job and the interval in which the answer violates its start the most."""
+        solution = node.solution
+        assert solution is not None
+        best: tuple[float, int, int] | None = None
+        for job in range(self.data.jobs):
+            places = np.flatnonzero(solution.is_open[job])
+            if not len(places):
+                continue
+            run, lengths = solution.run[job], solution.lengths
+            before = 0.0
+            for place in places:
+                missing = float(lengths[place] - run[place])
+                # Once it has run, what is missing is a tear; before, a start within.
+                tear = min(missing, before) + 1e-3 * min(missing, float(run[place]))
+                if best is None or tear > best[0]:
+                    best = (tear, job, int(place))
+                before += float(run[place])
+        assert best is not None
+        return best[1], best[2]
+
+
+def is_settled(solution: OrderSolution) -> bool:
+    """Whether all starts are known, so that the programme is exact."""
+    return not solution.is_open.any()

@@ -1,0 +1,1 @@
+"""Greedy knapsacks and policies of scheduling, one a file."""

@@ -1,0 +1,131 @@
+"""The IBM allocator: a dynamic programme for the most throughput in all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.schedules.kernel import (
+    ACTIVE,
+    BY_ARRIVAL,
+    EFFICIENCY,
+    GPUS,
+    GPUS_PER_WORKER,
+    MAX_WORKERS,
+    MIN_WORKERS,
+    STARTED,
+    TARGET,
+)
+from lyra_opt.core.kernels import kernel
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation.schedules.evaluator import FluidState
+
+
+class IbmDp(StepPolicy):
+    """Admit first come, first served; then the workers with the most sum of scaling factors.
+
+    The scaling factor of a job with w workers is its rate over that of one GPU,
+    gpus_per_worker * (w_min + (w - w_min) (1 - scaling_loss)); a dynamic programme over jobs and
+    GPUs maximises the sum. Among equal sums it gives the later job, by release and file, the
+    fewer workers.
+
+    Source: the elastic scaling of IBM (arXiv 2006.13878, MASCOTS 2020), from
+    ``papers/dally_hadar_gavel.md``, section D: jobs are admitted in order of arrival while all
+    fit, the first that does not and those behind it wait. Assumed here: a job needs its base
+    demand rather than one GPU, batch sizes are fixed, and jobs wait where the source may reject
+    them. Without scaling loss every allocation that leaves no GPU idle is equally good to it, and
+    the order of arrival decides.
+
+    Complexity O(A G max(w_max - w_min)) time a decision, O(A G) memory. Guarantee: none; it does
+    not look at lengths.
+    """
+
+    name = "ibm-dp"
+
+    def decide(self, state: FluidState) -> None:
+        """Admit jobs, then share out the GPUs left."""
+        free = int(state.decide(_admit))
+        cells = int(state.counts[ACTIVE]) * (free + 1)
+        best: Any = np.zeros((2, free + 1), dtype=np.float64)
+        choice: Any = np.zeros(cells, dtype=np.int64)
+        if not state.compiled:
+            best, choice = best.tolist(), choice.tolist()
+        state.decide(_most_throughput, free, best, choice)
+
+
+@kernel
+def _admit(
+    limits: Any,
+    given: Any,  # noqa: ARG001
+    held: Any,
+    moving: Any,  # noqa: ARG001
+    counts: Any,
+    clock: Any,  # noqa: ARG001
+) -> Any:
+    """Target base demands up to the first job by release and file that does not fit."""
+    free = counts[GPUS]
+    for place in range(counts[ACTIVE]):
+        job = held[BY_ARRIVAL][place]
+        held[TARGET][job] = 0
+        if held[STARTED][job]:
+            held[TARGET][job] = limits[MIN_WORKERS][job]
+            free -= limits[MIN_WORKERS][job] * limits[GPUS_PER_WORKER][job]
+    for place in range(counts[ACTIVE]):
+        job = held[BY_ARRIVAL][place]
+        if not held[STARTED][job]:
+            base = limits[MIN_WORKERS][job] * limits[GPUS_PER_WORKER][job]
+            if base > free:
+                break
+            held[TARGET][job] = limits[MIN_WORKERS][job]
+            free -= base
+    return free
+
+
+@kernel
+def _most_throughput(
+    free: int,
+    best: Any,
+    choice: Any,
+    limits: Any,
+    given: Any,
+    held: Any,
+    moving: Any,  # noqa: ARG001
+    counts: Any,
+    clock: Any,  # noqa: ARG001
+) -> Any:
+    """Add the extra workers of most sum of scaling factors within `free` GPUs.
+
+    `best` has two rows of free + 1 zeros, `choice` that many entries for each active job.
+    """
+    row = 0
+    for place in range(counts[ACTIVE]):
+        job = held[BY_ARRIVAL][place]
+        size = limits[GPUS_PER_WORKER][job]
+        worth = size * given[EFFICIENCY][job]
+        most = limits[MAX_WORKERS][job] - limits[MIN_WORKERS][job]
+        if held[TARGET][job] == 0:
+            most = 0
+        before = best[row]
+        after = best[1 - row]
+        for gpus in range(free + 1):
+            value = before[gpus]
+            taken = 0
+            for extra in range(1, min(most, gpus // size) + 1):
+                candidate = before[gpus - extra * size] + extra * worth
+                if candidate > value:
+                    value = candidate
+                    taken = extra
+            after[gpus] = value
+            choice[place * (free + 1) + gpus] = taken
+        row = 1 - row
+    gpus = free
+    for back in range(counts[ACTIVE]):
+        place = counts[ACTIVE] - 1 - back
+        job = held[BY_ARRIVAL][place]
+        taken = choice[place * (free + 1) + gpus]
+        held[TARGET][job] += taken
+        gpus -= taken * limits[GPUS_PER_WORKER][job]
+    return gpus

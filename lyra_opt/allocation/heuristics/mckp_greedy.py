@@ -1,0 +1,70 @@
+"""Greedy knapsack: whoever gains most per GPU grows next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.allocation.knapsack.data import STEPS_PER_ITEM
+from lyra_opt.allocation.knapsack.kernels import take_steps
+from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.stopwatch import Stopwatch
+
+
+class MckpGreedy(KnapsackSolver):
+    """Take the steps up the hulls of the classes by value per GPU while they fit.
+
+    A step leads from one number of workers to the next that is worth more per added GPU than
+    any between (with T convex in the workers: to one worker more). Steps go by marginal density,
+    ties in file order; a job whose step does not fit grows no further. If the single most
+    valuable item is worth more than all that, it is taken alone.
+
+    Notes
+    -----
+    Source: the rule is that of AFS and of the greedy for this knapsack in Kellerer, Pferschy and
+    Pisinger (*Knapsack Problems*, 2004, section 11.2). Complexity O(items log items). Guarantee:
+    at least half of the greatest value; optimal where all weights are equal steps, as with one
+    GPU size for all workers. Limits are not kept.
+    """
+
+    name = "mckp-greedy"
+    proves_optimality = False
+    gives_bound = False
+
+    def choose(
+        self,
+        knapsack: ReducedKnapsack,
+        limits: Limits,  # noqa: ARG002
+        stopwatch: Stopwatch,  # noqa: ARG002
+    ) -> KnapsackChoice:
+        """Return the greedy's items."""
+        return KnapsackChoice(chosen=greedy_choice(knapsack))
+
+
+def greedy_choice(knapsack: ReducedKnapsack) -> IntArray:
+    """Return the item of each class, -1 for none."""
+    steps = knapsack.steps()
+    chosen = np.asarray(
+        take_steps.run(
+            knapsack.capacity,
+            np.argsort(-steps.slope, kind="stable"),
+            steps.class_of,
+            steps.item,
+            steps.weight,
+            np.full(knapsack.classes, -1, dtype=np.int64),
+            work=STEPS_PER_ITEM * knapsack.items,
+            largest=max(knapsack.capacity, knapsack.items),
+        ),
+        dtype=np.int64,
+    )
+    if knapsack.items:
+        single = int(np.argmax(knapsack.value))
+        if knapsack.value[single] > knapsack.value[chosen[chosen >= 0]].sum():
+            chosen = np.full(knapsack.classes, -1, dtype=np.int64)
+            chosen[knapsack.class_of[single]] = single
+    return chosen

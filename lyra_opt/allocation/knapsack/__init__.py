@@ -1,0 +1,1 @@
+"""The multiple-choice knapsack of Lyra's second phase: data, relaxation, inner loops."""

@@ -1,0 +1,495 @@
+"""The inner loops of the multiple-choice knapsack, over classes of items in one flat sequence.
+
+The items of class c stand at ``start[c]`` to ``start[c + 1]``; within a class weights and values
+increase, so that no item is dominated. Slopes are floats and only ever guide; what is proved is
+computed from integers: values in units of `lyra_opt.allocation.knapsack.data.ScaledKnapsack`, which
+are so large that every sum and product below stays under 2**62.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lyra_opt.core.kernels import kernel
+
+NEVER = 2**61
+"""A loss that no better solution can afford."""
+
+NONE = -1
+
+NOISE_BITS = 40
+"""Values of items, and prices made of their slopes, agree at least to so many bits."""
+
+
+@kernel
+def mark_undominated(start: Any, order: Any, value: Any, is_kept: Any) -> Any:
+    """Return `is_kept`: 1 for each item worth more than every item as light of its class.
+
+    `order` lists the items of each class by weight, the best first among equally heavy ones.
+    """
+    for c in range(len(start) - 1):
+        best = 0
+        for place in range(start[c], start[c + 1]):
+            item = order[place]
+            if value[item] > best:
+                best = value[item]
+                is_kept[item] = 1
+    return is_kept
+
+
+@kernel
+def climb_hulls(
+    start: Any,
+    weight: Any,
+    value: Any,
+    step_class: Any,
+    step_item: Any,
+    step_weight: Any,
+    step_slope: Any,
+) -> Any:
+    """Walk up the upper convex hull of each class, from taking nothing to its best item.
+
+    Returns ``(steps, step_class, step_item, step_weight, step_slope)``: each step leads to an
+    item, costs more weight and brings value per weight, within a class less and less, or equally
+    much. Items below the line between two hull points are LP-dominated and have no step. Time
+    O(items).
+    """
+    steps = 0
+    for c in range(len(start) - 1):
+        first = steps
+        for item in range(start[c], start[c + 1]):
+            while True:
+                added_weight = weight[item]
+                added_value = value[item]
+                if steps > first:
+                    added_weight -= weight[step_item[steps - 1]]
+                    added_value -= value[step_item[steps - 1]]
+                slope = added_value / added_weight
+                # Slopes that differ by rounding alone are one, or equal steps would be lumped.
+                if steps == first or slope <= step_slope[steps - 1] * 1.000000000001:
+                    break
+                steps -= 1
+            if steps > first:
+                slope = min(slope, step_slope[steps - 1])
+            step_class[steps] = c
+            step_item[steps] = item
+            step_weight[steps] = added_weight
+            step_slope[steps] = slope
+            steps += 1
+    return steps, step_class, step_item, step_weight, step_slope
+
+
+@kernel
+def split_slope(steps: int, capacity: int, weight: Any, slope: Any) -> Any:
+    """Return the slope at which the capacity is used up: the price of weight in the relaxation.
+
+    Steeper steps fit together, and those of this slope no longer do; 0 if all fit. Reorders
+    `weight` and `slope`. Partitions around a pivot and goes on in one part (Balas and Zemel
+    1980; Dyer and Zemel for the knapsack with classes): O(steps) expected.
+    """
+    low = 0
+    high = steps
+    left = capacity
+    while low < high:
+        first = slope[low]
+        middle = slope[(low + high) // 2]
+        last = slope[high - 1]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        steeper = (
+            low  # [low, steeper) above the pivot, [steeper, place) at it, [flatter, high) below
+        )
+        place = low
+        flatter = high
+        steeper_weight = 0
+        equal_weight = 0
+        while place < flatter:
+            here = slope[place]
+            here_weight = weight[place]
+            if here > pivot:
+                slope[place] = slope[steeper]
+                weight[place] = weight[steeper]
+                slope[steeper] = here
+                weight[steeper] = here_weight
+                steeper_weight += here_weight
+                steeper += 1
+                place += 1
+            elif here < pivot:
+                flatter -= 1
+                slope[place] = slope[flatter]
+                weight[place] = weight[flatter]
+                slope[flatter] = here
+                weight[flatter] = here_weight
+            else:
+                equal_weight += here_weight
+                place += 1
+        if steeper_weight > left:
+            high = steeper
+        elif steeper_weight + equal_weight > left:
+            return pivot
+        else:
+            left -= steeper_weight + equal_weight
+            low = flatter
+    return 0.0
+
+
+@kernel
+def take_steps(
+    capacity: int, order: Any, step_class: Any, step_item: Any, step_weight: Any, chosen: Any
+) -> Any:
+    """Return the item of each class after taking steps in `order` while they fit.
+
+    A class whose step does not fit takes no further one; in `chosen`, -1 at first, such a class
+    is marked meanwhile.
+    """
+    left = capacity
+    for k in order:
+        c = step_class[k]
+        if chosen[c] < NONE:
+            continue
+        if step_weight[k] <= left:
+            left -= step_weight[k]
+            chosen[c] = step_item[k]
+        else:
+            chosen[c] = -3 - chosen[c]
+    for c in range(len(chosen)):
+        if chosen[c] < NONE:
+            chosen[c] = -3 - chosen[c]
+    return chosen
+
+
+@kernel
+def fill_table(
+    capacity: int,
+    start: Any,
+    weight: Any,
+    value: Any,
+    lowest: Any,
+    best: Any,
+    after: Any,
+    table: Any,
+    chosen: Any,
+) -> Any:
+    """Return the greatest value within `capacity`, and the item of each class that gives it.
+
+    The recursion ``best_c(w) = max(best_{c-1}(w), max_k best_{c-1}(w - w_ck) + v_ck)``, for
+    ``w >= lowest[c]`` only: what the heaviest items of the later classes leave. `table` keeps
+    which k was taken. Among equally good items the lightest wins. Time O(items * capacity).
+    """
+    width = capacity + 1
+    classes = len(start) - 1
+    for c in range(classes):
+        low = lowest[c]
+        row = c * width
+        for w in range(low, width):
+            after[w] = best[w]
+            table[row + w] = NONE
+        for item in range(start[c], start[c + 1]):
+            item_weight = weight[item]
+            item_value = value[item]
+            number = item - start[c]
+            for w in range(max(low, item_weight), width):
+                found = best[w - item_weight] + item_value
+                is_better = found > after[w]
+                after[w] = found if is_better else after[w]
+                table[row + w] = number if is_better else table[row + w]
+        swapped = best
+        best = after
+        after = swapped
+    left = capacity
+    for c in range(classes - 1, -1, -1):
+        number = table[c * width + left]
+        chosen[c] = NONE
+        if number != NONE:
+            chosen[c] = start[c] + number
+            left -= weight[start[c] + number]
+    return best[capacity], chosen
+
+
+@kernel
+def price_items(
+    price: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
+) -> Any:
+    """Find what each item loses against the best of its class when weight has a price.
+
+    Returns ``(total, base, loss, none_loss)``: the best value less price of each class together,
+    and the items (`base`, -1 for none; the lightest of several) that give it; the loss of each
+    item and that of taking none. Time O(items).
+    """
+    total = 0
+    for c in range(len(start) - 1):
+        best = 0
+        base[c] = NONE
+        for item in range(start[c], start[c + 1]):
+            reduced = value[item] - price * weight[item]
+            if reduced > best:
+                best = reduced
+                base[c] = item
+        total += best
+        none_loss[c] = best
+        for item in range(start[c], start[c + 1]):
+            loss[item] = best - (value[item] - price * weight[item])
+    return total, base, loss, none_loss
+
+
+@kernel
+def settle_ties(
+    capacity: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
+) -> Any:
+    """Take what ties with the best of its class, so that little of the capacity is left over.
+
+    What loses no more than rounding explains (2 units, 1 for each unit of weight that it is
+    heavier than the best, and 2**-NOISE_BITS of the value) counts as tied. First each class takes
+    its lightest tie, then in turn its heaviest that fits. Returns ``(room, base, loss,
+    none_loss)``: what is left of the capacity, below 0 if the lightest do not fit; the items
+    taken; the losses less what rounding explains, at least 1. Time O(items).
+    """
+    room = capacity
+    for c in range(len(start) - 1):
+        held = 0
+        worth = 0
+        if base[c] != NONE:
+            held = weight[base[c]]
+            worth = value[base[c]]
+        none_loss[c] = max(1, none_loss[c] - 2 - (worth >> NOISE_BITS))
+        is_settled = none_loss[c] == 1
+        if is_settled:
+            base[c] = NONE
+        for item in range(start[c], start[c + 1]):
+            noise = 2 + max(0, weight[item] - held) + (max(value[item], worth) >> NOISE_BITS)
+            loss[item] = max(1, loss[item] - noise)
+            if loss[item] == 1 and not is_settled:
+                is_settled = True
+                base[c] = item
+        if base[c] != NONE:
+            room -= weight[base[c]]
+    for c in range(len(start) - 1):
+        held = 0
+        if base[c] != NONE:
+            held = weight[base[c]]
+        item = start[c + 1] - 1
+        while room > 0 and item >= start[c] and weight[item] > held:
+            if loss[item] == 1 and weight[item] - held <= room:
+                room -= weight[item] - held
+                base[c] = item
+                break
+            item -= 1
+    return room, base, loss, none_loss
+
+
+@kernel
+def least_losses(
+    start: Any,
+    weight: Any,
+    base: Any,
+    loss: Any,
+    none_loss: Any,
+    least_loss: Any,
+    lighter_loss: Any,
+    heavier_loss: Any,
+) -> Any:
+    """Find what each class loses at least by anything but its base.
+
+    Returns ``(least_loss, lighter_loss, heavier_loss)``: the least loss, and the least loss per
+    weight, rounded down, of what is lighter and of what is heavier than the base (`NEVER` where
+    there is nothing). Time O(items).
+    """
+    for c in range(len(start) - 1):
+        held = 0
+        least = NEVER
+        lighter = NEVER
+        heavier = NEVER
+        if base[c] != NONE:
+            held = weight[base[c]]
+            least = none_loss[c]
+            lighter = none_loss[c] // held
+        for item in range(start[c], start[c + 1]):
+            if item == base[c]:
+                continue
+            lost = loss[item]
+            least = min(least, lost)
+            if weight[item] < held:
+                lighter = min(lighter, lost // (held - weight[item]))
+            else:
+                heavier = min(heavier, lost // (weight[item] - held))
+        least_loss[c] = least
+        lighter_loss[c] = lighter
+        heavier_loss[c] = heavier
+    return least_loss, lighter_loss, heavier_loss
+
+
+@kernel
+def expand_core(
+    state_budget: int,
+    tolerance: int,
+    price: int,
+    lightest: int,
+    heaviest: int,
+    room: int,
+    order: Any,
+    start: Any,
+    weight: Any,
+    loss: Any,
+    base: Any,
+    none_loss: Any,
+    next_loss: Any,
+    lighter_loss: Any,
+    heavier_loss: Any,
+    unit: Any,
+    level: int,
+    gap: int,
+    best_level: int,
+    best_parent: int,
+    best_item: int,
+    first: int,
+    last: int,
+    state_weight: Any,
+    state_loss: Any,
+    state_parent: Any,
+    state_item: Any,
+    other_item: Any,
+    other_weight: Any,
+    other_loss: Any,
+    head: Any,
+) -> Any:
+    """Add classes to the core, in `order`, until no class left can improve on what is known.
+
+    A state says what the classes in the core have added to the weight of the base solution, and
+    lost. Finished with ``room - weight`` left over, it is worse than the bound by its loss and by
+    the price of what is left over; `gap` is the least such sum known, less `tolerance`, and only
+    what is below it is of interest. So a state is dropped if
+
+    * its weight is not from `lightest` to `heaviest`; or
+    * one that is no heavier is worth as much; or
+    * its loss and the least that any class outside the core loses (`next_loss`) reach the gap; or
+    * so do its loss and what it costs at least to bring its weight to the capacity, at the least
+      loss per weight outside the core (`lighter_loss`, `heavier_loss`) or the price, and what is
+      left over where classes outside the core can add multiples of `unit` only.
+
+    Parameters
+    ----------
+    state_budget
+        Stop once so many states were looked at.
+    lightest, heaviest
+        Whatever some best choice adds to any of the classes together.
+    next_loss, lighter_loss, heavier_loss, unit
+        By place in `order`, over all classes from that place on: minima, with one more entry
+        `NEVER`; common divisors, with one more entry 1.
+    level, gap, best_level, best_parent, best_item, first, last
+        Where the search stands: classes in the core, and the best end known (the class added
+        last, the state before it and the item; -1 for the base solution itself). The states of
+        the last level are at ``first`` to ``last``.
+    state_weight, state_loss, state_parent, state_item
+        The states of all levels.
+
+    The last four arguments are scratch, as long as the largest class and two more.
+
+    Returns
+    -------
+    tuple
+        ``(is_done, looked_at, level, gap, best_level, best_parent, best_item, first, last,
+        state_weight, state_loss, state_parent, state_item)``. Not done and ``looked_at`` below
+        the budget: there was no space for the states of the next level.
+    """
+    looked_at = 0
+    is_done = 0
+    while True:
+        if next_loss[level] >= gap or first == last:
+            is_done = 1
+            break
+        if looked_at >= state_budget:
+            break
+        c = order[level]
+        others = 1
+        other_item[0] = base[c]
+        other_weight[0] = 0
+        other_loss[0] = 0
+        held = 0
+        if base[c] != NONE:
+            held = weight[base[c]]
+            if none_loss[c] < gap:
+                other_item[others] = NONE
+                other_weight[others] = -held
+                other_loss[others] = none_loss[c]
+                others += 1
+        for item in range(start[c], start[c + 1]):
+            if loss[item] < gap and item != base[c]:
+                other_item[others] = item
+                other_weight[others] = weight[item] - held
+                other_loss[others] = loss[item]
+                others += 1
+        if last + others * (last - first) > len(state_weight):
+            break
+        for k in range(others):
+            head[k] = first
+        least_next = next_loss[level + 1]
+        per_heavier = min(price, heavier_loss[level + 1])
+        per_lighter = lighter_loss[level + 1]
+        next_unit = unit[level + 1]
+        best_gain = -NEVER
+        size = last
+        while True:
+            picked = NONE
+            new_weight = 0
+            new_loss = 0
+            for k in range(others):
+                if head[k] < last:
+                    its_weight = state_weight[head[k]] + other_weight[k]
+                    its_loss = state_loss[head[k]] + other_loss[k]
+                    if (
+                        picked == NONE
+                        or its_weight < new_weight
+                        or (its_weight == new_weight and its_loss < new_loss)
+                    ):
+                        picked = k
+                        new_weight = its_weight
+                        new_loss = its_loss
+            if picked == NONE or new_weight > heaviest:
+                break
+            looked_at += 1
+            parent = head[picked]
+            head[picked] += 1
+            if new_loss >= gap or new_weight < lightest:
+                continue
+            gain = price * new_weight - new_loss
+            if gain <= best_gain:
+                continue
+            best_gain = gain
+            slack = room - new_weight
+            if slack >= 0 and new_loss + price * slack < gap:
+                gap = new_loss + price * slack - tolerance
+                best_level = level
+                best_parent = parent
+                best_item = other_item[picked]
+            unused = slack % next_unit
+            affordable = gap - 1 - new_loss - price * unused
+            if affordable < least_next:
+                continue
+            slack -= unused
+            if slack > 0:
+                if per_heavier > 0 and slack > affordable // per_heavier:
+                    continue
+            elif slack < 0 and per_lighter > 0 and -slack > affordable // per_lighter:
+                continue
+            state_weight[size] = new_weight
+            state_loss[size] = new_loss
+            state_parent[size] = parent
+            state_item[size] = other_item[picked]
+            size += 1
+        first = last
+        last = size
+        level += 1
+    return (
+        is_done,
+        looked_at,
+        level,
+        gap,
+        best_level,
+        best_parent,
+        best_item,
+        first,
+        last,
+        state_weight,
+        state_loss,
+        state_parent,
+        state_item,
+    )

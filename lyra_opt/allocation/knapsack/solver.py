@@ -1,0 +1,129 @@
+"""What all knapsack solvers of allocation share; each adds its way to choose items."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lyra_opt.allocation.checker import check
+from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.knapsack.of_instance import (
+    KNAPSACK_OBJECTIVES,
+    AllocationKnapsack,
+    refusal,
+)
+from lyra_opt.core.result import SolveResult, Status, same_value
+from lyra_opt.core.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+
+    from lyra_opt.allocation.instance import AllocationInstance, NamedWorkers, WorkerAllocation
+    from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
+    from lyra_opt.core.result import Limits, StoppedBy
+    from lyra_opt.core.solver import Unsupported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnapsackChoice:
+    """What a knapsack algorithm found.
+
+    Parameters
+    ----------
+    chosen
+        Shape (classes,): the item taken of each class, -1 for none.
+    bound
+        No choice is worth more; None if nothing is proved.
+    stopped_by
+        The limit that ended it, None if it ran to its end.
+    counters
+        Effort spent, by name.
+    """
+
+    chosen: IntArray
+    bound: float | None = None
+    stopped_by: StoppedBy | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class KnapsackSolver(ABC):
+    """A knapsack algorithm as a solver; implements `lyra_opt.core.solver.Solver`.
+
+    Optimal is claimed where objective and bound are one value, within 1e-9 relative.
+    """
+
+    name: str
+    problem = "allocation"
+    variants: Sequence[str] = tuple(str(objective) for objective in KNAPSACK_OBJECTIVES)
+    proves_optimality: bool
+    gives_bound: bool
+
+    @abstractmethod
+    def choose(
+        self, knapsack: ReducedKnapsack, limits: Limits, stopwatch: Stopwatch
+    ) -> KnapsackChoice:
+        """Return items of a reduced knapsack; for `Limits` see `lyra_opt.core.solver.Solver`."""
+
+    def availability(self) -> Unsupported | None:
+        """Return None: it needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+        """Return why the instance is no knapsack or a too large one, None if it is neither."""
+        return refusal(instance)
+
+    def solve(
+        self,
+        instance: AllocationInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: WorkerAllocation | NamedWorkers | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[WorkerAllocation]:
+        """Choose items; return the warm start instead where that is better.
+
+        Raises
+        ------
+        ValueError
+            If the warm start is no valid solution.
+        """
+        stopwatch = Stopwatch()
+        task = AllocationKnapsack.of(instance)
+        reduced = task.knapsack.reduced()
+        found = self.choose(reduced, limits, stopwatch)
+        solution = task.allocation(reduced.original(found.chosen))
+        objective = task.objective_s(task.workers(solution))
+        if warm_start is not None:
+            report = check(instance, warm_start)
+            if report.objective is None:
+                raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+            start = task.allocation_of(warm_start)
+            start_objective = task.objective_s(task.workers(start))
+            maximises = instance.objective is Objective.JCT_REDUCTION
+            if (start_objective > objective) == maximises and start_objective != objective:
+                solution, objective = start, start_objective
+        bound = None if found.bound is None else task.bound_s(found.bound)
+        if observer is not None:
+            observer("objective", objective)
+            if bound is not None:
+                observer("dual_bound", bound)
+        is_proved = bound is not None and same_value(objective, bound)
+        message = None
+        if self.proves_optimality and found.stopped_by is None and not is_proved:
+            message = (
+                f"the knapsack is solved, but its bound {bound} proves the objective {objective} "
+                "to less than 1e-9: it is a small difference of large sums"
+            )
+        return SolveResult(
+            status=Status.OPTIMAL if is_proved else Status.FEASIBLE,
+            stopped_by=None if is_proved else found.stopped_by,
+            solution=solution,
+            objective=objective,
+            dual_bound=bound,
+            counters=found.counters,
+            message=message,
+        )

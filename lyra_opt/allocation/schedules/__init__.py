@@ -1,0 +1,1 @@
+"""Schedules in the making: the evaluator that every policy is run by."""

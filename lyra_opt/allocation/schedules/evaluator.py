@@ -1,0 +1,336 @@
+"""One event-driven evaluator for all policies: decisions at every release and completion.
+
+Between two events nothing changes, so a schedule is a list of decisions. A job's remaining work
+is a float as of its last change of workers, and its completion is computed from there once: the
+error of its work is a few units in the last place for each *change*, not for each event. Events
+closer than 1e-12 of the time are one decision. Rational numbers would be exact, but their
+denominators grow with every completion; floats reproduce the published examples to the printed
+digits, and 10,000 jobs stay within the checker's 1e-9.
+
+States of fewer than `COMPILE_FROM_JOBS` jobs are lists that interpreted kernels work on, larger
+ones arrays for compiled kernels. Both do the same arithmetic in the same order.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.allocation.instance import Schedule, SchedulePiece
+from lyra_opt.allocation.schedules import kernel as fluid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.core.kernels import Kernel
+
+COMPILE_FROM_JOBS = 40
+"""Jobs from which a schedule is simulated by compiled kernels."""
+
+_FAULTS = {
+    fluid.OUT_OF_RANGE: "gives a job fewer workers than w_min or more than w_max",
+    fluid.STOPS_A_JOB: "stops a job that has started",
+    fluid.TOO_MANY_GPUS: "gives more GPUs than there are",
+}
+
+
+class FluidState:
+    """Where a schedule in the making stands.
+
+    A policy reads it at each decision and sets the number of workers of each active job, one
+    that is released and not complete.
+
+    Parameters
+    ----------
+    instance
+        Its objective plays no part.
+    compiled
+        Whether kernels run compiled; None decides by the number of jobs.
+    logs
+        Whether pieces are kept for `schedule`.
+    """
+
+    def __init__(
+        self, instance: AllocationInstance, *, compiled: bool | None = None, logs: bool = True
+    ) -> None:
+        jobs = instance.jobs
+        self.instance = instance
+        self.compiled = len(jobs) >= COMPILE_FROM_JOBS if compiled is None else compiled
+        # At most two entries an active job and decision; emptied when the next might not fit.
+        columns = 4 * len(jobs) if logs else 1
+        arrivals = sorted(range(len(jobs)), key=lambda job: jobs[job].release_s)
+        integers: dict[str, Any] = {
+            "limits": [
+                [job.min_workers for job in jobs],
+                [job.max_workers for job in jobs],
+                [job.gpus_per_worker for job in jobs],
+                arrivals,
+            ],
+            "held": [[int(job.running) for job in jobs], *([0] * len(jobs) for _ in range(4))],
+            "counts": [instance.gpus, 0, 0, 0, int(logs)],
+            "log_workers": [[0] * columns for _ in range(2)],
+        }
+        floats: dict[str, Any] = {
+            "given": [
+                [float(job.release_s) for job in jobs],
+                [1.0 - job.scaling_loss for job in jobs],
+                [0.0] * len(jobs),
+                [0.0] * len(jobs),
+            ],
+            "moving": [
+                [0.0] * len(jobs),
+                [float(job.work_worker_s) for job in jobs],
+                [0.0] * len(jobs),
+                [0.0] * len(jobs),
+            ],
+            "clock": [0.0, 0.0],
+            "log_times": [[0.0] * columns for _ in range(2)],
+        }
+        if self.compiled:
+            integers = {name: np.array(rows, dtype=np.int64) for name, rows in integers.items()}
+            floats = {name: np.array(rows, dtype=np.float64) for name, rows in floats.items()}
+        self.limits, self.held, self.counts = (
+            integers[name] for name in ("limits", "held", "counts")
+        )
+        self.given, self.moving, self.clock = (
+            floats[name] for name in ("given", "moving", "clock")
+        )
+        self._log_workers, self._log_times = integers["log_workers"], floats["log_times"]
+        self._pieces: list[tuple[float, int, float, int]] = []
+
+    def copy(self, *, logs: bool = False) -> FluidState:
+        """Return an independent state of the same moment.
+
+        With `logs` it keeps the pieces from now on.
+        """
+        other = object.__new__(FluidState)
+        other.instance, other.compiled = self.instance, self.compiled
+        other.limits, other.given = self.limits, self.given
+        other.held, other.moving = _copied(self.held), _copied(self.moving)
+        other.counts, other.clock = _copied(self.counts), _copied(self.clock)
+        other.counts[fluid.LOGS] = int(logs)
+        other.counts[fluid.LOGGED] = 0
+        other._log_workers, other._log_times = self._log_workers, self._log_times
+        if logs:
+            other._log_workers = _copied(self._log_workers)
+            other._log_times = _copied(self._log_times)
+        other._pieces = []
+        return other
+
+    @property
+    def now_s(self) -> float:
+        """The time of the decision."""
+        return float(self.clock[fluid.NOW])
+
+    @property
+    def total_jct_s(self) -> float:
+        """The sum of the job completion times of all jobs completed so far."""
+        return float(self.clock[fluid.TOTAL_JCT])
+
+    @property
+    def active(self) -> list[int]:
+        """File positions of the active jobs, by release, then in file order."""
+        return [int(job) for job in self.held[fluid.BY_ARRIVAL][: self.counts[fluid.ACTIVE]]]
+
+    def has_started(self, job: int) -> bool:
+        """Whether a job must keep at least its base demand."""
+        return bool(self.held[fluid.STARTED][job])
+
+    def remaining_worker_s(self, job: int) -> float:
+        """Return the work that an active job has left."""
+        return float(
+            fluid.remaining_work(job, self.given, self.limits, self.held, self.moving, self.clock)
+        )
+
+    def set_keys(self, slope: Sequence[float], offset: Sequence[float]) -> None:
+        """Order jobs from now on by slope * remaining work + offset.
+
+        A job of key `fluid_kernel.NEVER` or more does not start.
+        """
+        if self.compiled:  # kept apart from copies, which share what is given
+            self.given = self.given.copy()
+        else:
+            self.given = list(self.given)
+        self.given[fluid.SLOPE] = slope
+        self.given[fluid.OFFSET] = offset
+
+    def target(self, job: int) -> int:
+        """Return how many workers the decision gives to a job so far."""
+        return int(self.held[fluid.TARGET][job])
+
+    def set_target(self, job: int, workers: int) -> None:
+        """Decide how many workers an active job gets; every active job needs a target."""
+        self.held[fluid.TARGET][job] = workers
+
+    def decide(self, kernel: Kernel, *first: Any) -> Any:
+        """Let a kernel set the targets: it gets `first` and the state."""
+        return self._run(
+            kernel,
+            *first,
+            self.limits,
+            self.given,
+            self.held,
+            self.moving,
+            self.counts,
+            self.clock,
+        )
+
+    def start_bases(self, *, by_key: bool) -> int:
+        """Target base demands, of started jobs, then of waiting ones where they fit.
+
+        Waiting jobs come in order of key, or by release and file. Returns the GPUs left.
+        """
+        if by_key:
+            self.decide(fluid.sort_by_key)
+        order = self.held[fluid.BY_KEY if by_key else fluid.BY_ARRIVAL]
+        return int(
+            self._run(fluid.start_bases, order, self.limits, self.held, self.moving, self.counts)
+        )
+
+    def advance(self) -> bool:
+        """Go to the next event; return False if there is none, because no job is left to come.
+
+        Raises
+        ------
+        ValueError
+            If jobs wait that nothing will start.
+        """
+        if not self._move(fluid.advance):
+            self._require_all_complete()
+            return False
+        return True
+
+    def apply(self) -> None:
+        """Give the active jobs their targets.
+
+        Raises
+        ------
+        ValueError
+            If they break a rule of the problem; says which.
+        """
+        fault = int(self._run(fluid.targets_fault, self.limits, self.held, self.counts))
+        if fault:
+            raise ValueError(f"the policy {_FAULTS[fault]} at {self.now_s} s")
+        self._make_room()
+        self._move(fluid.apply_targets)
+
+    def run(self, rule: int, *, decides: bool) -> None:
+        """Simulate a rule of `fluid_kernel` to the end.
+
+        Parameters
+        ----------
+        rule
+            ``FILL_BASES_FIRST``, ``FILL_ONE_BY_ONE`` or ``MARGINAL``.
+        decides
+            Whether the rule takes the decision of the present moment too.
+        """
+        while not self._run(
+            fluid.run_rule,
+            rule,
+            int(decides),
+            self.limits,
+            self.given,
+            self.held,
+            self.moving,
+            self.counts,
+            self.clock,
+            self._log_workers,
+            self._log_times,
+        ):
+            self._empty_log()
+            decides = True
+        self._require_all_complete()
+
+    def schedule(self) -> Schedule:
+        """Return the pieces so far, by start, then in file order."""
+        self._empty_log()
+        jobs = self.instance.jobs
+        return Schedule(
+            tuple(
+                SchedulePiece(job=jobs[job].id, start_s=start_s, end_s=end_s, workers=workers)
+                for start_s, job, end_s, workers in sorted(self._pieces)
+            )
+        )
+
+    def _require_all_complete(self) -> None:
+        if self.counts[fluid.ACTIVE]:
+            raise ValueError(f"the policy lets jobs wait for ever from {self.now_s} s on")
+
+    def _move(self, kernel: Kernel) -> Any:
+        return self._run(
+            kernel,
+            self.limits,
+            self.given,
+            self.held,
+            self.moving,
+            self.counts,
+            self.clock,
+            self._log_workers,
+            self._log_times,
+        )
+
+    def _run(self, kernel: Kernel, *arguments: Any) -> Any:
+        return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
+
+    def _make_room(self) -> None:
+        """Empty the log if a decision and the completions after it might not fit."""
+        if self.counts[fluid.LOGS]:
+            needed = int(self.counts[fluid.LOGGED]) + 2 * int(self.counts[fluid.ACTIVE])
+            if needed > len(self._log_workers[fluid.LOG_JOB]):
+                self._empty_log()
+
+    def _empty_log(self) -> None:
+        logged = int(self.counts[fluid.LOGGED])
+        columns = [
+            self._log_times[fluid.LOG_START][:logged],
+            self._log_workers[fluid.LOG_JOB][:logged],
+            self._log_times[fluid.LOG_END][:logged],
+            self._log_workers[fluid.LOG_COUNT][:logged],
+        ]
+        if self.compiled:
+            columns = [column.tolist() for column in columns]
+        self._pieces.extend(zip(*columns, strict=True))
+        self.counts[fluid.LOGGED] = 0
+
+
+def evaluate(state: FluidState, decide: Callable[[FluidState], None]) -> Schedule:
+    """Return the schedule that a policy makes.
+
+    Parameters
+    ----------
+    state
+        A new state; it is used up.
+    decide
+        Sets the target of every active job; called at every release and completion.
+
+    Raises
+    ------
+    ValueError
+        If a decision breaks a rule of the problem, or leaves jobs waiting for ever.
+    """
+    while state.advance():
+        decide(state)
+        state.apply()
+    return state.schedule()
+
+
+def mean_jct_s(instance: AllocationInstance, schedule: Schedule) -> float:
+    """Return the mean job completion time, rounded once."""
+    completion_s: dict[str, float] = {}
+    for piece in schedule.pieces:
+        completion_s[piece.job] = max(piece.end_s, completion_s.get(piece.job, 0.0))
+    total_s = sum(
+        (Fraction(completion_s[job.id]) - Fraction(job.release_s) for job in instance.jobs),
+        Fraction(0),
+    )
+    return float(total_s / len(instance.jobs))
+
+
+def _copied(rows: Any) -> Any:
+    """Return an independent copy of an array, of a list or of a list of lists."""
+    if isinstance(rows, np.ndarray):
+        return rows.copy()
+    return [list(row) for row in rows] if isinstance(rows[0], list) else list(rows)

@@ -1,0 +1,1 @@
+"""What every problem builds on: documents, rules of fields, solvers, results and their checks."""

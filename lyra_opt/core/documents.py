@@ -1,0 +1,287 @@
+"""Read and write JSON documents, strictly and safely.
+
+Reading refuses what JSON readers commonly let pass (duplicate keys, NaN, text that is not
+UTF-8) and what would exhaust the machine (huge or deeply nested files). Writing goes to a
+temporary name that is renamed, so that a crash or a full disk leaves the old file whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tempfile
+import tomllib
+import zlib
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+LARGEST_DOCUMENT_BYTES = 64 * 2**20
+
+JSON_WHITE_SPACE = " \t\r\n"
+LONGEST_SHOWN_KEY = 60
+LEAST_LIKENESS = 0.7
+"""Of two keys, from 0 to 1, for one to be taken for a slip of the other."""
+
+JsonObject = dict[str, Any]
+
+
+class _RefusedJsonError(ValueError):
+    """Raised inside the JSON decoder for what the standard decoder would accept."""
+
+
+def read_json_object(path: str | Path) -> JsonObject:
+    """Read one JSON object from a file, gzip-compressed where its content says so.
+
+    Parameters
+    ----------
+    path
+        The file; its name appears in every error as given.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is larger than 64 MiB once unpacked, is no UTF-8, is no
+        JSON, repeats a key, or is no object at its top level.
+    """
+    source = str(path)
+    text = read_text(path)
+    if text.lstrip(JSON_WHITE_SPACE)[:1] == "[":  # refused before it fills the memory
+        raise InputError(source, "must be a JSON object, not a list")
+    document = parse_json(text, source)
+    if not isinstance(document, dict):
+        raise InputError(source, f"must be a JSON object, not {show_value(document)}")
+    return document
+
+
+def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
+    """Read a UTF-8 text file, unpacking gzip, up to `largest_bytes` once unpacked."""
+    source = str(path)
+    data = _read_bytes(path, largest_bytes)
+    if not data.strip():
+        raise InputError(source, "the file is empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"is not UTF-8 text (byte {error.start})") from None
+
+
+def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
+    source = str(path)
+    too_large = InputError(source, f"is larger than {largest_bytes // 2**20} MiB once unpacked")
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(largest_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(source, f"cannot be read: {reason or error}") from None
+    if data[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+                data = stream.read(largest_bytes + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(source, f"is a damaged or truncated gzip file ({error})") from None
+    elif source.endswith(".gz") and data:
+        raise InputError(source, "is named .gz but is not a gzip file")
+    if len(data) > largest_bytes:
+        raise too_large
+    return data
+
+
+def parse_json(text: str, source: str) -> Any:
+    """Parse JSON text as `read_json_object` does; `source` names it in errors."""
+    try:
+        # NaN and infinities pass here as floats; every field's own rule refuses them, by name.
+        return json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InputError(source, f"is not valid JSON: {error.msg} at {where}") from None
+    except _RefusedJsonError as error:
+        raise InputError(source, str(error)) from None
+    except RecursionError:
+        raise InputError(source, "is nested too deeply to be a document of this project") from None
+    except ValueError:  # more digits than Python converts
+        raise InputError(source, "holds an integer of thousands of digits") from None
+    except MemoryError:
+        raise InputError(source, "does not fit into memory") from None
+
+
+def parse_toml(text: str, source: str, what: str) -> JsonObject:
+    """Parse TOML text; `source` names it in errors, and `what` says what it should be."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(source, f"is nested too deeply to be {what}") from None
+    except ValueError as error:  # no TOML, or an integer of more digits than Python converts
+        raise InputError(source, f"is not valid TOML: {error}") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedJsonError(f"the key {show_value(key)} occurs twice in one object")
+            seen.add(key)
+    return record
+
+
+class Record:
+    """A JSON object (or TOML table) whose keys are known: every key is asked for, or refused.
+
+    Parameters
+    ----------
+    fields
+        The object as decoded.
+    path
+        Where it stands in its document, for errors; empty for the document itself.
+    known
+        All keys that the object may have; others raise `FieldError` at construction.
+    """
+
+    def __init__(self, fields: object, path: str, known: Collection[str]) -> None:
+        if not isinstance(fields, dict):
+            raise FieldError(path, fields, "must be an object")
+        for key in fields:
+            if key not in known:
+                raise FieldError(join_path(path, str(key)), fields[key], unknown_key(key, known))
+        self._fields = fields
+        self.path = path
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._fields
+
+    def required(self, key: str) -> Any:
+        """Return the value of `key`, which must be there."""
+        if key not in self._fields:
+            raise MissingFieldError(join_path(self.path, key))
+        return self._fields[key]
+
+    def items_of(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Yield (path, value) for each entry of the list at `key`, which must be there."""
+        values = self.required(key)
+        path = join_path(self.path, key)
+        if not isinstance(values, list):
+            raise FieldError(path, values, "must be a list")
+        return ((f"{path}[{position}]", value) for position, value in enumerate(values))
+
+    def chosen(self, *keys: str) -> JsonObject:
+        """Return those of `keys` that are present, as keyword arguments."""
+        return {key: self._fields[key] for key in keys if key in self._fields}
+
+
+def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> str:
+    """Return the rule that a key breaks which is none of those known, with the nearest of them.
+
+    Parameters
+    ----------
+    noun
+        What it is called, where it is no key.
+    """
+    if not known:
+        return "unknown key; there are none"
+    nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1, LEAST_LIKENESS)
+    meant = f", but {nearest[0]} is one" if nearest else ""
+    return f"unknown {noun}{meant}; the known {noun}s are {', '.join(known)}"
+
+
+def located(
+    parse: Callable[[object, str], Any], entries: Iterable[tuple[str, Any]]
+) -> Iterator[Any]:
+    """Yield `parse` of each entry (path, value); an error names the path of the entry too."""
+    for path, value in entries:
+        try:
+            yield parse(value, path)
+        except FieldError as error:
+            if error.field.startswith(path):
+                raise
+            raise error.inside(path) from None
+
+
+def join_path(path: str, key: str) -> str:
+    """Return the path of `key` inside the object at `path`."""
+    if len(key) > LONGEST_SHOWN_KEY:
+        key = key[: LONGEST_SHOWN_KEY - 3] + "..."
+    return f"{path}.{key}" if path else key
+
+
+def require_format(record: Record, expected: str, version: int) -> None:
+    """Check the ``format`` and ``version`` keys of a document."""
+    given = record.required("format")
+    if given != expected:
+        raise FieldError("format", given, f'must be "{expected}"')
+    number = record.required("version")
+    if isinstance(number, bool) or not isinstance(number, int) or number != version:
+        raise FieldError("version", number, f"must be {version}")
+
+
+def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
+    """Return JSON text with a key a line and, in lists of objects, an object a line.
+
+    With `ascii_only`, other characters are escaped, for an output whose encoding is not ours.
+    """
+    lines = []
+    for key, value in document.items():
+        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=ascii_only) for entry in value)
+            shown = f"[\n  {entries}\n ]"
+        else:
+            shown = json.dumps(value, ensure_ascii=ascii_only)
+        lines.append(f" {json.dumps(key)}: {shown}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 file whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary name beside it, then renamed.
+
+    A symbolic link stays one, and its target is replaced. What is there and no regular file, such
+    as a device or a pipe, is written to as it is.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    temporary = None
+    try:
+        target = target.resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as stream:
+                stream.write(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes files private; give the permissions that a plain open would have given.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(target)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UserError(f"{path}: cannot be written: {reason or error}") from None
+
+
+def gzip_bytes(data: bytes) -> bytes:
+    """Compress `data` so that equal input gives equal output on any day (no time stamp)."""
+    return gzip.compress(data, compresslevel=9, mtime=0)

@@ -1,0 +1,96 @@
+"""Sums of fractions that are compared exactly, as integers over one common denominator.
+
+Greedy rules add and compare terms such as w_j / |S_j|. In floating point two equal sums can
+differ in the last digit, and a tie would be broken by rounding noise. Here every term is an
+integer multiple of 1 / lcm(denominators). That multiple outgrows 64 bits on ordinary instances
+(the spans 1 to 64 have a common multiple of 90 bits), so compiled code carries it in two limbs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.kernels import Kernel
+
+    IntArray = NDArray[np.int64]
+    Limb = list[int] | IntArray
+
+LIMB_BITS = 61  # two limbs can be added in 64 bits before the carry is taken
+
+
+def exact_sum(values: NDArray[Any]) -> int:
+    """Return the sum of integers of at least 0, 64-bit or Python's, however large it is."""
+    if values.dtype == object or int(values.max(initial=0)) * len(values) >= 2**63:
+        return sum(values.tolist())
+    return int(values.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class FractionTerms:
+    """Terms weight / denominator as integers over their least common denominator.
+
+    Parameters
+    ----------
+    distinct
+        The different terms; they are few where spans and weights repeat.
+    position
+        Shape (terms,): which of `distinct` each term is.
+    total
+        The sum of all terms.
+    """
+
+    distinct: list[int]
+    position: IntArray
+    total: int
+
+    @classmethod
+    def of(cls, weights: IntArray, denominators: IntArray) -> FractionTerms:
+        """Return the terms of two arrays of integers of at least 0, shape (terms,) each.
+
+        A denominator of 0 marks a term that is left out, and gives 0. Time O(terms log terms).
+        """
+        distinct_weights, weight_rank, _ = _distinct(weights)
+        base = int(denominators.max(initial=0)) + 1
+        # One integer for each pair: ranks, unlike weights, are small enough to be multiplied.
+        pairs, position, counts = _distinct(weight_rank * base + denominators)
+        denominator_of = (pairs % base).tolist()
+        weight_of = distinct_weights[pairs // base].tolist()
+        common = math.lcm(*(denominator for denominator in denominator_of if denominator))
+        distinct = [
+            weight * (common // denominator) if denominator else 0
+            for weight, denominator in zip(weight_of, denominator_of, strict=True)
+        ]
+        total = sum(term * count for term, count in zip(distinct, counts.tolist(), strict=True))
+        return cls(distinct, position, total)
+
+    def limbs(self, kernel: Kernel, work: int) -> tuple[Limb, Limb, int]:
+        """Split the terms into high and low limbs for `kernel`; return both and the radix.
+
+        Term i is ``high[i] * radix + low[i]`` with 0 <= low < radix. For a kernel that will run
+        interpreted the radix exceeds the sum of all terms, so that `low` holds everything.
+        """
+        if not kernel.compiles(work, largest=self.total >> LIMB_BITS):
+            low = [self.distinct[position] for position in self.position.tolist()]
+            return [0] * len(low), low, self.total + 1
+        mask = 2**LIMB_BITS - 1
+        high_of_distinct = np.array([term >> LIMB_BITS for term in self.distinct], dtype=np.int64)
+        low_of_distinct = np.array([term & mask for term in self.distinct], dtype=np.int64)
+        return high_of_distinct[self.position], low_of_distinct[self.position], 2**LIMB_BITS
+
+
+def _distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the different values, which of them each value is, and how often each occurs."""
+    if int(values.max(initial=0)) <= len(values):  # then counting is faster than sorting
+        counts = np.bincount(values)
+        distinct = np.flatnonzero(counts)
+        rank = np.zeros(len(counts), dtype=np.int64)
+        rank[distinct] = np.arange(len(distinct))
+        return distinct, rank[values], counts[distinct]
+    return np.unique(values, return_inverse=True, return_counts=True)

@@ -1,0 +1,171 @@
+"""Inner loops written once and run in two ways: interpreted when small, compiled when large.
+
+A kernel is a function over flat sequences of integers that neither allocates arrays nor slices
+them: scratch space comes in as arguments. Interpreted, it gets Python lists, which are faster
+there than arrays and whose integers cannot overflow. Compiled by numba, it gets int64 arrays;
+numba is imported only then, and the machine code is cached on disk, so that a small process
+never pays for compiling, nor even for importing the compiler.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+COMPILE_FROM_WORK = 1_000
+"""Elementary steps from which a kernel runs compiled.
+
+Interpreted, that many steps take about a millisecond for a greedy and five for a minimum cut;
+compiled, a tenth of that, after about a second of loading numba and its cache, once a process.
+"""
+
+LOADED_EARLIER = 16
+"""How many times earlier than that a kernel runs compiled when it is loaded already."""
+
+LARGEST_COMPILED_INTEGER = 2**62
+
+
+class Kernel:
+    """A function that runs interpreted or compiled; make one with the decorator `kernel`.
+
+    Parameters
+    ----------
+    function
+        The inner loop. It may call other kernels that are globals of its module.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._compiled: Any = None
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    def run(self, *arguments: Any, work: int, largest: int) -> Any:
+        """Run the kernel on integers and integer arrays, in the way that fits.
+
+        Parameters
+        ----------
+        arguments
+            Integers and int64 arrays. Arrays meant as results are returned by the kernel, not
+            changed in place: interpreted, it works on copies.
+        work
+            Estimate of the elementary steps.
+        largest
+            Bound on every intermediate integer; from 2**62 on the kernel runs interpreted,
+            where integers do not overflow.
+        """
+        if self.compiles(work, largest=largest):
+            return self.compiled(*arguments)
+        return self.interpreted(*arguments)
+
+    def compiles(self, work: int, *, largest: int) -> bool:
+        """Whether a run of that size is compiled; arguments as for `run`.
+
+        Once it is loaded, machine code pays for much smaller runs too.
+        """
+        least = COMPILE_FROM_WORK if self._compiled is None else COMPILE_FROM_WORK // LOADED_EARLIER
+        return work >= least and largest < LARGEST_COMPILED_INTEGER
+
+    def interpreted(self, *arguments: Any) -> Any:
+        """Run the function as written, on lists."""
+        return self._function(
+            *(
+                argument.tolist() if isinstance(argument, np.ndarray) else argument
+                for argument in arguments
+            )
+        )
+
+    def compiled(self, *arguments: Any) -> Any:
+        """Run the function as machine code, on int64 arrays."""
+        integers = tuple(
+            argument
+            if isinstance(argument, np.ndarray | int)
+            else np.array(argument, dtype=np.int64)
+            for argument in arguments
+        )
+        if self._compiled is None:
+            with loading():
+                self._load(integers)
+        return self._compiled(*integers)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run interpreted without conversion: how one kernel calls another."""
+        return self._function(*arguments)
+
+    def _load(self, arguments: tuple[Any, ...]) -> None:
+        """Compile the function for the types of `arguments`, or load it from the cache."""
+        import numba
+
+        compiled = self._dispatcher()
+        compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
+        self._compiled = compiled
+
+    def _dispatcher(self) -> Any:
+        """Return numba's form of the function, in which kernels that it calls are linked."""
+        import numba
+
+        function = self._function
+        called = {name: value._dispatcher() for name, value in self._called().items()}  # noqa: SLF001
+        # numba resolves globals when it compiles: give it the compiled callees.
+        linked = FunctionType(
+            function.__code__,
+            {**function.__globals__, **called},
+            function.__name__,
+            function.__defaults__,
+        )
+        # The cache compares the age of this function's file alone: name all that is compiled.
+        linked.__qualname__ = f"{function.__qualname__}_{self._digest()}"
+        linked.__module__ = function.__module__
+        try:
+            return numba.njit(cache=True)(linked)
+        except RuntimeError:  # no folder to keep the cache in: compile anew in each process
+            return numba.njit(linked)
+
+    def _called(self) -> dict[str, Kernel]:
+        """Return the kernels that the function calls, by the name that it knows them by."""
+        names = self._function.__code__.co_names
+        values = {name: self._function.__globals__.get(name) for name in names}
+        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+
+    def _digest(self) -> str:
+        """Return a name for the code of the function and of all kernels that it calls."""
+        code = self._function.__code__
+        values = {name: self._function.__globals__.get(name) for name in code.co_names}
+        numbers = {name: value for name, value in values.items() if type(value) is int}
+        parts = [_code_parts(code), numbers]
+        parts += [value._digest() for value in self._called().values()]  # noqa: SLF001
+        return sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _code_parts(code: CodeType) -> list[Any]:
+    """Return what a function does, without the addresses and line numbers of its code."""
+    constants = [
+        _code_parts(value) if isinstance(value, CodeType) else value for value in code.co_consts
+    ]
+    return [code.co_code, code.co_names, constants]
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Turn an inner loop into a `Kernel`."""
+    return Kernel(function)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to.
+
+    To numba that is another type of array: a kernel is compiled once only if an argument is
+    always of the same.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,131 @@
+"""Read instance and solution files, whatever problem they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import (
+    JsonObject,
+    format_document,
+    parse_json,
+    read_json_object,
+    read_text,
+    write_text,
+)
+from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.problem import Problem, problem_of_format
+from lyra_opt.core.result import Status
+from lyra_opt.core.validation import require_choice, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lyra_opt.core.result import Number
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedInstance:
+    """An instance with the file it came from, as typed, and the problem it belongs to."""
+
+    file: str
+    problem: Problem
+    instance: Any
+
+
+def load_instance(path: str | Path) -> LoadedInstance:
+    """Read and validate an instance file (JSON, plain or gzip).
+
+    Raises
+    ------
+    InputError
+        Naming file, field, value and rule.
+    """
+    document = read_json_object(path)
+    try:
+        problem = problem_of_format(document)
+        return LoadedInstance(str(path), problem, problem.parse_instance(document))
+    except FieldError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
+    """Read a solution file, or one object of ``solve --json``; return solution and claims.
+
+    The solution is None where a solver's answer holds none.
+
+    Raises
+    ------
+    InputError
+        Naming file, field, value and rule.
+    """
+    document = parse_json(read_text(path), str(path))
+    if isinstance(document, list) and len(document) == 1:  # all that `solve --json` wrote
+        document = document[0]
+    if not isinstance(document, dict):
+        raise InputError(
+            str(path),
+            f"must be a solution file or one object of solve --json, not {show_value(document)}",
+        )
+    try:
+        if "format" in document:
+            return problem.parse_solution(document)
+        return _solution_of_answer(document, problem)
+    except FieldError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
+    """Return solution and claims from one object of ``solve --json``, nulls left out."""
+    from lyra_opt.core.solving import COMMON_ANSWER_KEYS
+
+    known = {*COMMON_ANSWER_KEYS, *problem.answer_keys}
+    if "solver" not in answer or "problem" not in answer:
+        raise FieldError("format", None, "is missing, and this is no object of solve --json")
+    if answer["problem"] != problem.name:
+        raise FieldError("problem", answer["problem"], f'must be "{problem.name}"')
+    for key, value in answer.items():
+        if key not in known:
+            raise FieldError(key, value, "unknown key in an object of solve --json")
+    if answer.get("objective") is None:
+        return None, {"instance": answer.get("instance")}
+    claimed = ("instance", "objective", *problem.answer_keys)
+    solution, claims = problem.parse_solution(
+        {key: answer[key] for key in claimed if answer.get(key) is not None}
+    )
+    return solution, {**claims, **_proof_claims(answer)}
+
+
+def _proof_claims(answer: JsonObject) -> JsonObject:
+    """Return the status and, where they are not null, bound and gap of a solver's answer."""
+    claims: JsonObject = {}
+    if "status" in answer:
+        claims["status"] = require_choice("status", answer["status"], list(map(str, Status)))
+    for key in ("dual_bound", "gap"):
+        if answer.get(key) is not None:
+            require_number(key, answer[key], minimum=-math.inf)
+            claims[key] = answer[key]
+    return claims
+
+
+def instance_text(problem: Problem, instance: Any) -> str:
+    """Return the text of an instance file: one server and one job a line, made to be read."""
+    return format_document(problem.instance_document(instance))
+
+
+def save_solution(
+    path: str | Path, problem: Problem, instance: Any, solution: Any, objective: Number
+) -> None:
+    """Write a solution file, whole or not at all."""
+    write_text(path, format_document(problem.solution_document(instance, solution, objective)))
+
+
+def content_hash(problem: Problem, instance: Any) -> str:
+    """Return the SHA-256 of an instance's content; equal for files that differ in layout only."""
+    document = problem.instance_document(instance)
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

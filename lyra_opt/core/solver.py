@@ -1,0 +1,131 @@
+"""The one shape of every solver, and the registry that finds solvers by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lyra_opt.core.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from lyra_opt.core.result import Limits, SolveResult
+
+ENTRY_POINT_GROUP = "lyra_opt.solvers"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Why a solver does not take an instance, or is not available at all."""
+
+    reason: str
+
+
+class Solver(Protocol):
+    """A heuristic or an exact method for one decision problem.
+
+    A solver keeps no state between runs, changes none of its arguments and breaks ties by a
+    documented order, so that the same seed gives the same answer. It never grades itself:
+    `lyra_opt.core.solving.solve_and_check` recomputes what it claims.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name the command line knows it by, such as ``lyra-greedy``."""
+
+    @property
+    def problem(self) -> str:
+        """The name of the problem it solves, such as ``reclaim``."""
+
+    @property
+    def variants(self) -> Sequence[str]:
+        """The variants of the problem that it takes, such as ``rigid``."""
+
+    @property
+    def proves_optimality(self) -> bool:
+        """Whether a run without limits ends with a proof."""
+
+    @property
+    def gives_bound(self) -> bool:
+        """Whether it returns a dual bound of its own."""
+
+    def availability(self) -> Unsupported | None:
+        """Return why the solver cannot run on this machine, None if it can."""
+
+    def supports(self, instance: Any) -> Unsupported | None:
+        """Return why the solver does not take `instance`, None if it does."""
+
+    def solve(
+        self,
+        instance: Any,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,
+        warm_start: Any = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[Any]:
+        """Solve a validated instance.
+
+        Parameters
+        ----------
+        instance
+            A validated instance that `supports` accepts.
+        limits
+            What the run may use.
+        rng
+            The only source of randomness.
+        warm_start
+            A solution to start from; the answer is never worse.
+        observer
+            Called with ("objective", value) or ("dual_bound", value) at each improvement.
+        """
+
+
+@cache
+def _entry_points() -> dict[tuple[str, str], Any]:
+    """Return the registered solvers by (problem, name), not loaded yet, in order of name."""
+    found = {}
+    for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+        problem, _, name = entry_point.name.partition(".")
+        found[problem, name] = entry_point
+    return found
+
+
+def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
+    """Return (problem, name) of every registered solver, of one problem or of all."""
+    return [key for key in _entry_points() if problem in (None, key[0])]
+
+
+@cache
+def find_solver(problem: str, name: str) -> Solver:
+    """Return the solver registered as `name` for `problem`.
+
+    Raises
+    ------
+    UserError
+        If there is no such solver (the message lists those that exist), or if it is somebody's
+        own and cannot be loaded.
+    """
+    try:
+        entry_point = _entry_points()[problem, name]
+    except KeyError:
+        known = ", ".join(known_name for _, known_name in solver_names(problem))
+        raise UserError(
+            f"solver {name!r}: no such solver for the problem {problem}; known: {known}"
+        ) from None
+    try:
+        loaded = entry_point.load()
+    except Exception as error:  # somebody's own module may fail in any way
+        raise UserError(f"solver {name!r}: {entry_point.value} cannot be loaded: {error}") from None
+    solver: Solver = loaded() if isinstance(loaded, type) else loaded
+    if (solver.problem, solver.name) != (problem, name):
+        raise UserError(
+            f"solver {name!r}: the entry point {problem}.{name} leads to a solver that calls "
+            f"itself {solver.problem}.{solver.name}"
+        )
+    return solver

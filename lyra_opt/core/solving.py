@@ -1,0 +1,290 @@
+"""Run a solver and check what it claims; the only place where a status becomes an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lyra_opt.core.result import (
+    Limits,
+    Number,
+    SolveResult,
+    Status,
+    StoppedBy,
+    relative_gap,
+    same_value,
+)
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.solver import Solver
+
+COMMON_ANSWER_KEYS = (
+    "file",
+    "instance",
+    "problem",
+    "solver",
+    "status",
+    "stopped_by",
+    "objective",
+    "dual_bound",
+    "gap",
+    "wall_time_s",
+    "seed",
+    "message",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A checked result: every number in it was recomputed, or is a bound that was not refuted.
+
+    Parameters
+    ----------
+    problem, instance, solver, seed
+        What was run.
+    status
+        Optimal whenever objective and bound are equal, for a heuristic too.
+    stopped_by
+        The limit that ended the run.
+    solution
+        The best solution, None if none.
+    objective
+        Its value as the checker computes it.
+    dual_bound
+        The best proved bound.
+    wall_time_s
+        Time of the solver alone: no parsing, checking or certifying, and no loading of
+        packages and compiled kernels, which happens once a process.
+    certify_time_s
+        Time of the bound that was asked for beside the solver, None if none was.
+    measures
+        What the checker reports beside the objective.
+    counters
+        Effort spent, by name.
+    message
+        The reason of a skip or of an error.
+    """
+
+    problem: Problem
+    instance: Any
+    solver: str
+    seed: int
+    status: Status
+    stopped_by: StoppedBy | None = None
+    solution: Any = None
+    objective: Number | None = None
+    dual_bound: Number | None = None
+    wall_time_s: float | None = None
+    certify_time_s: float | None = None
+    measures: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
+
+    @property
+    def sense(self) -> Literal["min", "max"]:
+        """Whether the objective is minimised or maximised."""
+        return self.problem.sense_of(self.problem.variant(self.instance))
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance of objective and bound; None without both."""
+        return relative_gap(self.objective, self.dual_bound)
+
+    def as_json_object(self, file: str) -> dict[str, Any]:
+        """Return the object of ``solve --json``: every key present, null where it has no value."""
+        keys = self.problem.answer_keys
+        solution = (
+            self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
+        )
+        return {
+            "file": file,
+            "instance": self.instance.name,
+            "problem": self.problem.name,
+            "solver": self.solver,
+            "status": str(self.status),
+            "stopped_by": None if self.stopped_by is None else str(self.stopped_by),
+            "objective": self.objective,
+            "dual_bound": self.dual_bound,
+            "gap": self.gap,
+            **{key: ({**solution, **self.measures}).get(key) for key in keys},
+            "wall_time_s": self.wall_time_s,
+            "seed": self.seed,
+            "message": self.message,
+        }
+
+
+class RefutedClaimError(Exception):
+    """A solver claims what the checker, or its own bound, refutes."""
+
+
+def solve_and_check(
+    problem: Problem,
+    instance: Any,
+    solver: Solver,
+    *,
+    limits: Limits | None = None,
+    seed: int = 0,
+    certify: bool = False,
+    warm_start: Any = None,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> Answer:
+    """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
+
+    Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
+    with status error and a message that names both numbers.
+
+    Parameters
+    ----------
+    seed
+        The run's draws depend on it, on the instance's name and on the solver's name.
+    certify
+        Whether to compute the problem's own bound beside the solver's.
+    """
+    base: dict[str, Any] = {
+        "problem": problem,
+        "instance": instance,
+        "solver": solver.name,
+        "seed": seed,
+    }
+    try:
+        skip = solver.availability() or solver.supports(instance)
+    except Exception as error:  # a solver may be anybody's
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
+    if skip is not None:
+        return Answer(**base, status=Status.UNSUPPORTED, message=skip.reason)
+    rng = generator(problem=problem.name, instance=instance.name, solver=solver.name, seed=seed)
+    stopwatch = Stopwatch()
+    try:
+        result = solver.solve(
+            instance,
+            limits=limits or Limits(),
+            rng=rng,
+            warm_start=warm_start,
+            observer=observer,
+        )
+    except Exception as error:
+        base["wall_time_s"] = stopwatch.elapsed_s
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
+    base["wall_time_s"] = stopwatch.elapsed_s
+    base["stopped_by"] = result.stopped_by
+    base["counters"] = result.counters
+    try:
+        checked = _check_claims(problem, instance, result)
+        if certify:
+            checked |= _certified(problem, instance, checked)
+    except RefutedClaimError as error:
+        return Answer(**base, status=Status.ERROR, message=str(error))
+    except Exception as error:  # the bound failed; without it nothing that was asked for is known
+        return Answer(**base, status=Status.ERROR, message=_in_words(error))
+    proved = checked["status"] is Status.OPTIMAL
+    return Answer(**base, **checked, message=None if proved else result.message)
+
+
+def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
+    """Hold the answers of several solvers to one instance against each other.
+
+    Returns the same answers, except that one whose dual bound lies beyond another's valid
+    solution becomes an error that names both numbers.
+    """
+    solved = [answer for answer in answers if answer.objective is not None]
+    if not solved:
+        return list(answers)
+    minimise = answers[0].sense == "min"
+    best = (min if minimise else max)(solved, key=lambda answer: answer.objective or 0)
+    checked = []
+    for answer in answers:
+        bound, objective = answer.dual_bound, best.objective
+        if bound is None or objective is None or same_value(bound, objective):
+            checked.append(answer)
+        elif (bound > objective) == minimise:
+            message = (
+                f"the dual bound {bound} contradicts the valid solution of objective "
+                f"{objective} that {best.solver} found"
+            )
+            checked.append(_as_error(answer, message))
+        else:
+            checked.append(answer)
+    return checked
+
+
+def _as_error(answer: Answer, message: str) -> Answer:
+    """Return the answer as an error: what was run stays, what was claimed goes."""
+    return Answer(
+        problem=answer.problem,
+        instance=answer.instance,
+        solver=answer.solver,
+        seed=answer.seed,
+        status=Status.ERROR,
+        stopped_by=answer.stopped_by,
+        wall_time_s=answer.wall_time_s,
+        counters=answer.counters,
+        message=message,
+    )
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:
+    """Return the fields of an answer that survive the checker."""
+    checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
+    sense = problem.sense_of(problem.variant(instance))
+    if result.solution is None or result.objective is None:
+        return checked
+    report = problem.check(instance, result.solution)
+    if report.objective is None:
+        raise RefutedClaimError(f"the solution is not valid: {'; '.join(report.violations)}")
+    if not same_value(report.objective, result.objective):
+        raise RefutedClaimError(
+            f"the solver claims objective {result.objective}, the checker finds {report.objective}"
+        )
+    checked |= {
+        "solution": result.solution,
+        "objective": report.objective,
+        "measures": report.measures(),
+    }
+    proof_gap = problem.proof_gap_of(problem.variant(instance))
+    proved = _is_proved(sense, report.objective, result.dual_bound, proof_gap)
+    if result.status is Status.OPTIMAL and not proved:
+        raise RefutedClaimError(
+            f"the solver claims that {report.objective} is optimal, "
+            f"but its own bound is {result.dual_bound}"
+        )
+    return checked | {"status": Status.OPTIMAL if proved else Status.FEASIBLE}
+
+
+def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict[str, Any]:
+    """Return what the problem's own bound adds to a checked answer."""
+    stopwatch = Stopwatch()
+    bound = problem.bound(instance)
+    elapsed_s = stopwatch.elapsed_s
+    variant = problem.variant(instance)
+    sense = problem.sense_of(variant)
+    if checked["dual_bound"] is not None:
+        tighter = max if sense == "min" else min
+        bound = tighter(bound, checked["dual_bound"])
+    certified: dict[str, Any] = {"dual_bound": bound, "certify_time_s": elapsed_s}
+    if checked.get("objective") is not None:
+        proved = _is_proved(sense, checked["objective"], bound, problem.proof_gap_of(variant))
+        certified["status"] = Status.OPTIMAL if proved else Status.FEASIBLE
+    return certified
+
+
+def _is_proved(
+    sense: Literal["min", "max"], objective: Number, bound: Number | None, proof_gap: float
+) -> bool:
+    """Whether the bound meets the objective; an error if it lies beyond it."""
+    if bound is None:
+        return False
+    beyond = (bound > objective) == (sense == "min")
+    if beyond and not same_value(objective, bound):
+        raise RefutedClaimError(
+            f"the dual bound {bound} contradicts a valid solution of objective {objective}"
+        )
+    return same_value(objective, bound, tolerance=proof_gap)

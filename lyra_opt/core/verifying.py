@@ -1,0 +1,120 @@
+"""Check a solution, and every claim made of it, against its instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import show_value
+from lyra_opt.core.result import Status, relative_gap, same_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.result import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What `verify` found: the violations, and what the checker computes for a valid choice."""
+
+    violations: tuple[str, ...]
+    objective: Number | None
+    measures: Mapping[str, Any]
+
+    @property
+    def valid(self) -> bool:
+        """Whether the solution is valid and every claim of it is right."""
+        return not self.violations
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object of ``verify --json``."""
+        return {
+            "valid": self.valid,
+            "violations": list(self.violations),
+            "objective": self.objective,
+            **self.measures,
+        }
+
+
+def verify(
+    problem: Problem, instance: Any, solution: Any, claims: Mapping[str, Any]
+) -> Verification:
+    """Check `solution` (None: there is none) and the `claims` made of it.
+
+    Parameters
+    ----------
+    claims
+        ``instance`` (its name) and any of ``objective``, the problem's measures and, in a
+        solver's answer, ``status``, ``dual_bound`` and ``gap``. A bound itself is not proved
+        again, only held against the objective.
+    """
+    violations = []
+    if claims.get("instance") != instance.name:
+        violations.append(
+            f"the solution is for the instance {show_value(claims.get('instance'))}, "
+            f"not for {show_value(instance.name)}"
+        )
+    if solution is None:
+        violations.append("there is no solution")
+        return Verification(
+            violations=tuple(violations),
+            objective=None,
+            measures=dict.fromkeys(problem.measure_keys),
+        )
+    report = problem.check(instance, solution)
+    violations.extend(report.violations)
+    violations.extend(_false_proofs(problem, problem.variant(instance), claims))
+    if report.objective is not None:
+        found = {"objective": report.objective, **report.measures()}
+        violations.extend(
+            f"{key} is claimed to be {_show(claims[key])}, but is {_show(found[key])}"
+            for key in found
+            if key in claims and not _agree(claims[key], found[key])
+        )
+    return Verification(
+        violations=tuple(violations), objective=report.objective, measures=report.measures()
+    )
+
+
+def _false_proofs(problem: Problem, variant: str, claims: Mapping[str, Any]) -> list[str]:
+    """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
+    objective, bound = claims.get("objective"), claims.get("dual_bound")
+    false = []
+    if objective is not None and bound is not None and not same_value(objective, bound):
+        minimises = problem.sense_of(variant) == "min"
+        beyond = bound > objective if minimises else bound < objective
+        if beyond:
+            false.append(f"the dual bound {bound} lies beyond the objective {objective}")
+    if "status" in claims:
+        proof_gap = problem.proof_gap_of(variant)
+        proved = (
+            objective is not None
+            and bound is not None
+            and same_value(objective, bound, tolerance=proof_gap)
+        )
+        if (claims["status"] == Status.OPTIMAL) != proved:
+            false.append(
+                f"status is claimed to be {claims['status']}, with objective {objective} and "
+                f"dual bound {bound}"
+            )
+    gap, claimed_gap = relative_gap(objective, bound), claims.get("gap")
+    if claimed_gap is not None and (gap is None or not same_value(claimed_gap, gap)):
+        false.append(f"gap is claimed to be {claimed_gap}, but is {gap}")
+    return false
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value[:20]))}{', ...' if len(value) > 20 else ''}]"
+    return show_value(value)
+
+
+def _agree(claimed: Any, found: Any) -> bool:
+    """Whether a claim is right; the order of names in a list is nothing that is claimed."""
+    if isinstance(found, float) and isinstance(claimed, int | float):
+        return same_value(claimed, found)
+    if isinstance(claimed, list) and isinstance(found, list):
+        return sorted(map(str, claimed)) == sorted(map(str, found))
+    return bool(claimed == found)

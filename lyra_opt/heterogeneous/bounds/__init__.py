@@ -1,0 +1,1 @@
+"""Proved dual bounds on every objective of the heterogeneous problem."""

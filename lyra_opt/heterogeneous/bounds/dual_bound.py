@@ -1,0 +1,188 @@
+"""Proved bounds on the optimum of every objective, fast beside any exact method.
+
+Bounds are on everything that the checker lets pass, its tolerances included.
+
+Schedules in rounds:
+
+* *Alone.* No job completes before the round in which it would if it had the cluster to itself
+  (`lyra_opt.heterogeneous.bounds.fastest`), and utilities do not rise with time. So the sum of
+  worths at these rounds bounds `utility`, their maximum `makespan`, the mean of JCTs `mean_jct`;
+  what each job does alone bounds `round_progress`.
+* *One fast machine* (`mean_jct`). A gang of g that runs at rate v holds g GPUs for each round, and
+  v is at most the best rate V of the job; so the job needs A = g steps / (V round_s) GPU-rounds.
+  Let one preemptive machine do C GPU-rounds in a round, C all GPUs of the cluster. Every schedule
+  is one on this machine, where shortest remaining processing time completes the most jobs by any
+  time (Schrage 1968; Smith 1978): the k-th completion is no earlier than that machine's k-th,
+  rounded up to whole rounds.
+* *GPU time as a fluid*, a linear programme (`lyra_opt.heterogeneous.bounds.fluid`).
+
+Shares of time: a job does at most what its best usable type does. That bounds its term of each
+objective; sums and extremes of these bound the objective. Besides, for `throughput` and `cost`,
+the GPUs of a type give at most what the job that makes most of one there does:
+
+    sum_j w_j X_jr x_jr = sum_j (w_j X_jr / g_j) g_j x_jr <= C_r max_j w_j X_jr / g_j.
+
+For `max_min_share` let s be the value, so that g_j thr_j >= s w_j e_j for all jobs, e_j = thr_j
+on equal shares. A GPU of type r gives at most X_jr / g_j to job j, so with V_j = max_r X_jr it
+takes at least g_j thr_j / V_j GPUs: s sum_j w_j e_j / V_j <= C.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.rounding import float_up
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
+from lyra_opt.heterogeneous.bounds.fluid import fluid_bound
+from lyra_opt.heterogeneous.checker import (
+    SHARE_TOLERANCE,
+    due_steps,
+    equal_throughput,
+    finish_time_ratio,
+    jct_s,
+    usable_types,
+    worth,
+)
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+
+MAXIMISED = frozenset({Objective.UTILITY, Objective.ROUND_PROGRESS})
+
+
+def dual_bound(instance: HeterogeneousInstance) -> float:
+    """Return a bound on the optimum: above it where that is maximised, else below.
+
+    Of an instance without a valid solution any number is one. Time: two linear programmes of at
+    most some thousands of variables, beside O(jobs (log jobs + servers)).
+    """
+    if instance.objective in SHARE_OBJECTIVES:
+        return _share_bound(instance)
+    simple, fluid = simple_bound(instance), fluid_bound(instance)
+    if fluid is None:
+        fluid = simple
+    if instance.objective in MAXIMISED:
+        return float_up(min(simple, fluid))
+    least = max(simple, fluid)
+    if instance.objective is Objective.MEAN_JCT:  # completions in rounds sum to an integer
+        released_s = sum((Fraction(job.release_s) for job in instance.jobs), Fraction(0))
+        round_s, jobs = Fraction(instance.round_s), len(instance.jobs)
+        rounds = math.ceil((least * jobs + released_s) / round_s)
+        least = (rounds * round_s - released_s) / jobs
+    return -float_up(-least)
+
+
+def simple_bound(instance: HeterogeneousInstance) -> Fraction:
+    """Return the better of the bounds on schedules that need no linear programme."""
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return sum((_progress_alone(instance, job) for job in instance.jobs), Fraction(0))
+    earliest = [earliest_completion(instance, job) for job in instance.jobs]
+    if instance.objective is Objective.UTILITY:
+        return sum(
+            (
+                worth(instance, job, number)
+                for job, number in zip(instance.jobs, earliest, strict=True)
+                if number is not None and number < instance.horizon_rounds
+            ),
+            Fraction(0),
+        )
+    # A job that never completes leaves no valid schedule, and so any number is a bound.
+    last = [instance.horizon_rounds if number is None else number for number in earliest]
+    if instance.objective is Objective.MAKESPAN:
+        return (max(last) + 1) * Fraction(instance.round_s)
+    alone_s = sum(
+        (jct_s(instance, job, number) for job, number in zip(instance.jobs, last, strict=True)),
+        Fraction(0),
+    )
+    return max(alone_s, _one_machine_s(instance)) / len(instance.jobs)
+
+
+def _progress_alone(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+    if instance.first_round(job) > 0:
+        return Fraction(0)
+    progress = most_steps_a_round(instance, job) / Fraction(job.steps)
+    return Fraction(job.weight) * min(Fraction(1), progress)
+
+
+def _one_machine_s(instance: HeterogeneousInstance) -> Fraction:
+    """Return the least sum of JCTs on one fast machine, completions rounded up to rounds."""
+    gpus = sum(instance.gpus_of_type.values())
+    round_s = Fraction(instance.round_s)
+    jobs = sorted(
+        (
+            instance.first_round(job),
+            job.gang * due_steps(job) / (Fraction(job.best_rate) * round_s * gpus),
+        )
+        for job in instance.jobs
+    )
+    now, completed_rounds = Fraction(0), 0
+    waiting: list[Fraction] = []
+    for place, (release, rounds) in enumerate(jobs):
+        now = max(now, Fraction(release))
+        heapq.heappush(waiting, rounds)
+        following = jobs[place + 1][0] if place + 1 < len(jobs) else None
+        while waiting and (following is None or now < following):
+            shortest = heapq.heappop(waiting)
+            if following is not None and now + shortest > following:
+                heapq.heappush(waiting, shortest - (following - now))
+                now = Fraction(following)
+            else:
+                now += shortest
+                completed_rounds += math.ceil(now)
+    released_s = sum((Fraction(job.release_s) for job in instance.jobs), Fraction(0))
+    return completed_rounds * round_s - released_s
+
+
+def _share_bound(instance: HeterogeneousInstance) -> float:
+    slack = 1 + SHARE_TOLERANCE
+    best = {
+        job.id: slack * max(Fraction(job.throughput[name]) for name in usable_types(instance, job))
+        for job in instance.jobs
+    }
+    if instance.objective is Objective.MAX_MIN_SHARE:
+        equal = {job.id: equal_throughput(instance, job) for job in instance.jobs}
+        alone = min(
+            job.gang / Fraction(job.weight) * best[job.id] / equal[job.id] for job in instance.jobs
+        )
+        needed = sum(
+            Fraction(job.weight) * equal[job.id] / best[job.id] * slack for job in instance.jobs
+        )
+        return float_up(min(alone, slack * sum(instance.gpus_of_type.values()) / needed))
+    if instance.objective is Objective.FINISH_TIME_FAIRNESS:
+        ratios = (finish_time_ratio(instance, job, best[job.id]) for job in instance.jobs)
+        return -float_up(-max(ratios))
+    price = {gpu_type.name: Fraction(1) for gpu_type in instance.gpu_types}
+    if instance.objective is Objective.COST:
+        price = {kind.name: Fraction(kind.price_per_hour) for kind in instance.gpu_types}
+    values = {
+        (job.id, name): Fraction(job.weight) * Fraction(job.throughput[name]) / price[name]
+        for job in instance.jobs
+        for name in usable_types(instance, job)
+    }
+    by_job = sum(
+        (
+            max(values[job.id, name] for name in usable_types(instance, job))
+            for job in instance.jobs
+        ),
+        Fraction(0),
+    )
+    by_type = sum(
+        (
+            gpus
+            * max(
+                (
+                    values[job.id, name] / job.gang
+                    for job in instance.jobs
+                    if (job.id, name) in values
+                ),
+                default=Fraction(0),
+            )
+            for name, gpus in instance.gpus_of_type.items()
+        ),
+        Fraction(0),
+    )
+    return float_up(slack * min(by_job, by_type))

@@ -1,0 +1,269 @@
+r"""Bounds on schedules from GPU time as a fluid: linear programmes, their duals made exact.
+
+*The relaxation.* A gang of g that runs at rate v does v round_s steps in a round, and each of its
+GPUs is of a type r with X_r >= v, X_r the better of the job's two rates there. So its steps are at
+most the sum over its GPUs of X_r round_s / g: GPU-rounds h_jr of each type bound the steps of a
+job, whatever the placements. They are bounded by the GPUs of each type, by g a round for each job
+without forking, and by the most steps that the job's copies can do with forking.
+
+*The proof.* Coefficients are floats rounded to the side that relaxes. A backend solves the
+programme min c x, A x <= b, 0 <= x <= u in floats; of its answer only the multipliers y are used,
+negative ones set to 0. For every feasible x
+
+    c x >= c x + y (A x - b) >= sum_i min(0, c_i + (A^T y)_i) u_i - y b,
+
+which is computed in rational numbers: a bound whatever the backend did.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.rounding import float_up
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
+from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
+from lyra_opt.heterogeneous.instance import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+
+MOST_VARIABLES = 12_000
+MOST_SEGMENTS = 64
+MOST_RELEASES = 8
+TIME_LIMIT_S = 10.0
+MULTIPLIER_UNIT = 2**40
+"""Parts of 1 to which multipliers are rounded, so that their sums stay short."""
+
+
+class Programme:
+    """A linear programme min c x, A x <= b, 0 <= x <= u, row by row."""
+
+    def __init__(self) -> None:
+        self.costs: list[Fraction] = []
+        self.largest: list[Fraction] = []
+        self.rows: list[tuple[dict[int, float], Fraction]] = []
+
+    def variable(self, cost: Fraction | int, largest: Fraction | int) -> int:
+        """Add a variable and return its number."""
+        self.costs.append(Fraction(cost))
+        self.largest.append(Fraction(largest))
+        return len(self.costs) - 1
+
+    def at_most(self, row: Mapping[int, float], right: Fraction | int) -> None:
+        """Add the constraint ``row x <= right``; rows are floats, to be rounded by the caller."""
+        self.rows.append((dict(row), Fraction(right)))
+
+    def bound(self) -> Fraction | None:
+        """Return a proved lower bound on the optimum, None if the backend has no multipliers."""
+        if not self.costs:
+            return Fraction(0)
+        import numpy as np
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array
+
+        numbers: list[float] = []
+        columns: list[int] = []
+        starts = [0]
+        for row, _ in self.rows:
+            columns += row.keys()
+            numbers += row.values()
+            starts.append(len(columns))
+        shape = (len(self.rows), len(self.costs))
+        matrix = csr_array((numbers, columns, starts), shape=shape)
+        result = linprog(
+            np.array([float(cost) for cost in self.costs]),
+            A_ub=matrix,
+            b_ub=np.array([float(right) for _, right in self.rows]),
+            bounds=np.array([(0.0, float(largest)) for largest in self.largest]),
+            method="highs",
+            options={"time_limit": TIME_LIMIT_S},
+        )
+        if result.status != 0:
+            return None
+        return self._weak_dual([-float(value) for value in result.ineqlin.marginals])
+
+    def _weak_dual(self, multipliers: Sequence[float]) -> Fraction:
+        """Return ``sum_i min(0, c_i + (A^T y)_i) u_i - y b`` in rational numbers."""
+        reduced = list(self.costs)
+        total = Fraction(0)
+        for (row, right), multiplier in zip(self.rows, multipliers, strict=True):
+            units = round(max(0.0, multiplier) * MULTIPLIER_UNIT)
+            if not units:
+                continue
+            exact = Fraction(units, MULTIPLIER_UNIT)
+            total -= exact * right
+            for column, number in row.items():
+                reduced[column] += exact * Fraction(number)
+        for cost, largest in zip(reduced, self.largest, strict=True):
+            if cost < 0:
+                total += cost * largest
+        return total
+
+
+def fluid_bound(instance: HeterogeneousInstance) -> Fraction | None:
+    """Return a bound on the optimum of a schedule objective, None if there is none to be had."""
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return _progress_bound(instance)
+    if len(instance.jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
+        return None
+    never = any(earliest_completion(instance, job) is None for job in instance.jobs)
+    if never and instance.objective is not Objective.UTILITY:
+        return None
+    if instance.objective is Objective.MAKESPAN:
+        return _makespan_bound(instance)
+    return _completion_bound(instance)
+
+
+def _steps_of_gpu(job: GangJob, name: str) -> Fraction:
+    """Return the most steps a second that one GPU of a type does for a job."""
+    rates = [job.throughput.get(name, 0.0)]
+    if job.spread_throughput is not None:
+        rates.append(job.spread_throughput.get(name, 0.0))
+    return Fraction(max(rates)) / job.gang
+
+
+def _progress_bound(instance: HeterogeneousInstance) -> Fraction | None:
+    jobs = [job for job in instance.jobs if instance.first_round(job) == 0]
+    if len(jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
+        return None
+    programme = Programme()
+    run_s = Fraction(instance.round_s) - Fraction(instance.restart_s)
+    held: dict[str, dict[int, float]] = {name: {} for name in instance.gpus_of_type}
+    scale = max((Fraction(job.weight) for job in jobs), default=Fraction(1))
+    for job in jobs:
+        done = programme.variable(-Fraction(job.weight) / scale, 1)
+        row, parallel = {done: 1.0}, {}
+        current_types = {name for types in job.current.values() for name in types}
+        for name, gpus in instance.gpus_of_type.items():
+            steps = _steps_of_gpu(job, name) * run_s
+            if name in current_types:
+                stays = Fraction(job.rate_of(job.current)) / job.gang * Fraction(instance.round_s)
+                steps = max(steps, stays)
+            if steps and gpus:
+                gpu = programme.variable(0, gpus)
+                row[gpu] = -float_up(steps / Fraction(job.steps))
+                parallel[gpu] = held[name][gpu] = 1.0
+        programme.at_most(row, 0)
+        if not instance.forking:
+            programme.at_most(parallel, job.gang)
+        progress = most_steps_a_round(instance, job) / Fraction(job.steps)
+        programme.at_most({done: 1.0}, min(Fraction(1), progress))
+    for name, gpus in instance.gpus_of_type.items():
+        programme.at_most(held[name], gpus)
+    bound = programme.bound() if jobs else Fraction(0)
+    return None if bound is None else -bound * scale
+
+
+def _makespan_bound(instance: HeterogeneousInstance) -> Fraction | None:
+    """Bound the number of rounds: ``min T``, GPU-rounds after each release within ``T - f``."""
+    programme = Programme()
+    rounds = programme.variable(1, instance.horizon_rounds)
+    releases = sorted({instance.first_round(job) for job in instance.jobs})
+    step = -(-len(releases) // MOST_RELEASES)
+    held: dict[tuple[str, int], dict[int, float]] = {}
+    for job in instance.jobs:
+        first = instance.first_round(job)
+        work, parallel = {}, {rounds: -float(job.gang)}
+        for name, gpus in instance.gpus_of_type.items():
+            steps = _steps_of_gpu(job, name) * Fraction(instance.round_s)
+            if not steps or not gpus:
+                continue
+            gpu = programme.variable(0, gpus * instance.horizon_rounds)
+            work[gpu] = -float_up(steps / due_steps(job))
+            parallel[gpu] = 1.0
+            for release in releases[::step]:
+                if first >= release:
+                    held.setdefault((name, release), {})[gpu] = 1.0
+        programme.at_most(work, -1)
+        if not instance.forking:
+            programme.at_most(parallel, -job.gang * first)
+    for (name, release), row in held.items():
+        gpus = instance.gpus_of_type[name]
+        programme.at_most({**row, rounds: -float(gpus)}, -gpus * release)
+    bound = programme.bound()
+    return None if bound is None else math.ceil(bound) * Fraction(instance.round_s)
+
+
+def _completion_bound(instance: HeterogeneousInstance) -> Fraction | None:
+    r"""Bound `utility` and the mean JCT, time cut into segments of whole rounds.
+
+    ``z_jk`` is whether job j completes in segment k, at its value in the first round of it in
+    which the job could: ``steps up to the end of k >= due sum_{i <= k} z_ji``.
+    """
+    minimises = instance.objective is Objective.MEAN_JCT
+    starts = _segments(instance)
+    ends = [*starts[1:], instance.horizon_rounds]
+    programme = Programme()
+    values = _values(instance, starts, ends)
+    scale = max((abs(value) for of in values for value in of.values()), default=Fraction(1)) or 1
+    held: dict[tuple[str, int], dict[int, float]] = {}
+    for job, of_job in zip(instance.jobs, values, strict=True):
+        if not of_job and minimises:
+            return None
+        sign = 1 if minimises else -1
+        completes = {k: programme.variable(sign * v / scale, 1) for k, v in of_job.items()}
+        largest = most_steps_a_round(instance, job) / due_steps(job)
+        work: dict[int, float] = {}
+        for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            length = end - max(start, instance.first_round(job))
+            if length <= 0 or not of_job:
+                continue
+            parallel, most_steps, least_steps = {}, {}, {}
+            for name, gpus in instance.gpus_of_type.items():
+                steps = _steps_of_gpu(job, name) * Fraction(instance.round_s)
+                if not steps or not gpus:
+                    continue
+                gpu = programme.variable(0, gpus * length)
+                parallel[gpu] = 1.0
+                most_steps[gpu] = -float_up(steps / due_steps(job))
+                least_steps[gpu] = -float_up(-steps / due_steps(job))
+                held.setdefault((name, k), {})[gpu] = 1.0
+            if not instance.forking:
+                programme.at_most(parallel, job.gang * length)
+            # What it can do at most is a limit of its own: types that are fast may not fit.
+            programme.at_most(least_steps, largest * length)
+            work |= most_steps
+            if k in completes:
+                work[completes[k]] = 1.0
+                programme.at_most(work, 0)
+        once = dict.fromkeys(completes.values(), 1.0)
+        programme.at_most(once, 1)
+        if minimises:
+            programme.at_most(dict.fromkeys(once, -1.0), -1)
+    for (name, k), row in held.items():
+        programme.at_most(row, instance.gpus_of_type[name] * (ends[k] - starts[k]))
+    bound = programme.bound()
+    if bound is None:
+        return None
+    return bound * scale / len(instance.jobs) if minimises else -bound * scale
+
+
+def _segments(instance: HeterogeneousInstance) -> list[int]:
+    """Return the rounds in which segments begin, short ones first: they decide more."""
+    by_size = MOST_VARIABLES // (len(instance.jobs) * (len(instance.gpu_types) + 1))
+    rounds, most = instance.horizon_rounds, max(1, min(MOST_SEGMENTS, by_size))
+    if rounds <= most:
+        return list(range(rounds))
+    return sorted({int(rounds * (k / most) ** 2) for k in range(most)})
+
+
+def _values(
+    instance: HeterogeneousInstance, starts: Sequence[int], ends: Sequence[int]
+) -> list[dict[int, Fraction]]:
+    """Return by job what it is worth (or its JCT) at best if it completes in a segment."""
+    value = jct_s if instance.objective is Objective.MEAN_JCT else worth
+    values = []
+    for job in instance.jobs:
+        earliest = earliest_completion(instance, job)
+        values.append(
+            {
+                k: value(instance, job, max(start, earliest))
+                for k, (start, end) in enumerate(zip(starts, ends, strict=True))
+                if earliest is not None and earliest < end
+            }
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Exact solvers of share objectives: an interior point method and water filling."""

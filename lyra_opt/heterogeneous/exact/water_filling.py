@@ -1,0 +1,236 @@
+r"""Gavel's hierarchical fairness: water filling over entities and their jobs.
+
+A single greatest least share leaves GPUs to nobody in particular: jobs that could have more, with
+no loss to any other, may get no more. Water filling raises all jobs together until some are
+*saturated*, can rise no further unless another falls, freezes these, and goes on with the rest.
+
+Source: Gavel (OSDI 2020), its policy for hierarchies; which finds saturated jobs by an integer
+programme with big-M rows and a rise of 1e-4. Here prices find them, and prove it: let y be prices
+of the needs with sum y_j w_j = 1, and v the rise of the level, at most v + e by these prices. Then
+no job can rise by more than e / y_j while none falls. Each round at least one price is above 0. A
+job that is saturated but has price 0 is found in a later round, in which the level does not rise;
+so levels never depend on which prices an engine returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.validation import require_choice, require_number, require_text
+from lyra_opt.heterogeneous.shares.programme import SharePrices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous.shares.programme import ShareArrays, ShareProgramme
+    from lyra_opt.heterogeneous.shares.solver import SharePoint, ShareSolver
+
+    Engine = Callable[[ShareProgramme, float | None], SharePoint]
+    FloatArray = NDArray[np.float64]
+
+DEFAULT_ENGINE = "lp-highs"
+SATURATED = 1e-6
+"""A job that provably can rise by no more than this part of its best type's value is frozen."""
+SLACK = 1e-9
+"""Relative; by how much levels may be missed later on, so that programmes have an interior."""
+
+
+class InnerPolicy(StrEnum):
+    """How an entity divides what it gets among its jobs."""
+
+    FAIRNESS = "fairness"
+    """By their weights."""
+    FIFO = "fifo"
+    """All to the first job that is not saturated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A group of jobs with a weight, such as a team.
+
+    Parameters
+    ----------
+    name
+        For messages.
+    jobs
+        Ids, in the order in which ``fifo`` serves them; at least one.
+    weight
+        Above 0.
+    policy
+        Among its jobs.
+    """
+
+    name: str
+    jobs: tuple[str, ...]
+    weight: float = 1.0
+    policy: InnerPolicy = InnerPolicy.FAIRNESS
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        weight = require_number("weight", self.weight, minimum=0, above=True)
+        object.__setattr__(self, "weight", weight)
+        policy = require_choice("policy", self.policy, [str(policy) for policy in InnerPolicy])
+        object.__setattr__(self, "policy", InnerPolicy(policy))
+        if not self.jobs:
+            raise FieldError("jobs", [], "must have at least one entry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaterFilling:
+    """Shares, and how they came about.
+
+    Parameters
+    ----------
+    shares
+        Shape (jobs, types), feasible.
+    levels
+        Shape (jobs,): gang * throughput / throughput on equal shares, what a job was promised.
+        The shares keep it but for some 1e-9 of it.
+    frozen_in_round
+        Shape (jobs,): when it was found saturated, from 0.
+    rounds
+        Programmes solved.
+    largest_rise
+        How much of the value of its best type any job could have risen by when it was frozen, at
+        most: proved by prices.
+    """
+
+    shares: FloatArray
+    levels: FloatArray
+    frozen_in_round: NDArray[np.int64]
+    rounds: int
+    largest_rise: float
+
+
+def fill(
+    arrays: ShareArrays, entities: Sequence[Entity] | None = None, engine: Engine | None = None
+) -> WaterFilling:
+    """Return the shares of water filling.
+
+    Parameters
+    ----------
+    arrays
+        The jobs and the cluster.
+    entities
+        Each job in one of them; None is one entity of all jobs, by their weights, whose result is
+        lexicographically max-min: no job's level over its weight can rise unless that of a job
+        whose is no larger falls.
+    engine
+        What solves programmes: `ShareSolver.point_of` of an exact one; None is that of `lp-highs`.
+        Later programmes hardly have an interior, so that ``interior-point`` and PDLP will not do.
+
+    Raises
+    ------
+    FieldError
+        If a job is in no entity or in two, or an entity has one that is not there.
+    RuntimeError
+        If the engine has no solution, or none that is exact enough to find a saturated job.
+
+    Notes
+    -----
+    At most one programme for each job; as a rule one for each distinct level.
+    """
+    if engine is None:
+        engine = cast("ShareSolver", find_solver("heterogeneous", DEFAULT_ENGINE)).point_of
+    if entities is None:
+        entities = [Entity(name="all", jobs=arrays.job_ids)]
+    members = _members(arrays, entities)
+    value = arrays.share_value * arrays.weight[:, None]
+    best = value.max(axis=1)
+    jobs = len(best)
+    levels = np.zeros(jobs)
+    frozen_in_round = np.full(jobs, -1, dtype=np.int64)
+    shares = np.zeros_like(value)
+    rounds, largest_rise = 0, 0.0
+    while (frozen_in_round < 0).any():
+        rise = _rise(arrays, entities, members, frozen_in_round < 0)
+        programme = arrays.level_programme(value, rise, need=levels * (1 - SLACK))
+        point = engine(programme, None)
+        if point.shares is None or point.prices is None:
+            raise RuntimeError("the programme of water filling was not solved")
+        found = programme.repaired(point.shares)
+        reached = (value * found).sum(axis=1)
+        rising = rise > 0
+        level = max(0.0, float(((reached - levels)[rising] / rise[rising]).min()))
+        still = _still_possible(programme, point.prices, rise, level) / best
+        is_frozen = rising & (still <= SATURATED)
+        if not is_frozen.any():
+            least = float(still[rising].min())
+            raise RuntimeError(
+                f"water filling: after {rounds} programmes no job is proved to be saturated; each "
+                f"may rise by {least:.1e} of the value of its best type, more than {SATURATED:g}"
+            )
+        levels = levels + rise * level
+        shares = found
+        largest_rise = max(largest_rise, float(still[is_frozen].max()))
+        frozen_in_round[is_frozen] = rounds
+        rounds += 1
+    return WaterFilling(
+        shares=shares,
+        levels=levels,
+        frozen_in_round=frozen_in_round,
+        rounds=rounds,
+        largest_rise=largest_rise,
+    )
+
+
+def _still_possible(
+    programme: ShareProgramme, prices: SharePrices, rise: FloatArray, level: float
+) -> FloatArray:
+    """Return by how much each job could rise at most beyond ``need + rise * level``."""
+    prices = prices.cleaned()
+    priced = float((prices.need * rise).sum())
+    if priced <= 0:
+        return np.full(len(rise), np.inf)
+    need_price = prices.need / priced
+    scaled = SharePrices(need_price, prices.gpus / priced)
+    spare = max(0.0, programme.upper_bound(scaled, tolerance=0.0) - level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(need_price > 0, spare / need_price, np.inf)
+
+
+def _members(arrays: ShareArrays, entities: Sequence[Entity]) -> list[list[int]]:
+    """Return the positions of the jobs of each entity."""
+    position = {job: place for place, job in enumerate(arrays.job_ids)}
+    seen: set[str] = set()
+    members = []
+    for place, entity in enumerate(entities):
+        for job in entity.jobs:
+            if job not in position:
+                raise FieldError(f"entities[{place}].jobs", job, "must be a job of the instance")
+            if job in seen:
+                raise FieldError(f"entities[{place}].jobs", job, "must be in one entity only")
+            seen.add(job)
+        members.append([position[job] for job in entity.jobs])
+    for job in arrays.job_ids:
+        if job not in seen:
+            raise FieldError("entities", job, "must be in an entity")
+    return members
+
+
+def _rise(
+    arrays: ShareArrays,
+    entities: Sequence[Entity],
+    members: Sequence[Sequence[int]],
+    is_open: NDArray[np.bool_],
+) -> FloatArray:
+    """Return how fast the level of each job rises: its part of its entity's weight."""
+    rise = np.zeros(len(is_open))
+    for entity, positions in zip(entities, members, strict=True):
+        waiting = [job for job in positions if is_open[job]]
+        if not waiting:
+            continue
+        if entity.policy is InnerPolicy.FIFO:
+            rise[waiting[0]] = entity.weight
+        else:
+            weights = arrays.weight[waiting]
+            rise[waiting] = entity.weight * weights / weights.sum()
+    return rise

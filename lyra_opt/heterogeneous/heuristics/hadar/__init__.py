@@ -1,0 +1,1 @@
+"""Hadar and HadarE: jobs buy GPUs at exponential prices."""

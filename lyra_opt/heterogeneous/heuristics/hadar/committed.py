@@ -1,0 +1,210 @@
+"""Hadar with commitment: a job buys its whole schedule as it arrives, and keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import expm1, inf, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
+from lyra_opt.heterogeneous.heuristics.hadar.prices import LOG_LEAST_SHARE, rounds_to_run
+from lyra_opt.heterogeneous.instance import RoundSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, RoundEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedRun:
+    """What the jobs bought.
+
+    Parameters
+    ----------
+    schedule
+        All that they bought.
+    last_round
+        By whose end each admitted job completes, by id.
+    prices
+        By round, server and type, after the last purchase.
+    alpha
+        See `commit`; the dual is at most alpha times the utility, and what all GPUs cost at first.
+    log_ratio
+        Largest ln(U_max / U_min) of a type.
+    first_value
+        What all GPUs cost at first: at most half of what the job is worth alone that is worth
+        most.
+    is_exact
+        Whether each pricing problem was solved exactly; without that alpha is not proved.
+    """
+
+    schedule: RoundSchedule
+    last_round: Mapping[str, int]
+    prices: NDArray[np.float64]
+    alpha: float
+    log_ratio: float
+    first_value: float
+    is_exact: bool
+
+
+def commit(instance: HeterogeneousInstance) -> CommittedRun:
+    """Let each job, in order of release and then of file, buy its best schedule or nothing.
+
+    Source: the setting of Hadar's theorem (arXiv 2503.10918), in the manner of OASiS
+    (INFOCOM 2018); that Hadar is 2 alpha-competitive with alpha = max(1, ln(U_max / U_min)) is
+    from a secondary source. Constants are ours, so that the following is a proof.
+
+    A GPU of type r on server h in a round costs p(g) = L (U / L)^(g / n) once g of the c there are
+    sold in that round, where w is the most that one gang takes of them, n = c - w + 1, U is the
+    most that a job that can use the type is worth alone on the cluster, and L is such that all
+    GPUs in all rounds cost at most half of what some job is worth alone, at the prices at first.
+    A job buys the schedule of most payoff, exactly (`PricingOracle.buy`), if that is above 0.
+
+    *Nothing is sold twice.* Where g > c - w, hence g >= n, a GPU costs U at least, and a schedule
+    that takes it has no payoff. So a buyer takes GPUs only where w more are there.
+
+    *The dual.* With the prices at the end, D = sum_j mu_j + sum p c is no less than the optimum
+    (`dual_bound`), where mu_j at the end is at most mu_j at arrival, since prices only rise. A
+    sale raises the utility by U_j and the dual by mu_j + sum c (p(g + a) - p(g)) over the cells of
+    the schedule, a being the number taken, and c (p(g + a) - p(g)) = c (rho^(a / n) - 1) / a times
+    the cost p(g) a, with rho = U / L. That factor grows with a, so it is at most
+    alpha = max(1, max of c (rho^(w / n) - 1) / w), and as mu_j + cost = U_j the dual rises by at
+    most alpha U_j. So D <= alpha P + D_0 with D_0 <= OPT / 2, and OPT <= 2 alpha P: the rule is
+    2 alpha-competitive. For small demands (w / c towards 0) alpha tends to
+    max(1, ln(U / L)), the alpha of the paper; for large ones it is larger, and exponential where
+    a gang may take a server as a whole.
+
+    The constants need the jobs that are to come, as the theorem takes them for known. O(jobs)
+    pricing problems and costs O(rounds servers types) each.
+
+    Parameters
+    ----------
+    instance
+        With the objective utility and without forking.
+    """
+    oracle = PricingOracle(instance)
+    alone = {job.id: oracle.most_worth(job) for job in instance.jobs}
+    market = _Market(instance, oracle, alone)
+    entries: list[RoundEntry] = []
+    last_round: dict[str, int] = {}
+    is_exact = True
+    position = instance.job_position
+    for job in sorted(instance.jobs, key=lambda job: (job.release_s, position[job.id])):
+        purchase = oracle.buy(job, PricedRounds(oracle, market.prices()))
+        is_exact = is_exact and purchase.is_exact
+        if purchase.entries and purchase.is_exact:
+            entries += purchase.entries
+            last_round[job.id] = purchase.entries[-1].round
+            market.used += oracle.usage(purchase.entries)
+    return CommittedRun(
+        schedule=RoundSchedule(tuple(sorted(entries, key=lambda entry: entry.round))),
+        last_round=last_round,
+        prices=market.prices(),
+        alpha=market.alpha,
+        log_ratio=market.log_ratio,
+        first_value=market.first_value,
+        is_exact=is_exact,
+    )
+
+
+DEARER = 1e-9
+LARGEST_EXPONENT = 700.0
+
+
+class _Market:
+    """Sold GPUs and their prices; see `commit`.
+
+    Parameters
+    ----------
+    instance, oracle
+        What is sold.
+    alone
+        What each job is worth alone on the cluster, by id; 0 if it cannot complete.
+    """
+
+    def __init__(
+        self,
+        instance: HeterogeneousInstance,
+        oracle: PricingOracle,
+        alone: Mapping[str, float],
+    ) -> None:
+        self._capacity = oracle.capacity
+        self.used = np.zeros(oracle.shape, dtype=np.int64)
+        jobs = [job for job in instance.jobs if alone[job.id] > 0]
+        most_worth = max(alone.values(), default=0.0)
+        gang = max((job.gang for job in jobs), default=1)
+        widest = np.minimum(gang, self._capacity)
+        self._until_dear = np.maximum(self._capacity - widest + 1, 1)
+        log_most = _log_most(instance, jobs, alone)
+        cells = instance.horizon_rounds * int(self._capacity.sum())
+        log_least = _log_least(instance, jobs, oracle, cells)
+        if most_worth > 0:
+            log_least = min(log_least, log(most_worth) - log(2 * cells))
+        is_wanted = np.isfinite(log_most)
+        self._is_sold = is_wanted & (self._capacity > 0)
+        self._log_least = np.minimum(log_least, np.where(is_wanted, log_most, 0.0))
+        self._rises = np.where(is_wanted, log_most, self._log_least) - self._log_least
+        self.log_ratio = float(self._rises.max())
+        self.alpha = max(
+            [1.0]
+            + [
+                int(there) * _grown(rise * int(taken) / int(until)) / int(taken)
+                for of_server in zip(self._capacity, widest, self._until_dear, strict=True)
+                for there, taken, until, rise in zip(*of_server, self._rises, strict=True)
+                if there
+            ]
+        )
+        self.first_value = float((self.prices() * self._capacity).sum())
+
+    def prices(self) -> NDArray[np.float64]:
+        """Return the price of the next GPUs by round, server and type."""
+        shares = self.used / self._until_dear
+        return np.where(self._is_sold, np.exp(self._log_least + self._rises * shares), 0.0)
+
+
+def _log_most(
+    instance: HeterogeneousInstance, jobs: list[GangJob], alone: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Return by type ln of what the job is worth that is worth most and can use it; else -inf."""
+    most = []
+    for gpu_type in instance.gpu_types:
+        usable = [
+            alone[job.id]
+            for job in jobs
+            if any(job.rate((gpu_type.name,), is_spread=spread) for spread in (False, True))
+        ]
+        # Raised by more than rounding, so that what is sold out has no payoff.
+        most.append(log(max(usable)) + DEARER if usable else -np.inf)
+    return np.array(most)
+
+
+def _log_least(
+    instance: HeterogeneousInstance, jobs: list[GangJob], oracle: PricingOracle, cells: int
+) -> float:
+    """Return ln of Hadar's U_min with all rounds in eta, for the jobs that can complete.
+
+    U_min = min_j U_j(T - a_j) / (t_j^max W_j) / (4 eta), 1 / eta = min_j t_j^max W_j / (GPUs
+    times rounds); see `lyra_opt.heterogeneous.heuristics.hadar.prices.price_ranges`.
+    """
+    least, widest = np.inf, np.inf
+    for job in jobs:
+        slowest = min(level.rate for level in oracle.levels[job.id])
+        gpu_rounds = job.gang * rounds_to_run(job.steps, slowest, instance.round_s)
+        widest = min(widest, gpu_rounds)
+        last_worth = float(oracle.worths(job)[-1])
+        if last_worth > 0:
+            least = min(least, last_worth / gpu_rounds)
+    if np.isfinite(least):
+        return log(least) + log(widest) - log(cells) - log(4)
+    most = max((float(oracle.worths(job).max()) for job in jobs), default=1.0)
+    return log(most) + LOG_LEAST_SHARE - log(cells)
+
+
+def _grown(exponent: float) -> float:
+    """Return e^exponent - 1; inf where that is no float."""
+    return expm1(exponent) if exponent < LARGEST_EXPONENT else inf

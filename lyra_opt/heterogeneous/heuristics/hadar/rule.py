@@ -1,0 +1,288 @@
+"""Hadar: jobs buy GPUs of any kinds at exponential prices, anew each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue, find_allocation
+from lyra_opt.heterogeneous.heuristics.hadar.prices import (
+    PricedJobs,
+    all_rounds_to_run,
+    price_ranges,
+    rounds_to_run,
+)
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.heterogeneous.utility import InverseJct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous.heuristics.hadar.prices import PriceRange
+    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
+    from lyra_opt.heterogeneous.instance import Placement
+
+DEFAULT_WIDTH = 8
+
+
+class Hadar(RoundPolicy):
+    """The online primal-dual scheduler in its preemptive form, decided anew each round.
+
+    Source: Hadar (arXiv 2503.10918, IPDPS 2024), reconstructed mostly from memory: the form of
+    the prices, all-or-nothing gangs on mixed types at the speed of the slowest and the two kinds
+    of candidates with high confidence; the constants of the prices (`price_ranges`) and the order
+    of the search with medium confidence.
+
+    A GPU of type r on server h costs U_min^r (U_max^r / U_min^r)^(used / there) for the round. A
+    job's payoff is its weighted utility, should it complete when its steps last from now on at
+    the speed of the placement, less the cost of the placement for one round; it runs only if that
+    is above 0. `find_allocation` returns the placement of most payoff on one server or over
+    several. A dynamic programme over the queue chooses who runs: at each job it takes the best
+    placement or skips the job, states with the same numbers left of each type are one, and the
+    `width` states are kept that could reach most. With `width` 1 it is the greedy; without a
+    bound it would be exponential in the types. The order of the queue, by best utility for each
+    GPU of the gang, and the bound on the states are this project's: the paper's are not known to
+    us.
+
+    Complexity of a decision: O(width jobs servers types (types + gang)), and gang times that for
+    gangs spread over servers. Guarantee: none that is known in this form; `hadar-committed` has
+    one. `lyra_opt.heterogeneous.bounds.utility_prices` bounds what was missed.
+
+    Parameters
+    ----------
+    width
+        States that the dynamic programme keeps.
+    communication_cost
+        Part by which the cost of GPUs on several servers is raised. 0 by default: what spreading
+        costs in speed is in `GangJob.spread_throughput`, hence in the utility.
+    """
+
+    name = "hadar"
+
+    def __init__(self, width: int = DEFAULT_WIDTH, communication_cost: float = 0.0) -> None:
+        self._width = require_integer("width", width, minimum=1)
+        cost = require_number("communication_cost", communication_cost, minimum=0)
+        self._communication = np.array([cost])
+        self._rates: dict[str, list[float]] = {}
+        self.last_ranges: dict[str, PriceRange] = {}
+        """Those of the last decision, by type."""
+
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Lay the cluster out in flat arrays."""
+        self._types = [gpu_type.name for gpu_type in state.gpu_types]
+        self._servers = [server.id for server in state.servers]
+        kind_of = {name: kind for kind, name in enumerate(self._types)}
+        cells = [
+            (place, kind_of[name], count)
+            for place, server in enumerate(state.servers)
+            for name, count in server.gpus.items()
+        ]
+        self._home, self._kind, self._capacity = np.array(cells, dtype=np.int64).T.copy()
+        self._first_cell = np.searchsorted(self._home, np.arange(len(self._servers) + 1))
+        self._first_price = np.cumsum(self._capacity) - self._capacity
+        self._gpus_of_type = {
+            name: int(self._capacity[self._kind == kind].sum()) for name, kind in kind_of.items()
+        }
+
+    def decide(self, state: RoundState) -> Decision:
+        """Return who runs where in the round."""
+        queue = self._queue(state)
+        ranges = self._ranges(state, queue)
+        self.last_ranges = dict(zip(self._types, ranges, strict=True))
+        prices = np.array(
+            [
+                ranges[kind].price(used, capacity)
+                for kind, capacity in zip(self._kind.tolist(), self._capacity.tolist(), strict=True)
+                for used in range(capacity)
+            ]
+        )
+        taken = self._choose(queue, prices)
+        return {
+            queue.jobs[job].job.id: (placement,)
+            for job, placement in self._placements(queue, prices, taken)
+        }
+
+    def _ranges(self, state: RoundState, queue: _Queue) -> list[PriceRange]:
+        """Return the ranges of the prices, by type."""
+        rates = queue.rates.reshape(len(queue.jobs), 2, -1)
+        slowest = np.where(rates > 0, rates, np.inf).min(axis=(1, 2))
+        horizon_s = horizon_of(state, sum(self._gpus_of_type.values()))
+        return price_ranges(
+            PricedJobs(
+                gangs=queue.gangs,
+                can_run=(rates[:, 0] > 0) | (rates[:, 1] > 0),
+                longest_rounds=all_rounds_to_run(queue.steps, slowest, state.round_s),
+                most_worth=queue.values.reshape(len(queue.jobs), -1).max(axis=1),
+                last_worth=np.array([worth_at(active, horizon_s) for active in queue.jobs]),
+            ),
+            sum(self._gpus_of_type.values()),
+        )
+
+    def _queue(self, state: RoundState) -> _Queue:
+        """Return the jobs by best utility for each GPU of the gang, ties in order."""
+        rates = np.array([self._rates_of(active) for active in state.jobs])
+        steps = np.array([active.steps_left for active in state.jobs])
+        values = _values(state, rates, steps)
+        gangs = np.array([active.job.gang for active in state.jobs], dtype=np.int64)
+        densities = values.max(axis=1) / gangs
+        order = np.argsort(-densities, kind="stable")
+        return _Queue(
+            jobs=[state.jobs[place] for place in order.tolist()],
+            gangs=gangs[order],
+            steps=steps[order],
+            rates=rates[order].ravel(),
+            values=values[order].ravel(),
+            densities=np.append(densities[order], 0.0),
+        )
+
+    def _rates_of(self, active: ActiveJob) -> list[float]:
+        """Return the speeds on each type, on one server and then on several."""
+        job = active.job
+        if job.id not in self._rates:
+            spread = job.throughput if job.spread_throughput is None else job.spread_throughput
+            self._rates[job.id] = [
+                rates.get(name, 0.0) for rates in (job.throughput, spread) for name in self._types
+            ]
+        return self._rates[job.id]
+
+    def _choose(self, queue: _Queue, prices: NDArray[np.float64]) -> list[int]:
+        """Return the positions in the queue of those who run, in order."""
+        jobs, types, cells = len(queue.jobs), len(self._types), len(self._capacity)
+        states = 2 * self._width + 1
+        free = np.zeros(states * cells, dtype=np.int64)
+        free[:cells] = self._capacity
+        left = np.zeros(states * types, dtype=np.int64)
+        left[:types] = list(self._gpus_of_type.values())
+        takes = jobs * self._width
+        gang = int(queue.gangs.max())
+        path = allocate_queue.run(
+            jobs,
+            self._width,
+            types,
+            cells,
+            self._first_cell,
+            self._kind,
+            self._home,
+            queue.gangs,
+            queue.rates,
+            queue.values,
+            queue.densities,
+            self._capacity,
+            self._first_price,
+            prices,
+            self._communication,
+            free,
+            left,
+            np.zeros(states),
+            np.zeros(states),
+            np.zeros(states, dtype=np.int64),
+            np.zeros(takes, dtype=np.int64),
+            np.zeros(takes, dtype=np.int64),
+            np.zeros(2 * gang, dtype=np.int64),
+            np.zeros(2 * gang, dtype=np.int64),
+            np.zeros(2),
+            np.zeros(jobs, dtype=np.int64),
+            work=jobs * self._width * cells * types,
+            largest=cells * jobs,
+        )
+        return [int(job) for job in path][::-1]
+
+    def _placements(
+        self, queue: _Queue, prices: NDArray[np.float64], taken: Sequence[int]
+    ) -> Iterator[tuple[int, Placement]]:
+        """Yield where each of the jobs runs, taken in turn as the search took them."""
+        types, cells = len(self._types), len(self._capacity)
+        free = self._capacity.copy()
+        gang = int(queue.gangs.max())
+        trial, best = (np.zeros(2 * gang, dtype=np.int64) for _ in range(2))
+        payoff = np.zeros(2)
+        is_compiled = find_allocation.compiles(len(taken) * cells * types, largest=cells)
+        find = find_allocation.compiled if is_compiled else find_allocation
+        for job in taken:
+            found = find(
+                job,
+                int(queue.gangs[job]),
+                types,
+                cells,
+                self._first_cell,
+                self._kind,
+                self._home,
+                queue.rates,
+                queue.values,
+                self._capacity,
+                self._first_price,
+                prices,
+                self._communication,
+                free,
+                0,
+                trial,
+                best,
+                payoff,
+            )
+            assert found, "the search found a placement on the same GPUs"
+            placement: Placement = {}
+            for cell, count in best[: 2 * int(found)].reshape(-1, 2).tolist():
+                free[cell] -= count
+                server = placement.setdefault(self._servers[self._home[cell]], {})
+                server[self._types[self._kind[cell]]] = count
+            yield job, placement
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The active jobs as arrays; the layout is that of the kernel."""
+
+    jobs: list[ActiveJob]
+    gangs: NDArray[np.int64]
+    steps: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    values: NDArray[np.float64]
+    densities: NDArray[np.float64]
+
+
+def worth_at(active: ActiveJob, time_s: float) -> float:
+    """Return the weighted utility of a job that completes at a time."""
+    jct_s = time_s - active.submitted_s
+    return active.job.weight * active.job.utility.at(jct_s) if jct_s > 0 else 0.0
+
+
+def horizon_of(state: RoundState, gpus: int) -> float:
+    """Return by when all should be done.
+
+    Where that is not known, an estimate: now, and the active jobs on their slowest types with all
+    GPUs busy, and the longest of them after that.
+    """
+    if state.horizon_s is not None:
+        return state.horizon_s
+    longest_s = busy_gpu_s = 0.0
+    for active in state.jobs:
+        slowest = min(rate for rate in active.job.throughput.values() if rate)
+        run_s = rounds_to_run(active.steps_left, slowest, state.round_s) * state.round_s
+        longest_s = max(longest_s, run_s)
+        busy_gpu_s += run_s * active.job.gang
+    return state.now_s + longest_s + busy_gpu_s / gpus
+
+
+def _values(
+    state: RoundState, rates: NDArray[np.float64], steps: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what each job is worth at each speed, if it keeps it to the end; 0 at speed 0."""
+    submitted_s = np.array([active.submitted_s for active in state.jobs])
+    weights = np.array([active.job.weight for active in state.jobs])
+    rounds = all_rounds_to_run(steps[:, None], np.where(rates > 0, rates, np.inf), state.round_s)
+    jcts_s = state.now_s + rounds * state.round_s - submitted_s[:, None]
+    utilities = [active.job.utility for active in state.jobs]
+    # Those that are one formula at once, as they are the usual ones; the others one by one.
+    scales = np.array(
+        [each.scale if isinstance(each, InverseJct) else np.nan for each in utilities]
+    )
+    values = (weights * scales)[:, None] / jcts_s
+    for row in np.flatnonzero(np.isnan(scales)).tolist():
+        worths = [utilities[row].at(jct_s) for jct_s in jcts_s[row].tolist()]
+        values[row] = weights[row] * np.array(worths)
+    return np.where(rates > 0, values, 0.0)

@@ -1,0 +1,213 @@
+"""`hadar` and `hadar-committed` as solvers that bound what they miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.heterogeneous.bounds.utility_prices import dual_bound
+from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
+from lyra_opt.heterogeneous.heuristics.hadar.prices import competitive_ratio
+from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
+from lyra_opt.heterogeneous.heuristics.policy_solver import (
+    RolledOutPolicy,
+    Run,
+    result_of,
+    run_policy,
+    value_of,
+)
+from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, RoundSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.result import Limits, SolveResult
+    from lyra_opt.heterogeneous.bounds.utility_prices import DualBound
+    from lyra_opt.heterogeneous.heuristics.hadar.prices import PriceRange
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HadarCertificate:
+    """A run on a utility instance and what it proves.
+
+    Parameters
+    ----------
+    run
+        The schedule.
+    utility
+        Its value.
+    bound
+        On the optimum.
+    two_alpha
+        The competitive ratio that is claimed: a theorem for `hadar-committed`, and only a number
+        to set `observed_ratio` beside for `hadar`.
+    """
+
+    run: Run
+    utility: float
+    bound: DualBound
+    two_alpha: float
+
+    @property
+    def observed_ratio(self) -> float:
+        """How many times the utility the bound is; the optimum is no more."""
+        if self.utility:
+            return self.bound.value / self.utility
+        return float("inf") if self.bound.value else 1.0
+
+    def message(self) -> str:
+        """Return the ratios in words."""
+        return (
+            f"the dual bound is {self.observed_ratio:.4g} times the utility; "
+            f"2 alpha is {self.two_alpha:.4g}"
+        )
+
+
+def certify_hadar(instance: HeterogeneousInstance, rng: np.random.Generator) -> HadarCertificate:
+    """Run `hadar` on a utility instance, and bound the optimum from its prices.
+
+    The prices of a round are those after its decision. 2 alpha is the largest of its rounds.
+    """
+    policy = Hadar()
+    watch = _PriceWatch(instance, policy)
+    found = run_policy(policy, instance, rng, on_round=watch.see)
+    utility = value_of(instance, found)
+    assert utility is not None, "utility instances need no job to complete"
+    return HadarCertificate(
+        run=found,
+        utility=utility,
+        bound=dual_bound(instance, watch.prices, utility),
+        two_alpha=watch.two_alpha,
+    )
+
+
+def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
+    """Run `hadar-committed` on a utility instance without forking; see `commit`."""
+    committed = commit(instance)
+    found = Run(schedule=committed.schedule, last_round=committed.last_round, decisions=0)
+    utility = value_of(instance, found)
+    assert utility is not None, "utility instances need no job to complete"
+    return HadarCertificate(
+        run=found,
+        utility=utility,
+        bound=dual_bound(instance, committed.prices, utility),
+        two_alpha=2 * committed.alpha if committed.is_exact else float("inf"),
+    )
+
+
+class _PriceWatch:
+    """Keeps the prices of each round."""
+
+    def __init__(self, instance: HeterogeneousInstance, policy: Hadar) -> None:
+        self._instance = instance
+        self._policy = policy
+        self._types = [gpu_type.name for gpu_type in instance.gpu_types]
+        shape = (instance.horizon_rounds, len(instance.servers), len(self._types))
+        self.prices: NDArray[np.float64] = np.zeros(shape)
+        self.two_alpha = 2.0
+
+    def see(self, number: int, state: RoundState, decision: Decision) -> None:  # noqa: ARG002
+        ranges: dict[str, PriceRange] = self._policy.last_ranges
+        self.two_alpha = max(self.two_alpha, competitive_ratio(list(ranges.values())))
+        used: dict[tuple[str, str], int] = {}
+        for placements in decision.values():
+            for host, types in placements[0].items():
+                for name, count in types.items():
+                    used[host, name] = used.get((host, name), 0) + count
+        for place, server in enumerate(self._instance.servers):
+            for kind, name in enumerate(self._types):
+                there = server.gpus.get(name, 0)
+                if there:
+                    price = ranges[name].price(used.get((server.id, name), 0), there)
+                    self.prices[number, place, kind] = price
+
+
+class HadarSolver(RolledOutPolicy):
+    """`Hadar` round by round; on utility instances with a proved bound.
+
+    The bound is the dual of the offline problem at the policy's prices, made feasible by solving
+    each job's pricing problem exactly and improved by a few subgradient steps: see `dual_bound`.
+    """
+
+    gives_bound = True
+
+    def __init__(self) -> None:
+        super().__init__("hadar")
+
+    def solve(
+        self,
+        instance: HeterogeneousInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,
+        warm_start: RoundSchedule | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[RoundSchedule]:
+        """Run the policy, and bound the optimum of a utility instance."""
+        if instance.objective is not Objective.UTILITY:
+            return super().solve(
+                instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
+            )
+        return _result(instance, certify_hadar(instance, rng), warm_start, observer)
+
+
+class HadarCommitted(RolledOutPolicy):
+    """Each job buys its whole schedule as it arrives; with a proved bound and ratio.
+
+    Source and proof: `commit`. It is 2 alpha-competitive, with the alpha of the message.
+    """
+
+    gives_bound = True
+    variants: Sequence[str] = (Objective.UTILITY,)
+    name = "hadar-committed"
+
+    def __init__(self) -> None:
+        pass
+
+    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+        """Return why the rule cannot answer the instance, None if it can."""
+        if instance.objective is not Objective.UTILITY:
+            return Unsupported(f"{self.name} buys by utility, not by {instance.objective}")
+        if instance.forking:
+            return Unsupported(f"{self.name} has no rule for copies of jobs")
+        return None
+
+    def solve(
+        self,
+        instance: HeterogeneousInstance,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: RoundSchedule | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[RoundSchedule]:
+        """Let the jobs buy."""
+        return _result(instance, certify_committed(instance), warm_start, observer)
+
+
+def _result(
+    instance: HeterogeneousInstance,
+    certificate: HadarCertificate,
+    warm_start: RoundSchedule | None,
+    observer: Callable[[str, int | float], None] | None,
+) -> SolveResult[RoundSchedule]:
+    bound = certificate.bound
+    return result_of(
+        instance,
+        certificate.run,
+        dual_bound=max(bound.value, certificate.utility),
+        counters={"price_vectors": bound.evaluations, "relaxed_pricings": bound.relaxed},
+        message=certificate.message(),
+        warm_start=warm_start,
+        observer=observer,
+    )
+
+
+HADAR = HadarSolver()
+HADAR_COMMITTED = HadarCommitted()

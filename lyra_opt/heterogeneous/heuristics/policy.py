@@ -1,0 +1,222 @@
+"""Rules that decide round by round which gang runs where, and what they decide on.
+
+A policy sees a `RoundState` and says where each gang runs in the round that begins. The same
+objects answer standalone instances (`RolledOutPolicy` in
+`lyra_opt.heterogeneous.heuristics.policy_solver`) and run the simulated cluster
+(`lyra_opt.simulation.policies.round_by_round`): no rule is written twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType
+
+NEVER = -1.0
+
+Decision = dict[str, tuple[Placement, ...]]
+"""By job, where it runs: one placement, or one for each copy; jobs left out do not run."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ActiveJob:
+    """A job that is submitted and not complete, as a round begins.
+
+    Parameters
+    ----------
+    job
+        As submitted; `GangJob.steps` are all its steps.
+    order
+        Its place among all jobs, by submission; breaks ties.
+    steps_left
+        Above 0.
+    submitted_s
+        When it was submitted.
+    attained_gpu_s
+        GPU-seconds that it has had.
+    executed_s
+        Seconds in which it has run.
+    waiting_since_s
+        Since when it has not run; NEVER while it runs.
+    started_s
+        When it first ran; NEVER if it has not.
+    placements
+        Where it ran in the round before, a placement for each copy; empty if it did not.
+    """
+
+    job: GangJob
+    order: int
+    steps_left: float
+    submitted_s: float
+    attained_gpu_s: float = 0.0
+    executed_s: float = 0.0
+    waiting_since_s: float = NEVER
+    started_s: float = NEVER
+    placements: tuple[Placement, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundState:
+    """What a policy decides on.
+
+    Parameters
+    ----------
+    gpu_types, servers
+        The cluster.
+    now_s
+        When the round begins.
+    round_s
+        How long it is.
+    horizon_s
+        By when all should be done, for prices of Hadar; None where nothing is known.
+    jobs
+        Active jobs by order.
+    is_changed
+        Whether a job has been submitted or completed since the last decision.
+    """
+
+    gpu_types: Sequence[GpuType]
+    servers: Sequence[GpuServer]
+    now_s: float
+    round_s: float
+    horizon_s: float | None = None
+    jobs: list[ActiveJob] = field(default_factory=list)
+    is_changed: bool = True
+
+    def instance(self, objective: Objective, *, name: str = "round") -> HeterogeneousInstance:
+        """Return the question about the active jobs as a standalone instance.
+
+        Steps are those that are left, time 0 is now, and all jobs are released.
+        """
+        from dataclasses import replace
+
+        jobs = tuple(
+            replace(
+                active.job,
+                steps=active.steps_left,
+                release_s=0.0,
+                elapsed_s=max(0.0, self.now_s - active.submitted_s),
+                current=active.placements[0] if len(active.placements) == 1 else {},
+            )
+            for active in self.jobs
+        )
+        return HeterogeneousInstance(
+            name=name,
+            objective=objective,
+            gpu_types=tuple(self.gpu_types),
+            servers=tuple(self.servers),
+            jobs=jobs,
+            round_s=self.round_s,
+        )
+
+
+class RoundPolicy(ABC):
+    """A rule that decides as each round begins.
+
+    An object is for one run: it may remember what it has decided. `prepare` is called once,
+    before the first round.
+    """
+
+    name: str
+    forks = False
+    """Whether it runs copies of a job at once."""
+    takes_gangs = True
+    """Whether it runs jobs of more than one GPU."""
+
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: B027
+        """Look at the cluster before the first round, and again when servers came or went.
+
+        Before the first round `state` holds no jobs yet.
+        """
+
+    def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
+        """Return for how long it would decide as it has just decided, if no job comes or goes.
+
+        Asked after `decide`, of the state that it saw. A simulation passes over rounds that begin
+        within that time.
+        """
+        return 0.0
+
+    @abstractmethod
+    def decide(self, state: RoundState) -> Decision:
+        """Return where each gang runs in the round that begins.
+
+        A placement has as many GPUs as the job's gang, all of types on which the job can run; no
+        GPU is given twice; without `forks` a job has one placement at most.
+        """
+
+
+class FreeGpus:
+    """GPUs that nobody has been given yet in a round.
+
+    Parameters
+    ----------
+    servers
+        All of them, in file order.
+    """
+
+    def __init__(self, servers: Sequence[GpuServer]) -> None:
+        self.by_server: dict[str, dict[str, int]] = {
+            server.id: dict(server.gpus) for server in servers
+        }
+        self.of_type: dict[str, int] = {}
+        for server in servers:
+            for name, count in server.gpus.items():
+                self.of_type[name] = self.of_type.get(name, 0) + count
+
+    def holds(self, placement: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether all GPUs of a placement are free."""
+        return all(
+            self.by_server[server].get(name, 0) >= count
+            for server, types in placement.items()
+            for name, count in types.items()
+        )
+
+    def take(self, placement: Mapping[str, Mapping[str, int]]) -> None:
+        """Give the GPUs of a placement, which must be free, to somebody."""
+        self._change(placement, -1)
+
+    def give_back(self, placement: Mapping[str, Mapping[str, int]]) -> None:
+        """Take back the GPUs of a placement."""
+        self._change(placement, 1)
+
+    def _change(self, placement: Mapping[str, Mapping[str, int]], sign: int) -> None:
+        for server, types in placement.items():
+            there = self.by_server[server]
+            for name, count in types.items():
+                there[name] += sign * count
+                self.of_type[name] += sign * count
+
+    def of_one_type(self, gpu_type: str, gpus: int) -> Placement | None:
+        """Return a placement on as few servers as possible, or None if there are too few GPUs.
+
+        On one server if one suffices, that with the fewest free GPUs that do; else on those with
+        most free GPUs first; ties in file order. O(servers log servers).
+        """
+        if self.of_type.get(gpu_type, 0) < gpus:
+            return None
+        free = [
+            (types[gpu_type], server)
+            for server, types in self.by_server.items()
+            if types.get(gpu_type, 0)
+        ]
+        fitting = [(count, place) for place, (count, _) in enumerate(free) if count >= gpus]
+        if fitting:
+            return {free[min(fitting)[1]][1]: {gpu_type: gpus}}
+        placement: Placement = {}
+        for count, server in sorted(free, key=lambda entry: -entry[0]):
+            taken = min(count, gpus)
+            placement[server] = {gpu_type: taken}
+            gpus -= taken
+            if not gpus:
+                break
+        return placement

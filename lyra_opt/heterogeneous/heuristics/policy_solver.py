@@ -1,0 +1,294 @@
+"""A round policy as a solver: what its decisions, one after another, make of an instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.instance import (
+    SCHEDULE_OBJECTIVES,
+    GangJob,
+    HeterogeneousInstance,
+    Objective,
+    RoundEntry,
+    RoundSchedule,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+
+    from lyra_opt.core.result import Limits, Number
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
+
+MAXIMISED = frozenset({Objective.UTILITY, Objective.ROUND_PROGRESS})
+"""Objectives of schedules in rounds for which more is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a policy did.
+
+    Parameters
+    ----------
+    schedule
+        Its decisions.
+    last_round
+        By whose end each job has completed, by id; those that have not are left out.
+    decisions
+        How many it took.
+    """
+
+    schedule: RoundSchedule
+    last_round: Mapping[str, int]
+    decisions: int
+
+
+class RolledOutPolicy:
+    """Runs a round policy over an instance; implements `Solver`.
+
+    Each round the policy sees the jobs that are released and not complete and says where they
+    run; nothing is asked of it that a scheduler would not know then. It runs to its end and keeps
+    no limits. With forking each gang, copy or not, has to be on one server: policies see jobs that
+    run at speed 0 on several. For ``round_progress`` there is one decision, and jobs have had the
+    placement `GangJob.current` before it.
+
+    Complexity: that of the policy's decision, at most `HeterogeneousInstance.horizon_rounds`
+    times, plus O(active jobs) for each. It has the guarantee of the policy, if that has one.
+
+    Parameters
+    ----------
+    name
+        Of the policy in `ROUND_POLICIES`.
+    """
+
+    problem = "heterogeneous"
+    variants: Sequence[str] = (*sorted(SCHEDULE_OBJECTIVES), Objective.ROUND_PROGRESS)
+    proves_optimality = False
+    gives_bound = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._make: Callable[[], RoundPolicy] = ROUND_POLICIES[name]
+
+    def availability(self) -> Unsupported | None:
+        """Policies need nothing beyond this package."""
+        return None
+
+    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+        """Return why the policy cannot answer the instance, None if it can."""
+        policy = self._make()
+        if instance.objective not in self.variants:
+            return Unsupported(
+                f"{self.name} gives schedules in rounds, not the shares of {instance.objective}"
+            )
+        if policy.forks and not instance.forking:
+            return Unsupported(f"{self.name} runs copies of jobs; the instance has no forking")
+        if not policy.takes_gangs and any(job.gang > 1 for job in instance.jobs):
+            return Unsupported(f"{self.name} takes jobs of one GPU alone")
+        return None
+
+    def solve(
+        self,
+        instance: HeterogeneousInstance,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,
+        warm_start: RoundSchedule | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[RoundSchedule]:
+        """Run the policy; return the warm start instead where that is better."""
+        found = run_policy(self._make(), instance, rng)
+        return result_of(instance, found, warm_start=warm_start, observer=observer)
+
+
+def run_policy(
+    policy: RoundPolicy,
+    instance: HeterogeneousInstance,
+    rng: np.random.Generator,
+    on_round: Callable[[int, RoundState, Decision], None] | None = None,
+) -> Run:
+    """Ask a policy round by round, and keep what it decides.
+
+    Parameters
+    ----------
+    policy
+        A fresh one.
+    instance
+        With an objective whose answer is a schedule.
+    rng
+        For the policy.
+    on_round
+        Called with the round, what the policy saw and what it decided.
+    """
+    state = RoundState(
+        gpu_types=instance.gpu_types,
+        servers=instance.servers,
+        now_s=0.0,
+        round_s=instance.round_s,
+        horizon_s=instance.horizon_s,
+    )
+    policy.prepare(state, rng)
+    arrivals = sorted(
+        (instance.first_round(job), position) for position, job in enumerate(instance.jobs)
+    )
+    entries: list[RoundEntry] = []
+    last_round: dict[str, int] = {}
+    done = {job.id: Fraction(0) for job in instance.jobs}
+    arrived = decisions = 0
+    for number in range(instance.horizon_rounds):
+        state.now_s = number * instance.round_s
+        while arrived < len(arrivals) and arrivals[arrived][0] <= number:
+            job = instance.jobs[arrivals[arrived][1]]
+            if instance.forking:
+                job = replace(job, spread_throughput=dict.fromkeys(job.throughput, 0.0))
+            state.jobs.append(_arrived(job, arrived, is_first_round=number == 0))
+            state.is_changed = True
+            arrived += 1
+        if not state.jobs:
+            if arrived == len(arrivals):
+                break
+            continue
+        decision = policy.decide(state)
+        decisions += 1
+        if on_round is not None:
+            on_round(number, state, decision)
+        entries += (
+            RoundEntry(job=active.job.id, round=number, gpus=placement)
+            for active in state.jobs
+            for placement in decision.get(active.job.id, ())
+        )
+        completed = _run_round(state, decision, done)
+        last_round |= dict.fromkeys(completed, number)
+        state.is_changed = bool(completed)
+    return Run(schedule=RoundSchedule(tuple(entries)), last_round=last_round, decisions=decisions)
+
+
+def _arrived(job: GangJob, order: int, *, is_first_round: bool) -> ActiveJob:
+    # GPUs that are held on which it cannot run, or by a job yet to come, are of no use.
+    is_running = is_first_round and bool(job.current) and job.rate_of(job.current) > 0
+    placement = {server: dict(types) for server, types in job.current.items()}
+    return ActiveJob(
+        job=job,
+        order=order,
+        steps_left=job.steps,
+        submitted_s=job.release_s,
+        waiting_since_s=NEVER if is_running else job.release_s,
+        started_s=0.0 if is_running else NEVER,
+        placements=(placement,) if is_running else (),
+    )
+
+
+def _run_round(state: RoundState, decision: Decision, done: dict[str, Fraction]) -> list[str]:
+    """Let a round pass; return the jobs that complete, which are active no longer.
+
+    Steps are added up as the checker does, without rounding, so that the two cannot differ in
+    when a job is complete.
+    """
+    completed = []
+    still = []
+    for active in state.jobs:
+        job = active.job
+        placements = decision.get(job.id, ())
+        if placements:
+            rate = sum(Fraction(job.rate_of(placement)) for placement in placements)
+            done[job.id] += rate * Fraction(state.round_s)
+            active.attained_gpu_s += state.round_s * job.gang * len(placements)
+            active.executed_s += state.round_s
+            active.waiting_since_s = NEVER
+            if active.started_s == NEVER:
+                active.started_s = state.now_s
+            if done[job.id] >= due_steps(job):
+                completed.append(job.id)
+                continue
+            active.steps_left = float(Fraction(job.steps) - done[job.id])
+        elif active.waiting_since_s == NEVER:
+            active.waiting_since_s = state.now_s
+        active.placements = tuple(placements)
+        still.append(active)
+    state.jobs = still
+    return completed
+
+
+def value_of(instance: HeterogeneousInstance, found: Run) -> float | None:
+    """Return the objective of what a policy did; None where jobs should complete and do not."""
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return _round_progress(instance, found.schedule)
+    completed = [job for job in instance.jobs if job.id in found.last_round]
+    last_round = found.last_round
+    if instance.objective is Objective.UTILITY:
+        worths = [worth(instance, job, last_round[job.id]) for job in completed]
+        return float(sum(worths, Fraction(0)))
+    if len(completed) < len(instance.jobs):
+        return None
+    if instance.objective is Objective.MAKESPAN:
+        return float((max(last_round.values()) + 1) * Fraction(instance.round_s))
+    jcts_s = [jct_s(instance, job, last_round[job.id]) for job in completed]
+    return float(sum(jcts_s, Fraction(0)) / len(jcts_s))
+
+
+def _round_progress(instance: HeterogeneousInstance, schedule: RoundSchedule) -> float:
+    done: dict[str, Fraction] = {}
+    for entry in schedule.entries:
+        job = instance.jobs[instance.job_position[entry.job]]
+        steps = steps_in_round(instance, job, entry.gpus)
+        done[job.id] = done.get(job.id, Fraction(0)) + steps
+    progress = [
+        Fraction(job.weight) * min(Fraction(1), done[job.id] / Fraction(job.steps))
+        for job in instance.jobs
+        if job.id in done
+    ]
+    return float(sum(progress, Fraction(0)))
+
+
+def result_of(
+    instance: HeterogeneousInstance,
+    found: Run,
+    *,
+    dual_bound: float | None = None,
+    counters: Mapping[str, int] | None = None,
+    message: str | None = None,
+    warm_start: RoundSchedule | None = None,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> SolveResult[RoundSchedule]:
+    """Return what a solver says that made `found`, or the warm start where that is better."""
+    solution: RoundSchedule | None = found.schedule
+    objective: Number | None = value_of(instance, found)
+    if objective is None:
+        solution = None
+        missing = len(instance.jobs) - len(found.last_round)
+        message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
+    if warm_start is not None:
+        start = check(instance, warm_start).objective
+        sign = -1 if instance.objective in MAXIMISED else 1
+        if start is not None and (objective is None or sign * start < sign * objective):
+            solution, objective, message = warm_start, start, None
+    if observer is not None and objective is not None:
+        observer("objective", objective)
+    return SolveResult(
+        status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
+        solution=solution,
+        objective=objective,
+        dual_bound=dual_bound,
+        counters={"decisions": found.decisions, **(counters or {})},
+        message=message,
+    )
+
+
+ALLOX = RolledOutPolicy("allox")
+GAVEL_COST = RolledOutPolicy("gavel-cost")
+GAVEL_FTF = RolledOutPolicy("gavel-ftf")
+GAVEL_LAS = RolledOutPolicy("gavel-las")
+GAVEL_MAKESPAN = RolledOutPolicy("gavel-makespan")
+GAVEL_THROUGHPUT = RolledOutPolicy("gavel-throughput")
+HADARE = RolledOutPolicy("hadare")
+PRICED_PROGRESS = RolledOutPolicy("priced-progress")
+TIRESIAS = RolledOutPolicy("tiresias")
+YARN_CS = RolledOutPolicy("yarn-cs")

@@ -1,0 +1,1 @@
+"""Shares of time as linear programmes: what they say, and what their prices prove."""

@@ -1,0 +1,368 @@
+"""What all solvers of share objectives have in common: only the linear programme's engine differs.
+
+An engine says where the optimum of a `ShareProgramme` is and at which prices. Neither is believed:
+the shares are cut until they are feasible, and the bound is computed anew from the prices.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.heterogeneous.checker import check
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.heterogeneous.shares.programme import (
+    PROOF_GAP,
+    TOLERANCE,
+    ShareArrays,
+    SharePrices,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
+    from lyra_opt.heterogeneous.shares.programme import ShareProgramme
+
+    FloatArray = NDArray[np.float64]
+    Observer = Callable[[str, int | float], None]
+
+MOST_TANGENTS = 60
+"""Programmes solved for one finish-time fairness; some five are enough."""
+CONVERGED = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SharePoint:
+    """What an engine says of a programme, not believed yet.
+
+    Parameters
+    ----------
+    shares
+        Shape (jobs, types); None if it has none.
+    prices
+        None if it has none.
+    iterations
+        Its own steps.
+    """
+
+    shares: FloatArray | None
+    prices: SharePrices | None
+    iterations: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """The best solution and bound so far, and what it took; `value` and `bound` times `sign`."""
+
+    arrays: ShareArrays
+    objective: Objective
+    engine: Callable[[ShareProgramme, float | None], SharePoint]
+    time_s: float | None
+    observer: Observer | None
+    solution: TimeShares | None = None
+    shares: FloatArray | None = None
+    value: float = -math.inf
+    bound: float = math.inf
+    programmes: int = 0
+    iterations: int = 0
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+
+    @property
+    def sign(self) -> int:
+        """1 where the objective is maximised, else -1."""
+        return -1 if self.objective is Objective.FINISH_TIME_FAIRNESS else 1
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds left, None without a limit."""
+        return None if self.time_s is None else max(0.0, self.time_s - self.stopwatch.elapsed_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self.remaining_s == 0.0
+
+    def point_of(self, programme: ShareProgramme) -> SharePoint:
+        """Let the engine solve a programme."""
+        point = self.engine(programme, self.remaining_s)
+        self.programmes += 1
+        self.iterations += point.iterations
+        return point
+
+    def offer(self, shares: FloatArray) -> None:
+        """Keep feasible shares if they are better than what is known."""
+        value = self.sign * self.arrays.objective(self.objective, shares)
+        if math.isfinite(value) and value > self.value:
+            self.shares, self.value, self.solution = shares, value, None
+            if self.observer is not None:
+                self.observer("objective", self.sign * value)
+
+    def start_from(self, instance: HeterogeneousInstance, solution: TimeShares) -> None:
+        """Keep a solution that somebody gives, as it is, until a better one is known."""
+        report = check(instance, solution)
+        if report.objective is None:
+            raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+        self.solution, self.value = solution, self.sign * report.objective
+        if self.observer is not None:
+            self.observer("objective", report.objective)
+
+    def offer_bound(self, bound: float) -> None:
+        """Keep a bound on the objective if it is tighter than what is known."""
+        if math.isfinite(bound) and self.sign * bound < self.bound:
+            self.bound = self.sign * bound
+            if self.observer is not None:
+                self.observer("dual_bound", bound)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the bound meets the objective."""
+        return (
+            math.isfinite(self.value)
+            and math.isfinite(self.bound)
+            and same_value(self.value, self.bound, tolerance=PROOF_GAP)
+        )
+
+    def counters(self) -> dict[str, int]:
+        """Return the effort spent."""
+        return {"programmes": self.programmes, "iterations": self.iterations}
+
+
+def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
+    """Return Gavel's X_iso, an equal part of the cluster for each job, where the job can run.
+
+    Feasible whatever the objective, but for deadlines: GPUs of a type held are at most
+    sum_j n_j C_k / (m n_j) = C_k.
+    """
+    shares = arrays.gpus[None, :] / (len(arrays.gang) * arrays.gang)[:, None]
+    shares = shares / np.maximum(1.0, shares.sum(axis=1))[:, None]
+    return np.where(arrays.usable, shares, 0.0)
+
+
+class ShareSolver(ABC):
+    """A solver of share objectives by linear programmes; implements `lyra_opt.core.solver.Solver`.
+
+    ``max_min_share``, ``throughput`` and ``cost`` are one programme each (two where there are
+    deadlines: the first says whether they can be met). ``finish_time_fairness`` is convex: each
+    programme replaces what jobs need by tangents at the last ratio, so that its value is a lower
+    bound and its shares are feasible; the ratios rise to the optimum as Newton's do, in some five
+    programmes.
+
+    Optimal is claimed where objective and bound, recomputed from the prices, are within the
+    problem's proof gap. Bounds hold for all shares that the checker accepts, which may break rules
+    by 1e-6.
+    """
+
+    name: ClassVar[str]
+    problem: ClassVar[str] = "heterogeneous"
+    variants: ClassVar[Sequence[str]] = tuple(
+        str(objective) for objective in Objective if objective in SHARE_OBJECTIVES
+    )
+    proves_optimality: ClassVar[bool] = True
+    gives_bound: ClassVar[bool] = True
+
+    def availability(self) -> Unsupported | None:
+        """Return why the solver cannot run on this machine, None if it can."""
+        return None
+
+    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+        """Return why the instance is no question about shares, None if it is."""
+        from lyra_opt.core.solver import Unsupported
+
+        if instance.objective in SHARE_OBJECTIVES:
+            return None
+        return Unsupported(f"the objective {instance.objective} asks for a schedule in rounds")
+
+    def load(self) -> None:  # noqa: B027
+        """Import what the engine needs."""
+
+    @abstractmethod
+    def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
+        """Solve a feasible programme within so many seconds, None for no limit."""
+
+    def point_of(self, programme: ShareProgramme, time_s: float | None = None) -> SharePoint:
+        """Solve a feasible programme; jobs that are alike are solved as one, and share alike.
+
+        Parameters
+        ----------
+        time_s
+            Seconds that it may take, None for no limit.
+        """
+        merged, job, alike = programme.merged()
+        point = self.merged_point_of(merged, time_s)
+        shares, prices = point.shares, point.prices
+        return SharePoint(
+            None if shares is None else shares[job],
+            None if prices is None else SharePrices((prices.need / alike)[job], prices.gpus),
+            point.iterations,
+        )
+
+    def solve(
+        self,
+        instance: HeterogeneousInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: TimeShares | None = None,
+        observer: Observer | None = None,
+    ) -> SolveResult[TimeShares]:
+        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
+
+        Raises
+        ------
+        ValueError
+            If the warm start is no valid solution.
+        """
+        self.load()
+        run = _Run(
+            ShareArrays.of(instance), instance.objective, self.point_of, limits.time_s, observer
+        )
+        if warm_start is not None:
+            run.start_from(instance, warm_start)
+        if instance.objective is Objective.COST:
+            infeasible = _solve_with_deadlines(run)
+            if infeasible:
+                return SolveResult(status=Status.INFEASIBLE, counters=run.counters())
+        else:
+            run.offer(fractions_of_cluster(run.arrays))
+            if instance.objective is Objective.FINISH_TIME_FAIRNESS:
+                _solve_finish_times(run)
+            elif instance.objective is Objective.MAX_MIN_SHARE:
+                _solve_once(run, run.arrays.max_min_share())
+            else:
+                _solve_once(run, run.arrays.total(instance.objective))
+        return _concluded(run)
+
+
+def _concluded(run: _Run) -> SolveResult[TimeShares]:
+    """Return what is known."""
+    stopped = StoppedBy.TIME if run.is_over and not run.is_proved else None
+    bound = run.sign * run.bound if math.isfinite(run.bound) else None
+    solution = run.solution
+    if run.shares is not None and solution is None:
+        solution = run.arrays.solution(run.shares)
+    if solution is None:
+        return SolveResult(
+            status=Status.UNKNOWN, stopped_by=stopped, dual_bound=bound, counters=run.counters()
+        )
+    message = None
+    if not run.is_proved and stopped is None:
+        message = "the engine was done, but its prices do not prove this objective"
+    return SolveResult(
+        status=Status.OPTIMAL if run.is_proved else Status.FEASIBLE,
+        stopped_by=stopped,
+        solution=solution,
+        objective=run.sign * run.value,
+        dual_bound=bound,
+        counters=run.counters(),
+        message=message,
+    )
+
+
+LEAST_SLACK = 1e-9
+
+MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
+"""Part of what deadlines need below which the checker lets no shares pass, rounding aside."""
+
+
+def _solve_once(run: _Run, programme: ShareProgramme) -> None:
+    """Solve the one programme of an objective without deadlines."""
+    if run.is_over:
+        return
+    point = run.point_of(programme)
+    if point.shares is not None:
+        run.offer(programme.repaired(point.shares))
+    if point.prices is not None:
+        run.offer_bound(programme.upper_bound(point.prices))
+
+
+def _solve_finish_times(run: _Run) -> None:
+    """Follow tangents from the best known ratio; see `ShareSolver`."""
+    arrays = run.arrays
+    run.offer_bound(arrays.least_ratio * (1 - TOLERANCE))
+    # At the bound itself a job would need what is left of it in no time.
+    least = arrays.least_ratio * (1 + LEAST_SLACK)
+    ratio = max(least, -run.value)
+    for _ in range(MOST_TANGENTS):
+        if run.is_over:
+            return
+        programme = arrays.finish_times(ratio)
+        point = run.point_of(programme)
+        if point.shares is not None:
+            run.offer(programme.repaired(point.shares))
+        if point.prices is None:
+            return
+        run.offer_bound(arrays.ratio_bound(point.prices))
+        following = max(least, -programme.upper_bound(point.prices, tolerance=0.0))
+        if not abs(following - ratio) > CONVERGED * ratio:
+            return
+        ratio = following
+
+
+def _solve_with_deadlines(run: _Run) -> bool:
+    """Solve ``cost``; return whether it is proved that no shares keep all deadlines."""
+    arrays = run.arrays
+    if not np.isfinite(arrays.least_rate).all():
+        return True
+    programme = arrays.total(Objective.COST)
+    safe: FloatArray | None = None
+    if programme.has_need.any():
+        first = arrays.deadlines()
+        if run.is_over:
+            return False
+        point = run.point_of(first)
+        if point.prices is not None and first.upper_bound(point.prices) < MISSED:
+            return True
+        if point.shares is None:
+            return False
+        safe = first.repaired(point.shares)
+        met = programme.needs_met(safe)
+        if met < 1.0 - TOLERANCE:
+            return False
+        run.offer(safe)
+        # Deadlines that just can be met leave no room; half of what may be missed makes some.
+        engine_programme = replace(
+            programme, need=programme.need * min(1.0, met * (1 - TOLERANCE / 2))
+        )
+    else:
+        run.offer(fractions_of_cluster(arrays))
+        engine_programme = programme
+    if run.is_over:
+        return False
+    point = run.point_of(engine_programme)
+    if point.shares is not None:
+        shares = programme.repaired(point.shares)
+        if safe is not None:
+            shares = _mixed(programme, shares, safe)
+        run.offer(shares)
+    if point.prices is not None:
+        run.offer_bound(programme.upper_bound(point.prices))
+    return False
+
+
+def _mixed(programme: ShareProgramme, shares: FloatArray, safe: FloatArray) -> FloatArray:
+    """Return shares with as much of those that keep the deadlines as it takes to keep them."""
+    enough = 1.0 - TOLERANCE / 2
+    if programme.needs_met(shares) >= enough:
+        return shares
+    asked = programme.has_need & (programme.need > 0)
+    need = programme.need[asked]
+    got = (programme.value * shares).sum(axis=1)[asked] / need
+    spare = (programme.value * safe).sum(axis=1)[asked] / need
+    late = got < enough
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = (enough - got[late]) / (spare[late] - got[late])
+    part = np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 1.0)
+    share = float(part.max())
+    mixed: FloatArray = (1.0 - share) * shares + share * safe
+    return mixed

@@ -1,0 +1,1 @@
+"""No exact method of its own: the models are in `formulations/network`."""

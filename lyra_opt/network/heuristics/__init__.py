@@ -1,0 +1,1 @@
+"""Rules that place waiting gangs, one a file."""

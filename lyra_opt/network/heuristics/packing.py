@@ -1,0 +1,298 @@
+"""Which gangs start where, so that they are worth most together: prices, packing, improvement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.network.heuristics.free_machines import BestFit
+from lyra_opt.network.heuristics.packing_kernel import best_packing, clear_market
+from lyra_opt.network.heuristics.policy import Grant
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.network.heuristics.policy import MachineState
+
+    IntArray = NDArray[np.int64]
+    FloatArray = NDArray[np.float64]
+
+PRICE_STEPS = 40
+DEFAULT_BUDGET = 3_000
+"""Units that are looked at to improve packings; at most some 1 ms of machine code."""
+NEAR_ZERO = 1e-3
+"""Part of the dearest price within which a gang gains nothing."""
+
+
+def pack(
+    machines: MachineState,
+    gang: IntArray,
+    value: FloatArray,
+    *,
+    orders: Sequence[IntArray] = (),
+    budget: int = DEFAULT_BUDGET,
+) -> list[Grant]:
+    """Return gangs that start, and where, by the prices at which GPUs find takers.
+
+    A price of a GPU for gangs of each size on one machine, and one for gangs that span several, is
+    found by steps on the dual of the relaxed problem (`packing_kernel.clear_market`). Gangs choose
+    by what they gain at these prices for each GPU: all in that order, and once with those that gain
+    in order of size, the largest first. Each takes the tightest room at the tier where it is worth
+    most. Then gangs that do not start, or not where they would like to, take the places of gangs
+    that are worth less.
+
+    Parameters
+    ----------
+    machines
+        What is free.
+    gang
+        GPUs of each gang, int64, shape (jobs,).
+    value
+        What each is worth at each tier, 0 or less where it may not start, shape (jobs, 3).
+    orders
+        Further orders in which gangs choose: the answer is no worse than what they give, but for
+        gangs that cannot be split as their tier says.
+    budget
+        Units that are looked at to improve packings.
+
+    Notes
+    -----
+    O(jobs log jobs + 40 (jobs + sizes machine-GPUs) + orders jobs machines + budget gangs-a-unit).
+    Deterministic; equals go by position. Guarantee: none beyond that of `orders`.
+    """
+    worth_placing = np.flatnonzero(
+        (value > 0).any(axis=1) & (gang <= int(machines.free_gpus.sum()))
+    )
+    if not len(worth_placing):
+        return []
+    gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
+    value[gang == 1, Tier.RACK :] = 0.0
+    if len(gang) == 1:
+        # The usual decision of a cluster that is not crowded needs no prices.
+        tier, gpus = _place_anywhere(BestFit(machines), int(gang[0]), value[0])
+        return [Grant(int(worth_placing[0]), tier, gpus)] if gpus else []
+    all_orders = [_among(order, worth_placing) for order in orders]
+    all_orders += _priced_orders(machines, gang, value)
+    units = _Units(machines)
+    unit_of = units.pack(gang, value, all_orders, budget)
+    return [
+        Grant(job, tier, gpus)
+        for job, (tier, gpus) in zip(
+            worth_placing.tolist(), units.split(gang, value, unit_of), strict=True
+        )
+        if gpus
+    ]
+
+
+def _among(order: IntArray, chosen: IntArray) -> IntArray:
+    """Return the order of the chosen alone, by their new positions."""
+    place = np.full(int(order.max()) + 1, -1)
+    place[chosen] = np.arange(len(chosen))
+    return place[order][place[order] >= 0]
+
+
+def _priced_orders(machines: MachineState, gang: IntArray, value: FloatArray) -> list[IntArray]:
+    sizes, size_of = np.unique(gang, return_inverse=True)
+    near, far = value[:, Tier.MACHINE], value[:, Tier.RACK :].max(axis=1)
+    best = np.maximum(near, far) / gang
+    by_worth = np.argsort(-best, kind="stable")
+    asked = np.cumsum(gang[by_worth])
+    if asked[-1] <= machines.free_gpus.sum():
+        # Nobody goes without, so that all depends on how gangs are packed.
+        return [np.lexsort((-best, -gang)), by_worth]
+    start = best[by_worth[np.searchsorted(asked, machines.free_gpus.sum())]]
+    prices = clear_price_of_gpus(machines, gang, value, sizes, size_of, float(start))
+    gain = np.maximum(
+        np.where(near > 0, near / gang - prices[size_of], -np.inf),
+        np.where(far > 0, far / gang - prices[-1], -np.inf),
+    )
+    by_gain = np.argsort(-gain, kind="stable")
+    sign = np.sign(np.where(np.abs(gain) <= NEAR_ZERO * prices.max(), 0.0, gain))
+    by_size = np.lexsort((-gain, np.where(sign > 0, -gang, 0), -sign))
+    return [by_gain, by_size]
+
+
+def clear_price_of_gpus(
+    machines: MachineState,
+    gang: IntArray,
+    value: FloatArray,
+    sizes: IntArray,
+    size_of: IntArray,
+    start: float,
+) -> FloatArray:
+    """Return prices of a GPU at which few places are asked for in vain, or left empty.
+
+    Parameters
+    ----------
+    machines, gang, value
+        As for `pack`.
+    sizes, size_of
+        The different gangs, rising, and which of them each is.
+    start
+        The price for all to start from.
+
+    Returns
+    -------
+    ndarray
+        Price for gangs on one machine by size, then for gangs that span several; at least 0.
+    """
+    kinds = len(sizes)
+    counts = np.bincount(machines.free_gpus)
+    prices = clear_market.run(
+        PRICE_STEPS,
+        gang,
+        value.ravel(),
+        size_of,
+        sizes,
+        counts,
+        np.full(kinds + 1, start),
+        np.zeros(kinds + 1),
+        np.zeros(kinds + 1),
+        np.zeros(len(counts)),
+        np.zeros(len(counts), np.int64),
+        work=PRICE_STEPS * (len(gang) + kinds * len(counts)),
+        largest=int(counts.sum()) * len(counts),
+    )
+    return np.asarray(prices, float)
+
+
+class _Units:
+    """Machines, racks and the network as one tree; see the kernel of packing."""
+
+    def __init__(self, machines: MachineState) -> None:
+        self._machines = machines
+        first, free = machines.first_machine_of_rack, machines.free_gpus
+        self._of_tier = [len(free), len(first) - 1, 1]
+        self._first_unit = np.cumsum([0, *self._of_tier])
+        racks, network = self._first_unit[1], self._first_unit[2]
+        rack_of = np.repeat(np.arange(racks, network), np.diff(first))
+        of_rack = np.add.reduceat(free, first[:-1])
+        self._parent = np.concatenate((rack_of, np.full(network - racks, network), [-1]))
+        self._capacity = np.concatenate((free, of_rack, [of_rack.sum()]))
+        open_machines = np.add.reduceat((free > 0).astype(np.int64), first[:-1])
+        self._parts = np.concatenate((np.ones_like(free), open_machines, [(of_rack > 0).sum()]))
+
+    def pack(
+        self,
+        gang: IntArray,
+        value: FloatArray,
+        orders: Sequence[IntArray],
+        budget: int,
+    ) -> IntArray:
+        """Return the unit of each gang in the best packing, -1 for those that do not start."""
+        jobs, units = len(gang), len(self._parent)
+
+        def scratch(length: int) -> IntArray:
+            return np.zeros(length, np.int64)
+
+        unit_of = best_packing.run(
+            np.concatenate(orders),
+            budget,
+            gang,
+            value.ravel(),
+            self._first_unit,
+            self._parent,
+            self._parts,
+            self._machines.first_machine_of_rack,
+            self._capacity,
+            scratch(units),
+            scratch(units),
+            scratch(jobs),
+            scratch(jobs),
+            scratch(jobs),
+            scratch(jobs + 1),
+            scratch(jobs + 1),
+            scratch(jobs),
+            scratch(jobs),
+            scratch(len(Tier)),
+            scratch(jobs),
+            # Packing looks at each unit once, improving at some gangs on each of them.
+            work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
+            largest=int(gang.sum()),
+        )
+        return np.asarray(unit_of, np.int64)
+
+    def split(
+        self, gang: IntArray, value: FloatArray, unit_of: IntArray
+    ) -> list[tuple[Tier, dict[int, int]]]:
+        """Return tier and GPUs of each gang of a packing, without GPUs if it does not start.
+
+        Gangs across machines take as few machines as can be, the largest gang first. Those that
+        cannot be split as their tier says get what else there is, or nothing.
+        """
+        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        unit_of = self._leave_two_racks(gang, unit_of)
+        given: list[tuple[Tier, dict[int, int]]] = [
+            (Tier.MACHINE, {unit: size} if 0 <= unit < first_rack else {})
+            for unit, size in zip(unit_of.tolist(), gang.tolist(), strict=True)
+        ]
+        across = np.flatnonzero(unit_of >= first_rack)
+        if not len(across):
+            return given
+        near = np.flatnonzero((unit_of >= 0) & (unit_of < first_rack))
+        left = self._machines.free_gpus.copy()
+        np.subtract.at(left, unit_of[near], gang[near])
+        free = BestFit(replace(self._machines, free_gpus=left))
+        # Racks before the network: its gangs are content with what is left.
+        for job in across[np.lexsort((-gang[across], unit_of[across] == network))].tolist():
+            size, unit = int(gang[job]), int(unit_of[job])
+            if unit == network:
+                tier, gpus = Tier.NETWORK, free.place(size, Tier.NETWORK)
+            else:
+                tier, gpus = Tier.RACK, free.place_in_rack(size, unit - first_rack)
+            if gpus is None:
+                tier, gpus = _place_anywhere(free, size, value[job])
+            given[job] = tier, gpus
+        return given
+
+    def _leave_two_racks(self, gang: IntArray, unit_of: IntArray) -> IntArray:
+        """Move gangs between racks, so that the network's gangs find GPUs in two of them each.
+
+        Nobody's tier changes. It is needed where all that is left is in one rack, or nearly so.
+        """
+        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        spanning = int((unit_of == network).sum())
+        if not spanning:
+            return unit_of
+        left = self._capacity.copy()
+        inside = np.flatnonzero((unit_of >= 0) & (unit_of < network))
+        np.subtract.at(left, unit_of[inside], gang[inside])
+        on_machine = inside[unit_of[inside] < first_rack]
+        np.subtract.at(left, self._parent[unit_of[on_machine]], gang[on_machine])
+        unit_of = unit_of.copy()
+        racks = left[first_rack:network]
+        smallest_first = inside[np.argsort(gang[inside], kind="stable")]
+        for job in smallest_first.tolist():
+            rack = first_rack + int(racks.argmax())
+            if racks.sum() - left[rack] >= spanning:
+                break
+            size, old = int(gang[job]), int(unit_of[job])
+            old_rack = old if old >= first_rack else int(self._parent[old])
+            if old_rack == rack or size >= left[rack]:
+                continue
+            new = rack
+            if old < first_rack:
+                fitting = np.flatnonzero((self._parent == rack) & (left >= size))
+                if not len(fitting):
+                    continue
+                new = int(fitting[left[fitting].argmin()])
+                left[old] += size
+                left[new] -= size
+            left[old_rack] += size
+            left[rack] -= size
+            unit_of[job] = new
+        return unit_of
+
+
+def _place_anywhere(free: BestFit, size: int, value: FloatArray) -> tuple[Tier, dict[int, int]]:
+    """Take GPUs for a gang at the best tier that has room; none if none has."""
+    for tier in sorted(Tier, key=lambda tier: -value[tier]):
+        gpus = free.place(size, tier) if value[tier] > 0 else None
+        if gpus is not None:
+            return tier, gpus
+    return Tier.MACHINE, {}

@@ -1,0 +1,188 @@
+"""A placement policy as a solver: one decision on a standalone instance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.network.checker import check, objective_of
+from lyra_opt.network.heuristics.dally import dally_with_given_timers
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
+from lyra_opt.network.instance import (
+    GangPlacement,
+    NetworkInstance,
+    NetworkSolution,
+    Objective,
+)
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.core.result import Limits
+    from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+
+LEASE_S = 3600.0
+"""What a lease is for rules that count their timers in leases; instances have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """An instance as policies see it.
+
+    Parameters
+    ----------
+    state
+        Machines, those of a rack next to each other, racks by their first machine in the file; and
+        jobs in file order.
+    machine_order
+        File position of each machine of the state.
+    """
+
+    state: PlacementState
+    machine_order: Sequence[int]
+
+
+def state_of(instance: NetworkInstance, lease_s: float = LEASE_S) -> Epoch:
+    """Return what a policy decides on, at time 0, in O(machines + jobs)."""
+    order = [position for rack in instance.racks.values() for position in rack]
+    machines = [instance.machines[position] for position in order]
+    sizes = [len(rack) for rack in instance.racks.values()]
+    jobs = instance.jobs
+    efficiency = [[job.efficiency.get(tier.label, 0.0) for tier in Tier] for job in jobs]
+    waiting = WaitingGangs(
+        ids=[job.id for job in jobs],
+        gang=np.array([job.gang for job in jobs], np.int64),
+        efficiency=np.array(efficiency),
+        score=np.array([job.score for job in jobs]),
+        waiting_s=np.array([job.waiting_s for job in jobs]),
+        weight=np.array([job.weight for job in jobs]),
+        remaining_s=np.array([job.remaining_s for job in jobs]),
+        attained_gpu_s=np.array([job.attained_gpu_s for job in jobs]),
+        needs_consolidation=np.array([job.needs_consolidation for job in jobs]),
+        rack_timer_s=np.array([_seconds(job.rack_timer_s) for job in jobs]),
+        network_timer_s=np.array([_seconds(job.network_timer_s) for job in jobs]),
+    )
+    state = PlacementState(
+        now_s=0.0,
+        lease_s=lease_s,
+        machines=MachineState(
+            gpus=np.array([machine.gpus for machine in machines], np.int64),
+            free_gpus=np.array([machine.free_gpus for machine in machines], np.int64),
+            first_machine_of_rack=np.concatenate(([0], np.cumsum(sizes))),
+            affinity=np.array([machine.affinity or 0 for machine in machines], np.int64),
+        ),
+        waiting=waiting,
+        waiting_weight_per_s=instance.waiting_weight_per_s,
+    )
+    return Epoch(state=state, machine_order=order)
+
+
+def _seconds(timer_s: float | None) -> float:
+    return math.inf if timer_s is None else timer_s
+
+
+def solution_of(
+    instance: NetworkInstance, epoch: Epoch, grants: Sequence[Grant]
+) -> NetworkSolution:
+    """Return what a policy decided in the instance's own names."""
+    names = [instance.machines[position].id for position in epoch.machine_order]
+    return NetworkSolution(
+        tuple(
+            GangPlacement(
+                job=instance.jobs[grant.job].id,
+                tier=grant.tier.label,
+                gpus={names[machine]: count for machine, count in grant.gpus.items()},
+            )
+            for grant in grants
+        )
+    )
+
+
+class OneEpoch:
+    """Asks a placement policy for one decision on an instance; implements `Solver`.
+
+    The policy sees the instance's jobs as waiting and nobody as running. It keeps no limits. Jobs
+    are in file order where it asks for the order of submission. Complexity and guarantee are those
+    of the policy's decision.
+
+    Parameters
+    ----------
+    name
+        Of the policy in `PLACEMENT_POLICIES`.
+    make
+        What makes the policy, where it is not that of the simulated cluster.
+    keeps_timers
+        Whether it never places a gang that its timers hold back. Rules that do not ask for the
+        instance's timers take only instances in which none holds anybody back.
+    """
+
+    problem = "network"
+    variants: Sequence[str] = tuple(Objective)
+    proves_optimality = False
+    gives_bound = False
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], PlacementPolicy] | None = None,
+        *,
+        keeps_timers: bool = False,
+    ) -> None:
+        self.name = name
+        self._make = make or PLACEMENT_POLICIES[name]
+        self._keeps_timers = keeps_timers
+
+    def availability(self) -> Unsupported | None:
+        """Policies need nothing beyond this package."""
+        return None
+
+    def supports(self, instance: NetworkInstance) -> Unsupported | None:
+        """Return why the policy cannot answer the instance, None if it can."""
+        if self._keeps_timers:
+            return None
+        for job in instance.jobs:
+            if len(instance.tiers_of(job)) < len(job.efficiency):
+                return Unsupported(
+                    f"{self.name} does not ask for timers; job {job.id!r} is held back by one"
+                )
+        return None
+
+    def solve(
+        self,
+        instance: NetworkInstance,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,
+        warm_start: NetworkSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[NetworkSolution]:
+        """Ask the policy; return the warm start instead where that is better."""
+        policy = self._make()
+        epoch = state_of(instance)
+        policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
+        solution = solution_of(instance, epoch, policy.decide(epoch.state))
+        objective = objective_of(instance, solution)
+        if warm_start is not None:
+            start = check(instance, warm_start).objective
+            if start is not None and start > objective:
+                solution, objective = warm_start, start
+        if observer is not None:
+            observer("objective", objective)
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+
+BEST_FIT = OneEpoch("best-fit")
+CONSOLIDATED = OneEpoch("consolidated", keeps_timers=True)
+DALLY = OneEpoch("dally", dally_with_given_timers, keeps_timers=True)
+GANDIVA_AFFINITY = OneEpoch("gandiva-affinity")
+MANUAL = OneEpoch("manual")
+NO_WAIT = OneEpoch("no-wait")
+SRTF_NETWORK = OneEpoch("srtf-network")
+TIRESIAS_SKEW = OneEpoch("tiresias-skew")

@@ -1,0 +1,1 @@
+"""Proved dual bounds on the weight of preempted jobs."""

@@ -1,0 +1,1 @@
+"""The exact solver: reduction, parts, and two tree searches."""

@@ -1,0 +1,323 @@
+"""Take the graph of servers and jobs apart, and put the best choices of its parts together.
+
+No job joins two connected components, so what a choice costs is the sum over components of what
+its servers there cost. With the curve f_c(k) of each, the least weight of k servers of component
+c, the optimum is a (min,+) knapsack: the best division of N_R over the components.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.result import Limits
+from lyra_opt.reclaim.exact.component_kernel import enumerate_choices
+from lyra_opt.reclaim.exact.search_result import SearchResult
+from lyra_opt.reclaim.exact.tree.price_kernel import level_prices
+from lyra_opt.reclaim.exact.tree.search import price_unit, search_tree
+from lyra_opt.reclaim.incidence import Incidence
+from lyra_opt.reclaim.reduction import ReducedReclaim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.stopwatch import Stopwatch
+    from lyra_opt.reclaim.incidence import IntArray
+
+ENUMERATED_SERVERS = 12
+"""Components of up to so many servers are solved for every k by listing all choices."""
+NODES_PER_POINT = 300
+"""Nodes of a tree search for one point of a larger component's curve."""
+ROUNDS = 12
+
+
+def search_components(
+    reduced: ReducedReclaim,
+    incumbent: Sequence[int],
+    *,
+    lower_bound: int,
+    limits: Limits,
+    stopwatch: Stopwatch,
+) -> SearchResult:
+    """Return the best choice of a rigid instance by its components, as far as they can be solved.
+
+    Servers without shared jobs together are one component, whose curve adds up sorted costs.
+    Components of up to 12 servers are enumerated. Of a larger one, the curve is first bounded
+    from below, by the smallest prices of any split of weights and by the k-th cheapest server
+    alone; the knapsack over these lower curves is a bound. Where it uses a point that is not
+    known exactly, a tree search settles the point, and the knapsack is solved again, until all
+    points that it uses are known, or one can not be settled within 300 nodes. A component with
+    most of the servers is as hard as the whole, and left to the search of the whole.
+
+    Parameters
+    ----------
+    reduced, incumbent, lower_bound, limits, stopwatch
+        As for `search_tree`.
+
+    Returns
+    -------
+    SearchResult
+        Complete where objective and bound are equal; ``stopped_by`` is always None.
+
+    Notes
+    -----
+    Source: this project's study of minimum k-union. Complexity O(servers * N_R) for each
+    knapsack, 2^12 choices for each small component, and the tree searches.
+    """
+    objective = reduced.objective(incumbent)
+    best = SearchResult(
+        places=sorted(incumbent), objective=objective, bound=lower_bound, nodes=0, stopped_by=None
+    )
+    groups = _connected_places(reduced.losses)
+    if len(groups) < 2 or objective <= lower_bound:
+        return best
+    parts = [_part(reduced, places) for places in groups]
+    nodes = 0
+    while True:
+        bound, division = _best_division(parts, reduced.reclaim_servers)
+        bound = max(bound, best.bound)
+        unknown = [
+            (part, picks)
+            for part, picks in zip(parts, division, strict=True)
+            if picks not in part.choice
+        ]
+        if not unknown:
+            places = sorted(
+                place
+                for part, picks in zip(parts, division, strict=True)
+                for place in part.choice[picks]
+            )
+            return SearchResult(
+                places=places, objective=bound, bound=bound, nodes=nodes, stopped_by=None
+            )
+        best = replace(best, bound=bound)
+        nodes_left = None if limits.nodes is None else limits.nodes - nodes
+        out_of_time = limits.is_over(stopwatch.elapsed_s)
+        if bound >= objective or out_of_time or nodes_left == 0:
+            return best
+        part, picks = min(unknown, key=lambda pair: len(pair[0].places))
+        if 2 * len(part.places) > len(reduced.servers):
+            return best  # as hard as the whole, to which the tree search comes next
+        nodes += part.settle(
+            picks,
+            Limits(
+                time_s=limits.time_s,
+                nodes=NODES_PER_POINT if nodes_left is None else min(nodes_left, NODES_PER_POINT),
+                memory_mib=limits.memory_mib,
+            ),
+            stopwatch,
+        )
+        best = replace(best, nodes=nodes)
+        if picks not in part.choice:
+            return best
+
+
+@dataclass(slots=True)
+class _Part:
+    """A component: its servers and what is known of its curve.
+
+    Parameters
+    ----------
+    places
+        In the whole instance.
+    lower
+        Shape (servers + 1,): no choice of so many of its servers weighs less.
+    choice
+        For some numbers of servers, a choice that weighs exactly ``lower``.
+    instance
+        The component alone, with the places counted anew; None if the curve is known.
+    """
+
+    places: IntArray
+    lower: NDArray[Any]
+    choice: dict[int, list[int]] = field(default_factory=dict)
+    instance: ReducedReclaim | None = None
+
+    def settle(self, picks: int, limits: Limits, stopwatch: Stopwatch) -> int:
+        """Try to make a point of the curve known; return the nodes that it took."""
+        assert self.instance is not None
+        found = search_tree(
+            replace(self.instance, reclaim_servers=picks),
+            range(picks),
+            lower_bound=int(self.lower[picks]),
+            limits=limits,
+            stopwatch=stopwatch,
+        )
+        # The curve does not fall.
+        self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)
+        if found.objective == found.bound:
+            self.choice[picks] = self.places[found.places].tolist()
+        return found.nodes
+
+
+def _part(reduced: ReducedReclaim, places: IntArray) -> _Part:
+    losses = reduced.losses
+    if not (losses.server_start[places + 1] > losses.server_start[places]).any():
+        return _separable_part(reduced, places)
+    instance = _restricted(reduced, places)
+    if len(places) <= ENUMERATED_SERVERS:
+        return _enumerated_part(instance, places)
+    return _Part(
+        places=places,
+        lower=_lower_curve(instance),
+        choice={0: [], len(places): places.tolist()},
+        instance=instance,
+    )
+
+
+def _separable_part(reduced: ReducedReclaim, places: IntArray) -> _Part:
+    """Servers that share nothing: the cheapest first."""
+    cost = reduced.server_cost[places]
+    order = places[np.argsort(cost, kind="stable")]
+    curve = np.concatenate(([0], np.cumsum(reduced.server_cost[order]))).astype(cost.dtype)
+    return _Part(
+        places=places,
+        lower=curve,
+        choice={picks: order[:picks].tolist() for picks in range(len(places) + 1)},
+    )
+
+
+def _enumerated_part(instance: ReducedReclaim, places: IntArray) -> _Part:
+    losses = instance.losses
+    size = len(places)
+    largest = 2 * (exact_sum(instance.server_cost) + exact_sum(instance.weight))
+    least, chosen = enumerate_choices.run(
+        size,
+        instance.weight,
+        instance.server_cost,
+        losses.server_start,
+        losses.server_jobs,
+        np.zeros(losses.jobs, dtype=np.int64),
+        np.zeros(size + 1, dtype=instance.weight.dtype),
+        np.zeros(size + 1, dtype=np.int64),
+        work=2**size,
+        largest=largest,
+    )
+    return _Part(
+        places=places,
+        lower=np.asarray(least, dtype=instance.weight.dtype),
+        choice={
+            picks: [int(place) for bit, place in enumerate(places) if mask >> bit & 1]
+            for picks, mask in enumerate(int(mask) for mask in chosen)
+        },
+    )
+
+
+def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
+    """Return a lower bound for every number of servers, and the exact value for all of them."""
+    losses = instance.losses
+    total = exact_sum(instance.server_cost) + exact_sum(instance.weight)
+    unit, dtype = price_unit(total)
+    scale = np.array([unit], dtype=dtype)
+    price = np.array(
+        level_prices.run(
+            ROUNDS,
+            losses.jobs,
+            2 * (total + 1) * unit,
+            instance.weight.astype(dtype) * scale,
+            losses.job_start,
+            losses.job_servers,
+            np.zeros(losses.entries, dtype=dtype),
+            instance.server_cost.astype(dtype) * scale,
+            np.zeros(losses.servers, dtype=dtype),
+            work=ROUNDS * losses.entries,
+            largest=4 * (total + 1) * unit,
+        ),
+        dtype=dtype,
+    )
+    envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
+    lower: NDArray[Any] = -(-envelope // scale)
+    # Whichever k servers: one of them is at least the k-th cheapest alone.
+    alone = instance.server_cost.astype(dtype).copy()
+    np.add.at(
+        alone,
+        np.repeat(np.arange(losses.servers), np.diff(losses.server_start)),
+        instance.weight.astype(dtype)[losses.server_jobs],
+    )
+    lower[1:] = np.maximum(lower[1:], np.sort(alone))
+    lower[-1] = total
+    return lower
+
+
+def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
+    """Return the least sum of the lower curves, and how many servers of each part it takes.
+
+    Of equal divisions, one whose points are known is not preferred. Time O(servers * picks).
+    """
+    dtype: Any = object if any(part.lower.dtype == object for part in parts) else np.int64
+    no_way = sum(int(part.lower[-1]) for part in parts) + 1
+    least = np.full(picks + 1, no_way, dtype=dtype)
+    least[0] = 0
+    taken = []
+    for part in parts:
+        better = np.full(picks + 1, no_way, dtype=dtype)
+        count = np.zeros(picks + 1, dtype=np.int64)
+        for servers in range(min(len(part.places), picks) + 1):
+            sums = least[: picks + 1 - servers] + part.lower[servers]
+            is_better = sums < better[servers:]
+            better[servers:][is_better] = sums[is_better]
+            count[servers:][is_better] = servers
+        least = better
+        taken.append(count)
+    division = []
+    left = picks
+    for count in reversed(taken):
+        division.append(int(count[left]))
+        left -= division[-1]
+    return int(least[picks]), division[::-1]
+
+
+def _connected_places(losses: Incidence) -> list[IntArray]:
+    """Return the places of each component, those that share nothing together as one."""
+    job_start, job_servers = losses.job_start.tolist(), losses.job_servers.tolist()
+    server_start, server_jobs = losses.server_start.tolist(), losses.server_jobs.tolist()
+    seen_jobs: set[int] = set()
+    groups = []
+    separable = [s for s in range(losses.servers) if server_start[s] == server_start[s + 1]]
+    if separable:
+        groups.append(np.array(separable, dtype=np.int64))
+    seen = set(separable)
+    for first in range(losses.servers):
+        if first in seen:
+            continue
+        seen.add(first)
+        reached = [first]
+        for server in reached:
+            for job in server_jobs[server_start[server] : server_start[server + 1]]:
+                if job in seen_jobs:
+                    continue
+                seen_jobs.add(job)
+                for other in job_servers[job_start[job] : job_start[job + 1]]:
+                    if other not in seen:
+                        seen.add(other)
+                        reached.append(other)
+        groups.append(np.array(sorted(reached), dtype=np.int64))
+    return groups
+
+
+def _restricted(reduced: ReducedReclaim, places: IntArray) -> ReducedReclaim:
+    """Return the instance of one component, whose jobs are on no other server."""
+    losses = reduced.losses
+    number = np.full(losses.servers, -1)
+    number[places] = np.arange(len(places))
+    first_server = losses.job_servers[losses.job_start[:-1]]
+    jobs = np.flatnonzero(number[first_server] >= 0)
+    rows = np.repeat(np.isin(np.arange(losses.jobs), jobs), losses.span())
+    return ReducedReclaim(
+        servers=places,
+        reclaim_servers=0,
+        server_cost=reduced.server_cost[places],
+        losses=Incidence.of_rows(
+            np.concatenate(([0], np.cumsum(losses.span()[jobs]))).astype(np.int64),
+            number[losses.job_servers[rows]],
+            losses.job_counts[rows],
+            len(places),
+        ),
+        slack=reduced.slack[jobs],
+        weight=reduced.weight[jobs],
+    )

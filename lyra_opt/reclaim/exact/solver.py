@@ -1,0 +1,265 @@
+"""Exact: the proved optimum, by whatever is cheapest and still proves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.reclaim.exact.components import search_components
+from lyra_opt.reclaim.exact.search_result import SearchResult
+from lyra_opt.reclaim.exact.threshold.search import search_thresholds
+from lyra_opt.reclaim.exact.tree.search import search_tree
+from lyra_opt.reclaim.heuristics.fast import Fast
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
+from lyra_opt.reclaim.heuristics.marginal import Marginal
+from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
+from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.reduction import reduce_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+
+SHORT_WALK = 500
+LONG_WALK = 20_000
+"""Swaps of the tabu search from each start: before the tree search, and once it takes long."""
+SHORT_SEARCH = 300
+"""Nodes after which the tree search counts as long."""
+
+
+class Exact:
+    """The proved optimum, or incumbent and bound when a limit is reached.
+
+    In this order, each step only while bound and incumbent differ: `Fast`; a short tabu search
+    from its answer, Lyra's rule and `Marginal`; the components of the graph of servers and jobs,
+    put together by a knapsack (`lyra_opt.reclaim.exact.components`); best-first branch and bound on
+    jobs (`lyra_opt.reclaim.exact.tree.search`), with a longer tabu search once 300 nodes were not
+    enough. Interchangeable instances: `Fast`, tabu, and branch and bound with the bound of
+    `lyra_opt.reclaim.exact.threshold.search`.
+
+    The weight of a proved answer and its bound depend neither on the order of the file nor on
+    ids; which of several best choices is returned may.
+
+    Notes
+    -----
+    Source: this project. Complexity: exponential at worst, as the problem is minimum k-union;
+    realistic fleets take milliseconds. Limits: time, looked at every 0.05 s or so; nodes;
+    memory of the open nodes.
+    """
+
+    name = "exact"
+    problem = "reclaim"
+    variants: Sequence[str] = (str(Semantics.RIGID), str(Semantics.INTERCHANGEABLE))
+    proves_optimality = True
+    gives_bound = True
+
+    def availability(self) -> Unsupported | None:
+        """Return None: it needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: ReclaimInstance) -> Unsupported | None:  # noqa: ARG002
+        """Return None: it takes every instance."""
+        return None
+
+    def solve(
+        self,
+        instance: ReclaimInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,
+        warm_start: ReclaimSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[ReclaimSolution]:
+        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        stopwatch = Stopwatch()
+        known = _Known(observer)
+        quick = Fast().solve(
+            instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observe
+        )
+        if quick.status is Status.OPTIMAL:
+            return quick
+        assert quick.solution is not None
+        assert isinstance(quick.objective, int)
+        assert isinstance(quick.dual_bound, int)
+        reduced = reduce_instance(instance)
+        place = {int(server): place for place, server in enumerate(reduced.servers)}
+        known.take(
+            SearchResult(
+                places=[place[position] for position in quick.solution.positions(instance)],
+                objective=quick.objective,
+                bound=quick.dual_bound,
+                nodes=0,
+                stopped_by=quick.stopped_by,
+            )
+        )
+        if known.stopped_by is None:
+            rules = (
+                LyraGreedy() if instance.semantics is Semantics.RIGID else LyraGreedyElastic(),
+                Marginal(),
+            )
+            starts = (
+                [place[position] for position in rule.choose(instance, rng)] for rule in rules
+            )
+            _walk(known, reduced, starts, SHORT_WALK, limits, stopwatch, rng)
+            if instance.semantics is Semantics.RIGID:
+                _search_rigid(known, reduced, limits, stopwatch, rng)
+            else:
+                _search_interchangeable(known, reduced, limits, stopwatch, rng)
+        return SolveResult(
+            status=Status.OPTIMAL if known.is_proved else Status.FEASIBLE,
+            stopped_by=None if known.is_proved else known.stopped_by,
+            solution=reduced.solution(instance, known.places),
+            objective=known.objective,
+            dual_bound=known.bound,
+            counters={**quick.counters, "nodes": known.nodes},
+        )
+
+
+class _Known:
+    """Incumbent and bound, from whatever step, and whom to tell."""
+
+    def __init__(self, observer: Callable[[str, int | float], None] | None) -> None:
+        self._observer = observer
+        self.places: list[int] = []
+        self.objective: int | None = None
+        self.bound = 0
+        self.nodes = 0
+        self.stopped_by: StoppedBy | None = None
+        self._told: dict[str, int | float] = {}
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether nothing can be better than the incumbent."""
+        return self.objective is not None and self.objective <= self.bound
+
+    def take(self, found: SearchResult) -> None:
+        """Keep what a step has found where it is better."""
+        if self.objective is None or found.objective < self.objective:
+            self.objective, self.places = found.objective, found.places
+            self.observe("objective", found.objective)
+        if found.bound > self.bound:
+            self.bound = found.bound
+            self.observe("dual_bound", found.bound)
+        self.nodes += found.nodes
+        self.stopped_by = found.stopped_by
+
+    def observe(self, name: str, value: float) -> None:
+        """Pass on improvements, each once."""
+        sign = 1 if name == "objective" else -1
+        if self._observer is None or (
+            name in self._told and sign * value >= sign * self._told[name]
+        ):
+            return
+        self._told[name] = value
+        self._observer(name, value)
+
+    def nodes_left(self, limits: Limits) -> int | None:
+        """Return how many nodes are left of the limit."""
+        return None if limits.nodes is None else max(0, limits.nodes - self.nodes)
+
+
+def _walk(
+    known: _Known,
+    reduced: ReducedReclaim,
+    more_starts: Iterator[list[int]],
+    moves: int,
+    limits: Limits,
+    stopwatch: Stopwatch,
+    rng: np.random.Generator,
+) -> None:
+    """Swap servers, from the incumbent first."""
+
+    def starts() -> Iterator[list[int]]:
+        yield known.places
+        yield from more_starts
+
+    found = search_by_swaps(
+        reduced,
+        starts(),
+        moves_per_start=moves,
+        rng=rng,
+        target=known.bound,
+        out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
+        observer=known.observe,
+    )
+    known.take(
+        SearchResult(
+            places=found.places,
+            objective=found.objective,
+            bound=known.bound,
+            nodes=0,
+            stopped_by=StoppedBy.TIME if found.ran_out_of_time else None,
+        )
+    )
+
+
+def _search_rigid(
+    known: _Known,
+    reduced: ReducedReclaim,
+    limits: Limits,
+    stopwatch: Stopwatch,
+    rng: np.random.Generator,
+) -> None:
+    if not known.is_proved:
+        known.take(
+            search_components(
+                reduced,
+                known.places,
+                lower_bound=known.bound,
+                limits=limits,
+                stopwatch=stopwatch,
+            )
+        )
+    for is_long in (False, True):
+        if known.is_proved:
+            return
+        if is_long:
+            _walk(known, reduced, iter(()), LONG_WALK, limits, stopwatch, rng)
+        nodes_left = known.nodes_left(limits)
+        is_last = is_long or (nodes_left is not None and nodes_left <= SHORT_SEARCH)
+        known.take(
+            search_tree(
+                reduced,
+                known.places,
+                lower_bound=known.bound,
+                limits=Limits(
+                    time_s=limits.time_s,
+                    nodes=nodes_left if is_last else SHORT_SEARCH,
+                    memory_mib=limits.memory_mib,
+                ),
+                stopwatch=stopwatch,
+                observer=known.observe,
+            )
+        )
+        if is_last or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
+            return
+
+
+def _search_interchangeable(
+    known: _Known,
+    reduced: ReducedReclaim,
+    limits: Limits,
+    stopwatch: Stopwatch,
+    rng: np.random.Generator,
+) -> None:
+    if not known.is_proved:
+        _walk(known, reduced, iter(()), LONG_WALK, limits, stopwatch, rng)
+    if not known.is_proved:
+        known.take(
+            search_thresholds(
+                reduced,
+                known.places,
+                limits=limits,
+                stopwatch=stopwatch,
+                rng=rng,
+                observer=known.observe,
+            )
+        )

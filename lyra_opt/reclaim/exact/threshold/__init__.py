@@ -1,0 +1,1 @@
+"""Branch and bound on which jobs are kept, for any slack."""

@@ -1,0 +1,1 @@
+"""Branch and bound on jobs, for the rigid semantics."""

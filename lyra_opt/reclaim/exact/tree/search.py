@@ -1,0 +1,251 @@
+"""Best-first branch and bound on jobs, for the rigid semantics."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.reclaim.exact.search_result import SearchResult
+from lyra_opt.reclaim.exact.tree.kernel import explore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.result import Limits
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+FINEST_UNIT = 2**20
+"""Prices are multiples of 2^-20 of a weight, coarser where 64 bits ask for it."""
+COARSEST_UNIT = 2**8
+FIRST_NODES = 16
+SLICE_S = 0.05
+"""Seconds between two looks at the clock, about."""
+FIRST_SLOTS = 256
+PATIENCE = 8
+"""How many times the usual work a tree may do before compiled code is loaded for it."""
+BYTES_PER_MIB = 2**20
+
+
+def search_tree(
+    reduced: ReducedReclaim,
+    incumbent: Sequence[int],
+    *,
+    lower_bound: int,
+    limits: Limits,
+    stopwatch: Stopwatch,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> SearchResult:
+    r"""Return the best choice of a rigid instance, or what is known when a limit is reached.
+
+    A node has decided for some jobs that they are preempted (paid) and for some that they are
+    not (kept). A paid job costs its weight and leaves the instance; the servers of a kept job can
+    not be chosen. Both make the instance smaller. The bound of a node is the sum of the N_R
+    smallest prices, where every open job splits its weight over its servers
+    (`lyra_opt.reclaim.exact.tree.price_kernel`): it converges to that of the linear relaxation and
+    is valid before. Open nodes are taken by least bound. Servers that alone, or by their price,
+    would lift the bound to the incumbent are ruled out.
+
+    Branching only on jobs treats interchangeable servers alike, so that symmetric choices of
+    servers are never told apart.
+
+    Parameters
+    ----------
+    reduced
+        From a rigid instance: every slack is 0.
+    incumbent
+        Places to start from, ``reclaim_servers`` of them.
+    lower_bound
+        Proved before.
+    limits
+        Time on `stopwatch`, nodes (all whose children were made), memory of the open nodes.
+    observer
+        Called with ("objective", value) and ("dual_bound", value) at improvements.
+
+    Notes
+    -----
+    Source: job branching from this project's study of minimum k-union; the bound is its own.
+    Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
+    """
+    return _Tree(reduced, incumbent, lower_bound, observer).search(limits, stopwatch)
+
+
+class _Tree:
+    """The state of a search between two slices of nodes."""
+
+    def __init__(
+        self,
+        reduced: ReducedReclaim,
+        incumbent: Sequence[int],
+        lower_bound: int,
+        observer: Callable[[str, int | float], None] | None,
+    ) -> None:
+        losses = reduced.losses
+        self._reduced = reduced
+        self._observer = observer
+        total = exact_sum(reduced.server_cost) + exact_sum(reduced.weight)
+        # Every objective is a multiple of the step.
+        self._step = max(1, gcd(*reduced.server_cost.tolist(), *reduced.weight.tolist()))
+        self._unit, dtype = price_unit(total // self._step)
+        self._dtype = dtype
+        scale = np.array([self._unit], dtype=dtype)
+        # Narrow jobs level their prices first: that saves rounds.
+        order = np.argsort(losses.span(), kind="stable")
+        span = losses.span()[order]
+        entries = np.concatenate(
+            [np.arange(losses.job_start[j], losses.job_start[j + 1]) for j in order]
+            or [np.zeros(0, dtype=np.int64)]
+        )
+        rank = np.argsort(order)
+        self._instance = (
+            (reduced.weight[order] // self._step).astype(dtype) * scale,
+            (reduced.server_cost // self._step).astype(dtype) * scale,
+            np.concatenate(([0], np.cumsum(span))).astype(np.int64),
+            losses.job_servers[entries],
+            losses.server_start.copy(),
+            rank[losses.server_jobs].astype(np.int64),
+        )
+        self._forbidden_price = 2 * (total // self._step + 1) * self._unit
+        self._objective = reduced.objective(incumbent) // self._step * self._unit
+        self._floor = -(-lower_bound // self._step) * self._unit
+        self.nodes = 0
+        is_chosen = np.zeros(losses.servers, dtype=np.int64)
+        is_chosen[list(incumbent)] = 1
+        self._open_nodes = 1
+        self._free_slots = FIRST_SLOTS - 1
+        bounds = np.zeros(FIRST_SLOTS, dtype=dtype)
+        bounds[0] = self._floor
+        self._memory: list[Any] = [
+            is_chosen,
+            np.zeros(losses.entries, dtype=dtype),
+            bounds,
+            np.zeros(FIRST_SLOTS, dtype=np.int64),
+            np.zeros(FIRST_SLOTS, dtype=np.int64),
+            # The last of these are used first; row 0 is the root's.
+            np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
+            np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
+        ]
+
+    def search(self, limits: Limits, stopwatch: Stopwatch) -> SearchResult:
+        """Explore in slices of nodes until the tree is done or a limit is reached."""
+        stopped_by = None
+        budget = FIRST_NODES
+        while self._open_nodes and self._bound() < self._objective_value():
+            if limits.is_over(stopwatch.elapsed_s):
+                stopped_by = StoppedBy.TIME
+            elif limits.nodes is not None and self.nodes >= limits.nodes:
+                stopped_by = StoppedBy.NODES
+            elif not self._free_slots and not self._grow(limits.memory_mib):
+                stopped_by = StoppedBy.MEMORY
+            if stopped_by is not None:
+                break
+            if limits.nodes is not None:
+                budget = min(budget, limits.nodes - self.nodes)
+            slice_watch = Stopwatch()
+            made = self._explore(budget)
+            # As many nodes as keep the slices near their length.
+            node_s = max(slice_watch.elapsed_s, 1e-9) / max(made, 1)
+            remaining_s = SLICE_S
+            if limits.time_s is not None:
+                remaining_s = min(SLICE_S, max(limits.time_s - stopwatch.elapsed_s, 0))
+            budget = max(1, min(4 * budget, int(remaining_s / node_s)))
+        return SearchResult(
+            places=[int(place) for place in np.flatnonzero(self._memory[0])],
+            objective=self._objective_value(),
+            bound=self._bound(),
+            nodes=self.nodes,
+            stopped_by=stopped_by,
+        )
+
+    def _objective_value(self) -> int:
+        return int(self._objective) // self._unit * self._step
+
+    def _bound(self) -> int:
+        """Return the least that a choice can preempt, as far as is proved."""
+        if not self._open_nodes:
+            return self._objective_value()
+        least = max(int(self._memory[2][0]), self._floor)
+        return min(-(-least // self._unit) * self._step, self._objective_value())
+
+    def _explore(self, budget: int) -> int:
+        losses = self._reduced.losses
+        before = self._objective_value(), self._bound()
+        dtype = self._dtype
+        servers, jobs, entries = losses.servers, losses.jobs, losses.entries
+        after = explore.run(
+            budget,
+            self._reduced.reclaim_servers,
+            self._unit,
+            self._forbidden_price,
+            *self._instance,
+            self._objective,
+            self._open_nodes,
+            self._free_slots,
+            *self._memory,
+            np.zeros(jobs, dtype=np.int64),
+            *(np.zeros(servers, dtype=np.int64) for _ in range(3)),
+            *(np.zeros(servers, dtype=dtype) for _ in range(4)),
+            *(np.zeros(jobs, dtype=np.int64) for _ in range(2)),
+            np.zeros(jobs + 1, dtype=np.int64),
+            *(np.zeros(jobs, dtype=dtype) for _ in range(2)),
+            *(np.zeros(entries, dtype=np.int64) for _ in range(2)),
+            *(np.zeros(entries, dtype=dtype) for _ in range(2)),
+            # Of all nodes so far: a tree that stays small never waits for the compiler.
+            work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
+            largest=4 * self._forbidden_price,
+        )
+        made, self._objective, self._open_nodes, self._free_slots = (int(n) for n in after[:4])
+        self.nodes += made
+        self._memory = [
+            np.asarray(array, dtype=old.dtype)
+            for array, old in zip(after[4:], self._memory, strict=True)
+        ]
+        if self._observer is not None:
+            if self._objective_value() < before[0]:
+                self._observer("objective", self._objective_value())
+            if self._bound() > before[1]:
+                self._observer("dual_bound", self._bound())
+        return made
+
+    def _grow(self, memory_mib: float | None) -> bool:
+        """Make room for twice as many open nodes, as far as the memory limit allows."""
+        _, _, bounds, depths, slots, _, decisions = self._memory
+        old, jobs = len(bounds), self._reduced.losses.jobs
+        new = 2 * old
+        if memory_mib is not None:
+            bytes_per_node = jobs + 4 * np.dtype(np.int64).itemsize
+            new = min(new, int(memory_mib * BYTES_PER_MIB / bytes_per_node))
+        if new <= old:
+            return False
+        self._memory[2:] = [
+            _extended(bounds, new),
+            _extended(depths, new),
+            _extended(slots, new),
+            np.zeros(new, dtype=np.int64),
+            _extended(decisions, new * jobs),
+        ]
+        self._memory[5][: new - old] = np.arange(old, new)
+        self._free_slots = new - old
+        return True
+
+
+def _extended(array: NDArray[Any], size: int) -> NDArray[Any]:
+    longer: NDArray[Any] = np.zeros(size, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def price_unit(total_weight: int) -> tuple[int, Any]:
+    """Return into how many parts prices cut a unit of weight, and the type that holds them."""
+    unit = FINEST_UNIT
+    while unit > COARSEST_UNIT and 16 * (total_weight + 1) * unit >= LARGEST_COMPILED_INTEGER:
+        unit //= 2
+    fits = 16 * (total_weight + 1) * unit < LARGEST_COMPILED_INTEGER
+    return (unit, np.int64) if fits else (FINEST_UNIT, object)

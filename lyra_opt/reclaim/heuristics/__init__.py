@@ -1,0 +1,1 @@
+"""Rules that choose servers without a proof, one a file."""

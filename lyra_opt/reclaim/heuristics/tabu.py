@@ -1,0 +1,297 @@
+"""Tabu search: from several greedy choices, swap servers while remembering which ones moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
+from lyra_opt.reclaim.heuristics.marginal import Marginal
+from lyra_opt.reclaim.heuristics.peeling import Peeling
+from lyra_opt.reclaim.heuristics.tabu_kernel import swap_servers
+from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.reduction import reduce_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+MOVES_PER_START = 3_000
+LONGEST_BAN = 3
+"""Moves; of 1, 3, 5, 10 and 20 the one with the least mean excess, which grows with the longer."""
+MOVES_BETWEEN_CLOCK_READINGS = 250
+STEPS_OF_A_GREEDY = 8
+"""Places looked at in the time of one step of a greedy's inner loop, about."""
+_LARGEST_DRAW = 2**31
+_DRAWS_PER_MOVE = 3
+
+
+class Tabu(ReclaimHeuristic):
+    """Swap one chosen for one free server, over and over, except those that moved just before.
+
+    A move removes the chosen server whose removal lowers the objective most, then adds the free
+    server whose addition raises it least, be the result better or worse than before. A server
+    that was moved may not move back for a random number of up to 3 moves, unless that gives the
+    best objective so far. Ties go by order from a random place on, so that the search drifts over
+    plateaus. The best choice met is returned.
+
+    It starts from the choices of peeling, of marginal and of Lyra's rule (interchangeable: that
+    of ``lyra-greedy-elastic``), and from the warm start if there is one, with the same number of
+    moves each, and ends early at objective 0. It is never worse than any start that it reached:
+    all of them without a time limit, the warm start or else peeling's always.
+
+    Parameters
+    ----------
+    moves_per_start
+        Swaps from each start, at least 0.
+
+    Notes
+    -----
+    Source: the swap search of this project's study of minimum k-union; tabu search after Glover
+    (1989). Works on the instance as `reduce_instance` leaves it. Complexity of a move
+    O(servers + sum of spans of the jobs on the two servers). Guarantee: none.
+
+    The time limit is looked at every 250 moves; the greedy starts are not interrupted. Without
+    that limit the seed decides the answer, and interpreted and compiled runs agree. Weights whose
+    sum leaves 64 bits are searched interpreted, some fifty times slower.
+    """
+
+    name = "tabu"
+
+    def __init__(self, moves_per_start: int = MOVES_PER_START) -> None:
+        if moves_per_start < 0:
+            raise ValueError(f"moves_per_start {moves_per_start}: must be at least 0")
+        self.moves_per_start = moves_per_start
+
+    def choose(self, instance: ReclaimInstance, rng: np.random.Generator) -> Sequence[int]:
+        """Return the best choice, in file order."""
+        solution = self.solve(instance, limits=Limits(), rng=rng).solution
+        assert solution is not None
+        return solution.positions(instance)
+
+    def solve(
+        self,
+        instance: ReclaimInstance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,
+        warm_start: ReclaimSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[ReclaimSolution]:
+        """Search from each start in turn, within the time limit."""
+        stopwatch = Stopwatch()
+        reduced = reduce_instance(instance)
+        found = search_by_swaps(
+            reduced,
+            _starts(instance, reduced, rng, warm_start),
+            moves_per_start=self.moves_per_start,
+            rng=rng,
+            out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
+            observer=observer,
+        )
+        return SolveResult(
+            status=Status.FEASIBLE,
+            stopped_by=StoppedBy.TIME if found.ran_out_of_time else None,
+            solution=reduced.solution(instance, found.places),
+            objective=found.objective,
+            counters={"moves": found.moves},
+        )
+
+
+def _starts(
+    instance: ReclaimInstance,
+    reduced: ReducedReclaim,
+    rng: np.random.Generator,
+    warm_start: ReclaimSolution | None,
+) -> Iterable[list[int]]:
+    """Yield the choices to start from, as places in the reduced instance."""
+    place = {int(server): place for place, server in enumerate(reduced.servers)}
+    if warm_start is not None:
+        yield [place[server] for server in warm_start.positions(instance)]
+    rigid = instance.semantics is Semantics.RIGID
+    for rule in (Peeling(), LyraGreedy() if rigid else LyraGreedyElastic(), Marginal()):
+        yield [place[server] for server in rule.choose(instance, rng)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapSearchResult:
+    """The best choice that a search has met.
+
+    Parameters
+    ----------
+    places
+        The chosen places of the reduced instance, ascending.
+    objective
+        Weight of the jobs that it preempts.
+    moves
+        Swaps made in all.
+    ran_out_of_time
+        Whether the search ended before all moves were made or the target was reached.
+    """
+
+    places: list[int]
+    objective: int
+    moves: int
+    ran_out_of_time: bool
+
+
+def search_by_swaps(
+    reduced: ReducedReclaim,
+    starts: Iterable[Sequence[int]],
+    *,
+    moves_per_start: int,
+    rng: np.random.Generator,
+    target: int = 0,
+    out_of_time: Callable[[], bool] = lambda: False,
+    observer: Callable[[str, int | float], None] | None = None,
+) -> SwapSearchResult:
+    """Return the best choice that the swaps of `Tabu` meet from any of the starts.
+
+    Parameters
+    ----------
+    starts
+        Choices of ``reclaim_servers`` distinct places; at least one. They are drawn one at a
+        time, after the search from the one before; equal ones are searched from once.
+    moves_per_start
+        Swaps from each start.
+    rng
+        Draws the places at which ties are broken, and how long servers stay put.
+    target
+        The search ends at a choice of this objective or less: pass a lower bound.
+    out_of_time
+        Asked before each start but the first, and between slices of moves; True ends the search.
+    observer
+        Called with ("objective", value) at each improvement.
+    """
+    best_places: list[int] = []
+    best_objective: int | None = None
+    moves = 0
+    ran_out_of_time = False
+    searched = set()
+    for start in starts:
+        if best_objective is not None and out_of_time():
+            ran_out_of_time = True
+            break
+        places = tuple(sorted(start))
+        if places in searched:
+            continue
+        searched.add(places)
+        walk = _Walk(reduced, places, moves_per_start)
+        while True:
+            if best_objective is None or walk.best_objective < best_objective:
+                best_objective, best_places = walk.best_objective, walk.best_places()
+                if observer is not None:
+                    observer("objective", best_objective)
+            if best_objective <= target or walk.is_over:
+                break
+            if out_of_time():
+                ran_out_of_time = True
+                break
+            walk.advance(MOVES_BETWEEN_CLOCK_READINGS, target, rng)
+        moves += walk.moves
+        if ran_out_of_time or best_objective <= target:
+            break
+    if best_objective is None:
+        raise ValueError("a search needs a choice to start from")
+    return SwapSearchResult(
+        places=best_places,
+        objective=best_objective,
+        moves=moves,
+        ran_out_of_time=ran_out_of_time,
+    )
+
+
+class _Walk:
+    """One search from one start: all that `swap_servers` needs to go on.
+
+    Parameters
+    ----------
+    places
+        The choice to start from.
+    most_moves
+        Moves after which the walk is over.
+    """
+
+    def __init__(self, reduced: ReducedReclaim, places: Sequence[int], most_moves: int) -> None:
+        losses = reduced.losses
+        # Neither an objective, nor a change, nor a step between two changes is larger.
+        self._largest = 2 * sum(reduced.server_cost.tolist()) + 2 * sum(reduced.weight.tolist())
+        dtype = np.int64 if self._largest < LARGEST_COMPILED_INTEGER else object
+        self._weight = reduced.weight.astype(dtype)
+        self._losses = losses
+        self._largest_loss = (
+            np.maximum.reduceat(losses.job_counts, losses.job_start[:-1])
+            if losses.jobs
+            else np.zeros(0, dtype=np.int64)
+        )
+        self._chosen_count = len(places)
+        self._most_moves = most_moves
+        self.moves = 0
+
+        is_chosen = np.zeros(losses.servers, dtype=np.int64)
+        is_chosen[list(places)] = 1
+        excess = losses.row_sums(is_chosen) - reduced.slack
+        self._objective = sum(reduced.server_cost[is_chosen == 1].tolist()) + sum(
+            self._weight[excess > 0].tolist()
+        )
+        self.best_objective = self._objective
+        # What moving each server does: to its own cost, and to each of its jobs.
+        sign = np.where(is_chosen == 1, -1, 1)
+        change = sign * reduced.server_cost.astype(dtype)
+        job = np.repeat(np.arange(losses.jobs), losses.span())
+        excess_then = excess[job] + sign[losses.job_servers] * losses.job_counts
+        effect = (excess_then > 0).astype(np.int64) - (excess[job] > 0)
+        np.add.at(change, losses.job_servers, effect * self._weight[job])
+        order = np.concatenate((np.flatnonzero(is_chosen == 1), np.flatnonzero(is_chosen == 0)))
+        ban_end = np.zeros(losses.servers, dtype=np.int64)
+        # Arrays, or lists once the kernel has run interpreted.
+        self._memory: list[Any] = [order, is_chosen, excess, change, ban_end, is_chosen.copy()]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all moves are made, or none is possible."""
+        can_swap = 0 < self._chosen_count < self._losses.servers
+        return self.moves >= self._most_moves or not can_swap
+
+    def best_places(self) -> list[int]:
+        """Return the best choice met so far, ascending."""
+        return [int(place) for place in np.flatnonzero(self._memory[-1])]
+
+    def advance(self, most_moves: int, target: int, rng: np.random.Generator) -> None:
+        """Make up to so many more moves; stop at a choice of at most `target`."""
+        losses = self._losses
+        moves = min(most_moves, self._most_moves - self.moves)
+        free_count = losses.servers - self._chosen_count
+        after: tuple[Any, ...] = swap_servers.run(
+            moves,
+            self.moves,
+            target,
+            self._chosen_count,
+            min(LONGEST_BAN, self._chosen_count - 1),
+            min(LONGEST_BAN, free_count - 1),
+            self._objective,
+            self.best_objective,
+            self._weight,
+            self._largest_loss,
+            losses.job_start,
+            losses.job_servers,
+            losses.job_counts,
+            losses.server_start,
+            losses.server_jobs,
+            losses.server_counts,
+            rng.integers(_LARGEST_DRAW, size=_DRAWS_PER_MOVE * moves),
+            *self._memory,
+            work=self._most_moves * losses.servers // STEPS_OF_A_GREEDY,
+            largest=self._largest,
+        )
+        self.moves, self._objective, self.best_objective = (int(number) for number in after[:3])
+        self._memory = list(after[3:])

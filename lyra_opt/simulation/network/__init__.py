@@ -1,0 +1,1 @@
+"""The network of a simulated cluster: racks, communication, and timers by demand class."""

@@ -1,0 +1,1 @@
+"""For tests of one's own solvers: conformance, strategies, smallest counterexamples."""

@@ -1,0 +1,145 @@
+"""The conformance suite: what every solver of every problem must keep, one's own included.
+
+Call `assert_conforms` from a test with instances of your choice; each broken rule is an
+`AssertionError` that names the rule. The rules are numbered in the docstring, and the messages
+cite the number.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.result import Limits, Number, Status, same_value
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solving import solve_and_check
+
+if TYPE_CHECKING:
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.solver import Solver
+
+SHORT_TIME_S = 1e-3
+
+
+def assert_conforms(
+    solver: Solver,
+    problem: Problem,
+    instance: Any,
+    *,
+    optimum: Number | None = None,
+    best_solution: Any = None,
+    seed: int = 0,
+) -> None:
+    """Assert that `solver` keeps the rules on `instance`.
+
+    1. It declares its problem, and takes what its variants say.
+    2. A skip carries a reason.
+    3. Its claims survive the checker: the solution is valid, the objective is the checker's.
+    4. The same seed gives the same answer.
+    5. Running it does not change the instance.
+    6. A solver that says so proves optimality when it runs without limits.
+    7. A solver that gives no bound returns none, and claims no optimality.
+    8. bound <= optimum <= objective when minimising, the other way round when maximising.
+    9. It is never worse than the solution that it was given to start from.
+    10. A time limit never makes it claim what it did not prove, or fail.
+    11. The observer sees objectives that improve, and ends with the answer's.
+
+    Objectives that are floats count as equal within 1e-9 relative
+    (`lyra_opt.core.result.same_value`).
+
+    Parameters
+    ----------
+    optimum
+        The true optimum from an independent method, None if it is not known.
+    best_solution
+        A solution as good as any that the solver may find, to start from; None starts from the
+        solver's own answer.
+    """
+    assert solver.problem == problem.name, "rule 1: the problem is not the solver's"
+    missing = solver.availability()
+    if missing is not None:
+        assert missing.reason, "rule 2: unavailable without a reason"
+        return
+    skip = solver.supports(instance)
+    if skip is not None:
+        assert skip.reason, "rule 2: unsupported without a reason"
+        return
+    assert problem.variant(instance) in solver.variants, "rule 1: takes an undeclared variant"
+    before = problem.instance_document(instance)
+    seen: list[Number] = []
+    answer = solve_and_check(
+        problem,
+        instance,
+        solver,
+        seed=seed,
+        observer=lambda what, value: seen.append(value) if what == "objective" else None,
+    )
+    assert answer.status is not Status.ERROR, f"rule 3: {answer.message}"
+    again = solve_and_check(problem, instance, solver, seed=seed)
+    same = (answer.status, answer.solution, answer.objective, answer.dual_bound)
+    assert same == (again.status, again.solution, again.objective, again.dual_bound), (
+        f"rule 4: {same} first, then {again}"
+    )
+    assert problem.instance_document(instance) == before, "rule 5: the instance was changed"
+    if solver.proves_optimality:
+        assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE), (
+            f"rule 6: no proof without limits, but {answer.status} "
+            f"(objective {answer.objective}, bound {answer.dual_bound})"
+        )
+    if not solver.gives_bound:
+        assert answer.dual_bound is None, "rule 7: a bound from a solver that gives none"
+    sign = 1 if problem.sense_of(problem.variant(instance)) == "min" else -1
+    if optimum is not None:
+        _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
+    _assert_observed(seen, answer.objective, sign)
+    start = answer.solution if best_solution is None else best_solution
+    if start is not None:
+        _assert_keeps_start(solver, problem, instance, start, sign, seed)
+    hurried = solve_and_check(
+        problem, instance, solver, seed=seed, limits=Limits(time_s=SHORT_TIME_S)
+    )
+    assert hurried.status is not Status.ERROR, f"rule 10: {hurried.message}"
+    if optimum is not None:
+        _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
+
+
+def _assert_keeps_start(
+    solver: Solver, problem: Problem, instance: Any, start: Any, sign: int, seed: int
+) -> None:
+    started = solver.solve(
+        instance, limits=Limits(), rng=generator(seed=seed + 1), warm_start=start
+    )
+    value = problem.check(instance, start).objective
+    assert value is not None, "the solution to start from is not valid"
+    assert started.objective is not None, "rule 9: the start was lost"
+    assert not _is_beyond(value, started.objective, sign), (
+        f"rule 9: {started.objective} from a start of {value}"
+    )
+
+
+def _assert_brackets(
+    bound: Number | None, optimum: Number, objective: Number | None, sign: int
+) -> None:
+    if bound is not None:
+        assert not _is_beyond(optimum, bound, sign), (
+            f"rule 8: bound {bound} beyond optimum {optimum}"
+        )
+    if objective is not None:
+        assert not _is_beyond(objective, optimum, sign), (
+            f"rule 8: objective {objective} beyond optimum {optimum}"
+        )
+
+
+def _assert_observed(seen: list[Number], objective: Number | None, sign: int) -> None:
+    improvements = all(sign * later < sign * earlier for earlier, later in pairwise(seen))
+    assert improvements, f"rule 11: observed objectives {seen} do not improve"
+    if seen:
+        assert objective is not None, f"rule 11: observed {seen[-1]} last, answered nothing"
+        assert same_value(seen[-1], objective), (
+            f"rule 11: observed {seen[-1]} last, answered {objective}"
+        )
+
+
+def _is_beyond(better: Number, worse: Number, sign: int) -> bool:
+    """Whether the first is better than the second by more than the rounding of floats."""
+    return sign * better < sign * worse and not same_value(better, worse)

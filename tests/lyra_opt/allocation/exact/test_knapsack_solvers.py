@@ -1,0 +1,322 @@
+"""Knapsack solvers on instances: right for three objectives, within the arithmetic they claim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.allocation import (
+    AllocationInstance,
+    ElasticJob,
+    NamedWorkers,
+    WorkerAllocation,
+    check,
+)
+from lyra_opt.allocation.checker import started_by_two_phase
+from lyra_opt.allocation.exact.mckp_core import MckpCore
+from lyra_opt.allocation.exact.mckp_dp import MckpDp
+from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
+from lyra_opt.allocation.knapsack.of_instance import (
+    KNAPSACK_OBJECTIVES,
+    AllocationKnapsack,
+    JobArrays,
+    knapsack_bound,
+)
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.testing.strategies import allocation_instances
+from tests.lyra_opt.allocation.reference import NARROW, SHORT, best_allocation
+
+ALLOCATION = find_problem("allocation")
+SOLVERS = [MckpDp(), MckpCore(), MckpGreedy()]
+EXACT = SOLVERS[:2]
+
+drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
+    lambda objective: allocation_instances(objective=objective)
+)
+every_exact = pytest.mark.parametrize("solver", EXACT, ids=lambda solver: solver.name)
+
+
+def is_beyond(bound, optimum, instance):
+    """Whether a bound is on the wrong side of the optimum, by more than rounding of both."""
+    maximises = instance.objective == "jct_reduction"
+    return (bound < optimum if maximises else bound > optimum) and not same_value(bound, optimum)
+
+
+@given(drawn)
+@settings(max_examples=120)
+def test_exact_solvers_find_and_prove_the_optimum(instance):
+    _, optimum = best_allocation(instance)
+    for solver in EXACT:
+        answer = solve_and_check(ALLOCATION, instance, solver)
+        assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+        assert same_value(answer.objective, optimum)
+        assert same_value(answer.dual_bound, optimum)
+
+
+@given(drawn)
+def test_bounds_and_greedy_are_on_their_sides_of_the_optimum(instance):
+    _, optimum = best_allocation(instance)
+    assert not is_beyond(knapsack_bound(instance), optimum, instance)
+    greedy = solve_and_check(ALLOCATION, instance, MckpGreedy(), certify=True)
+    assert greedy.status in (Status.FEASIBLE, Status.OPTIMAL)
+    assert not is_beyond(optimum, greedy.objective, instance)
+    task = AllocationKnapsack.of(instance)
+    bound = knapsack_bound(instance)
+    # At least half of the value: the distance to the bound is at most half of the bound's value.
+    if instance.objective == "jct_reduction":
+        assert 2 * greedy.objective >= optimum * (1 - 1e-9)
+    elif task.knapsack.items == 0:
+        assert same_value(bound, greedy.objective)
+
+
+@given(drawn)
+def test_values_and_costs_are_the_exact_ones_rounded(instance):
+    """Without cancellation, so that proofs within 2**-48 hold."""
+    task = AllocationKnapsack.of(instance)
+    knapsack = task.knapsack
+    none_s, cost_s = task.costs_s()
+    horizon = Fraction(0)
+    if instance.objective == "joint":
+        work = sum(Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
+        horizon = work / instance.gpus
+    for c, position in enumerate(task.jobs.tolist()):
+        job = instance.jobs[position]
+        granted = int(task.base_workers[position])
+        without = job.duration_s(job.min_workers) + (0 if granted else horizon)
+        for item in range(knapsack.start[c], knapsack.start[c + 1]):
+            workers = granted + int(knapsack.weight[item]) // job.gpus_per_worker
+            assert job.min_workers <= workers <= job.max_workers
+            value = without - job.duration_s(workers)
+            margin = abs(value) / 2**49
+            assert abs(Fraction(float(knapsack.value[item])) - value) <= margin
+            if instance.objective == "jct_reduction":
+                assert cost_s[item] == -knapsack.value[item]
+            else:
+                cost = job.duration_s(workers)
+                assert abs(Fraction(float(cost_s[item])) - cost) <= cost / 2**49
+                assert abs(Fraction(float(none_s[c])) - without) <= without / 2**49
+
+
+@given(drawn, st.data())
+def test_allocation_and_choice_are_inverse(instance, data):
+    task = AllocationKnapsack.of(instance)
+    start = task.knapsack.start
+    chosen = np.array(
+        [data.draw(st.integers(start[c] - 1, start[c + 1] - 1)) for c in range(len(task.jobs))],
+        dtype=np.int64,
+    )
+    chosen = np.where(chosen < start[:-1], -1, chosen)
+    workers = task.workers(task.allocation(chosen))
+    assert task.choice(workers).tolist() == chosen.tolist()
+
+
+@given(allocation_instances(objective="two_phase", max_jobs=6, max_gpus=20))
+def test_first_phase_is_the_checkers(instance):
+    started = JobArrays.of(instance).started_by_two_phase(instance)
+    assert started.tolist() == started_by_two_phase(instance)
+
+
+def test_first_phase_tells_quotients_apart_that_are_one_float():
+    """Three times work / 3 in two ways, and a fraction below: file order only among equals."""
+    works = [(3.0, 3), (1.0, 1), (math.nextafter(3.0, 0), 3), (2.0**60, 2**60)]
+    assert len({work / most for work, most in works[:2]}) == 1
+    jobs = tuple(
+        ElasticJob(id=str(n), min_workers=1, max_workers=min(most, 2**40), work_worker_s=work)
+        for n, (work, most) in enumerate(works[:3])
+    )
+    twins = tuple(replace(job, id=f"again {job.id}") for job in jobs)
+    instance = AllocationInstance(name="ties", objective="two_phase", gpus=3, jobs=jobs + twins)
+    started = JobArrays.of(instance).started_by_two_phase(instance).tolist()
+    assert started == started_by_two_phase(instance)
+    assert started == [True, False, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "optimum"), [(0, 0), (1, 20), (2, 50), (3, 70), (4, 80), (5, 86), (6, 90), (99, 90)]
+)
+@every_exact
+def test_figure_6_of_lyra(solver, gpus, optimum):
+    """Items A (2 GPUs, 50 s) and B (1, 20), (2, 30), (3, 36), (4, 40)."""
+    jobs = (replace(NARROW, gpus_per_worker=2), SHORT)
+    instance = AllocationInstance(name="6", objective="jct_reduction", gpus=gpus, jobs=jobs)
+    answer = solve_and_check(ALLOCATION, instance, solver)
+    assert (answer.status, answer.objective) == (Status.OPTIMAL, pytest.approx(optimum, rel=1e-12))
+
+
+def job(name, least, most, work, **more):
+    return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
+
+
+EDGES = {
+    "inelastic": ("jct_reduction", 5, [job("a", 3, 3, 10.0), job("b", 1, 1, 7.0)], [3, 1]),
+    "no GPUs": ("jct_reduction", 0, [job("a", 1, 4, 10.0), job("b", 2, 2, 7.0)], [1, 2]),
+    "an item between does not fit": (
+        "jct_reduction",
+        3,
+        [job("a", 1, 3, 1000.0, gpus_per_worker=4), job("b", 1, 9, 7.0)],
+        [1, 4],
+    ),
+    "total loss": (
+        "jct_reduction",
+        4,
+        [job("a", 1, 5, 1e6, scaling_loss=1), job("b", 1, 3, 1.0, scaling_loss=0.5)],
+        [1, 3],
+    ),
+    "nobody starts": ("two_phase", 1, [job("a", 2, 4, 10.0)], [0]),
+    "nobody may start": ("joint", 1, [job("a", 2, 4, 10.0)], [0]),
+    "only the running": (
+        "joint",
+        2,
+        [job("a", 2, 4, 1e9), job("b", 2, 4, 1.0, running=True)],
+        [0, 2],
+    ),
+    "waiting without speed-up": ("joint", 9, [job("a", 2, 4, 10.0, scaling_loss=1)], [2]),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+def test_edges(edge, solver):
+    """Rows that a public re-implementation of this knapsack loses: no item, or none that fits."""
+    objective, gpus, jobs, workers = EDGES[edge]
+    instance = AllocationInstance(name=edge, objective=objective, gpus=gpus, jobs=tuple(jobs))
+    answer = solve_and_check(ALLOCATION, instance, solver)
+    assert answer.status is (Status.OPTIMAL if solver.gives_bound else Status.FEASIBLE)
+    assert list(answer.solution.workers) == workers
+
+
+def fleet(jobs, seed, objective="jct_reduction", sizes=(1, 2, 4, 8), gpus=None):
+    """Return an instance of the size of a cluster."""
+    rng = np.random.default_rng(seed)
+    drawn_jobs = tuple(
+        ElasticJob(
+            id=f"j{n}",
+            min_workers=int(rng.integers(1, 5)),
+            max_workers=int(rng.integers(5, 13)),
+            gpus_per_worker=int(rng.choice(sizes)),
+            work_worker_s=float(rng.lognormal(8, 1.5)),
+            scaling_loss=float(rng.choice((0.0, 0.0, 0.2, 0.1))),
+            running=bool(rng.integers(4) == 0),
+        )
+        for n in range(jobs)
+    )
+    return AllocationInstance(
+        name="fleet", objective=objective, gpus=gpus or 10 * jobs, jobs=drawn_jobs
+    )
+
+
+@pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
+@pytest.mark.parametrize("sizes", [(1, 2, 4, 8), (8,), (3, 5, 7)])
+def test_core_and_table_agree_on_a_cluster(objective, sizes):
+    instance = fleet(150, 1, objective, sizes)
+    table, core = (solve_and_check(ALLOCATION, instance, solver) for solver in EXACT)
+    assert (table.status, core.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    assert same_value(table.objective, core.objective)
+
+
+def test_ten_thousand_jobs_are_proved():
+    """The largest of the figures to reach, with waiting as one more choice."""
+    answer = solve_and_check(ALLOCATION, fleet(10_000, 2, "joint", gpus=50_000), MckpCore())
+    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+
+
+@given(drawn, st.randoms(use_true_random=False))
+def test_claims_do_not_depend_on_the_order_of_the_file(instance, random):
+    """But for two_phase, whose first phase goes by file order among ties."""
+    if instance.objective == "two_phase":
+        return
+    jobs = list(instance.jobs)
+    random.shuffle(jobs)
+    other = replace(instance, jobs=tuple(jobs))
+    for solver in EXACT:
+        first, second = (solve_and_check(ALLOCATION, each, solver) for each in (instance, other))
+        assert same_value(first.objective, second.objective)
+        assert same_value(first.dual_bound, second.dual_bound)
+
+
+@given(allocation_instances(objective="jct_reduction"), st.integers(1, 5))
+def test_a_larger_cluster_is_never_worse(instance, more):
+    larger = replace(instance, gpus=instance.gpus + more)
+    for solver in EXACT:
+        before, after = (solve_and_check(ALLOCATION, each, solver) for each in (instance, larger))
+        assert after.objective >= before.objective * (1 - 1e-9)
+
+
+@every_exact
+def test_never_worse_than_the_start_which_may_name_jobs(solver):
+    instance = fleet(6, 3)
+    best = solve_and_check(ALLOCATION, instance, solver).solution
+    named = NamedWorkers(
+        tuple((job.id, workers) for job, workers in zip(instance.jobs, best.workers, strict=True))
+    )
+    for start in (best, named):
+        answer = solve_and_check(ALLOCATION, instance, solver, warm_start=start)
+        assert answer.status is Status.OPTIMAL
+        greedy = solve_and_check(ALLOCATION, instance, MckpGreedy(), warm_start=start)
+        assert same_value(greedy.objective, answer.objective)
+    with pytest.raises(ValueError, match="the warm start is not valid"):
+        solver.solve(
+            instance,
+            limits=Limits(),
+            rng=np.random.default_rng(0),
+            warm_start=WorkerAllocation((0,) * 6),
+        )
+
+
+@pytest.mark.parametrize(
+    ("instance", "reason"),
+    [
+        (fleet(3, 1, "mean_jct"), "mean_jct is no knapsack"),
+        (
+            AllocationInstance(
+                name="n", objective="jct_reduction", gpus=1, jobs=(job("a", 1, 2, 1e-300),)
+            ),
+            "work_worker_s 1e-300",
+        ),
+        (
+            AllocationInstance(
+                name="n", objective="jct_reduction", gpus=2**40, jobs=(job("a", 1, 2**40, 1.0),)
+            ),
+            "at most 10000000 items",
+        ),
+        (
+            AllocationInstance(
+                name="n",
+                objective="jct_reduction",
+                gpus=2**40,
+                jobs=(job("a", 1, 2, 1.0, gpus_per_worker=2**30),),
+            ),
+            "at most 67108864",
+        ),
+    ],
+    ids=["schedule", "tiny work", "items", "GPUs"],
+)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+def test_instances_beyond_the_arithmetic_are_declined(solver, instance, reason):
+    answer = solve_and_check(ALLOCATION, instance, solver)
+    assert answer.status is Status.UNSUPPORTED
+    assert reason in answer.message
+
+
+def test_a_table_too_large_is_declined_and_the_core_needs_none():
+    instance = fleet(10_000, 2, gpus=50_000)
+    answer = solve_and_check(ALLOCATION, instance, MckpDp())
+    assert answer.status is Status.UNSUPPORTED
+    assert "mckp-core needs no table" in answer.message
+
+
+def test_a_time_limit_of_nothing_is_honest():
+    instance = fleet(200, 5, sizes=(3, 5, 7), gpus=999)
+    answer = solve_and_check(ALLOCATION, instance, MckpCore(), limits=Limits(time_s=0))
+    assert check(instance, answer.solution).objective == answer.objective
+    assert answer.status is Status.OPTIMAL or answer.stopped_by is StoppedBy.TIME
+    best = solve_and_check(ALLOCATION, instance, MckpCore())
+    assert answer.objective <= best.objective <= answer.dual_bound * (1 + 1e-9)

@@ -1,0 +1,248 @@
+"""The evaluator: what it makes of decisions, how exact it is, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.family import generate
+from lyra_opt.allocation import AllocationInstance, ElasticJob, check
+from lyra_opt.allocation.heuristics.priority_fill import (
+    REMAINING_GPU_WORK,
+    REMAINING_WORK,
+    SHORTEST_JOB,
+    Fill,
+    SmallestRemainingWork,
+)
+from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
+from lyra_opt.allocation.schedules.kernel import (
+    FILL_BASES_FIRST,
+    FILL_IN_TURN,
+    FILL_ONE_BY_ONE,
+    FILL_WITH_FORESIGHT,
+    MARGINAL,
+    NEVER,
+)
+from lyra_opt.testing.strategies import allocation_instances
+from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
+from tests.lyra_opt.allocation.reference import EXAMPLE_ROWS, example
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.allocation import Schedule
+
+SCHEDULES = allocation_instances(objective="mean_jct", max_jobs=6)
+RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, MARGINAL)
+KEYS = (SHORTEST_JOB, REMAINING_WORK, REMAINING_GPU_WORK)
+
+
+def instance_of(gpus: int, *jobs: ElasticJob) -> AllocationInstance:
+    """Return an instance of objective mean_jct."""
+    return AllocationInstance(name="drawn", objective="mean_jct", gpus=gpus, jobs=jobs)
+
+
+def job(name: str, least: int, most: int, work: float, **more: float) -> ElasticJob:
+    """Return a job."""
+    return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
+
+
+def run_fill(instance: AllocationInstance, fill: Fill, *, compiled: bool | None = None) -> Schedule:
+    state = FluidState(instance, compiled=compiled)
+    fill.run(state, decides=False)
+    return state.schedule()
+
+
+def targets_in_turn(*decisions: dict[str, int]) -> Callable[[FluidState], None]:
+    """Return a policy that takes these decisions, ids to workers, one after the other."""
+    left = list(decisions)
+
+    def decide(state: FluidState) -> None:
+        decision = left.pop(0)
+        for active in state.active:
+            state.set_target(active, decision.get(state.instance.jobs[active].id, 0))
+
+    return decide
+
+
+@pytest.mark.parametrize(("row", "printed"), list(EXAMPLE_ROWS.items()))
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_seven_example_rows(
+    row: tuple[ElasticJob, int, int], printed: tuple[float, float, float], compiled: bool
+) -> None:
+    """Lyra, tables 2 to 4: when one job ends, the other grows at once."""
+    first, of_first, of_second = row
+    state = FluidState(example(first), compiled=compiled)
+    decide = targets_in_turn({"A": of_first, "B": of_second}, {"A": first.max_workers, "B": 6}, {})
+    schedule = evaluate(state, decide)
+    ends = {piece.job: piece.end_s for piece in schedule.pieces}
+    assert (ends["A"], ends["B"]) == pytest.approx(printed[:2], rel=1e-14)
+    assert mean_jct_s(example(first), schedule) == pytest.approx(printed[2], rel=1e-14)
+    assert check(example(first), schedule).objective == mean_jct_s(example(first), schedule)
+
+
+@given(instance=SCHEDULES)
+def test_decisions_come_at_every_release_and_completion(instance: AllocationInstance) -> None:
+    """And at no other time; all events of one moment are one decision."""
+    times = []
+
+    def decide(state: FluidState) -> None:
+        times.append(state.now_s)
+        state.start_bases(by_key=False)
+
+    schedule = evaluate(FluidState(instance), decide)
+    ends = {piece.job: piece.end_s for piece in schedule.pieces}
+    events = {float(released.release_s) for released in instance.jobs} | set(ends.values())
+    assert all(later > earlier for earlier, later in pairwise(times))
+    for time in events:
+        assert min(abs(time - known) for known in times) <= 2e-12 * time
+    assert set(times) <= events
+
+
+@given(instance=SCHEDULES, data=st.data())
+def test_fills_agree_with_rational_numbers(
+    instance: AllocationInstance, data: st.DataObject
+) -> None:
+    """All three fills by all three keys, against a simulation in fractions."""
+    rule = data.draw(st.sampled_from((FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN)))
+    exact_keys = {
+        SHORTEST_JOB: lambda job, left: (
+            job.duration_s(job.max_workers)
+            if not job.scaling_loss
+            else job.duration_s(job.min_workers) * job.min_workers / job.max_workers
+        ),
+        REMAINING_WORK: lambda job, left: left,
+        REMAINING_GPU_WORK: lambda job, left: left * job.gpus_per_worker,
+    }
+    key = data.draw(st.sampled_from(KEYS))
+    exact = mean_jct_of_fill(
+        instance,
+        exact_keys[key],
+        one_by_one=rule != FILL_BASES_FIRST,
+        in_turn=rule == FILL_IN_TURN,
+    )
+    assert mean_jct_s(instance, run_fill(instance, Fill(rule, key))) == pytest.approx(
+        float(exact), rel=1e-12
+    )
+
+
+@given(instance=SCHEDULES, rule=st.sampled_from(RULES), key=st.sampled_from(KEYS))
+def test_interpreted_and_compiled_make_the_same_schedule(
+    instance: AllocationInstance, rule: int, key: object
+) -> None:
+    """To the last bit, so that the size from which kernels are compiled shows nowhere."""
+    fill = Fill(rule, key)
+    slow, fast = (run_fill(instance, fill, compiled=compiled) for compiled in (False, True))
+    assert slow == fast
+
+
+@given(instance=SCHEDULES, rule=st.sampled_from(RULES), factor=st.sampled_from((1e-9, 3.7, 1e9)))
+def test_the_unit_of_time_decides_nothing(
+    instance: AllocationInstance, rule: int, factor: float
+) -> None:
+    """Work and releases by a factor: the same workers, and times by the factor."""
+    scaled = replace(
+        instance,
+        jobs=tuple(
+            replace(job, work_worker_s=job.work_worker_s * factor, release_s=job.release_s * factor)
+            for job in instance.jobs
+        ),
+    )
+    before, after = (run_fill(each, Fill(rule, SHORTEST_JOB)) for each in (instance, scaled))
+    assert [(piece.job, piece.workers) for piece in before.pieces] == [
+        (piece.job, piece.workers) for piece in after.pieces
+    ]
+    assert mean_jct_s(scaled, after) == pytest.approx(factor * mean_jct_s(instance, before))
+
+
+def test_completions_that_rounding_separates_are_one_decision() -> None:
+    """0.1 + 0.2 and 0.3 differ as floats; the big job must see both jobs' GPUs at once."""
+    instance = instance_of(
+        2,
+        job("short", 1, 1, 0.1, running=True),
+        job("long", 1, 1, 0.3, running=True),
+        job("next", 1, 1, 0.2),
+        job("big", 2, 2, 2.0),
+        job("small", 1, 1, 5.0),
+    )
+    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+    starts = {piece.job: piece.start_s for piece in reversed(schedule.pieces)}
+    assert starts["big"] == pytest.approx(0.3)
+    assert starts["small"] == pytest.approx(1.3)
+
+
+def test_a_job_too_short_for_the_clock_is_valid() -> None:
+    """Its piece is one unit in the last place long, which the checker allows."""
+    instance = instance_of(1, job("a", 1, 1, 1e-9, release_s=1e9), job("b", 1, 1, 1.0))
+    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+    assert check(instance, schedule).violations == ()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_pieces_are_kept_however_many_there_are(compiled: bool) -> None:
+    """One job changes its workers at each release of many, beyond the room first made."""
+    ticks = [job(f"t{i}", 1, 1, 0.5, release_s=i) for i in range(1, 120)]
+    instance = instance_of(3, job("long", 1, 3, 1000.0), *ticks)
+    schedule = run_fill(instance, Fill(FILL_BASES_FIRST, REMAINING_WORK), compiled=compiled)
+    assert check(instance, schedule).violations == ()
+    assert sum(piece.job == "long" for piece in schedule.pieces) == 2 * 119 + 1
+    held = [piece.workers for piece in schedule.pieces if piece.job == "long"]
+    assert all(earlier != later for earlier, later in pairwise(held)), "pieces are merged"
+
+
+@pytest.mark.parametrize(
+    ("release_s", "waits"),
+    [(1, True), (44, True), (45, False), (60, False)],
+)
+def test_foresight_waits_for_a_job_to_come_while_it_pays(release_s: float, waits: bool) -> None:
+    """Long takes 100 s and short 10: long loses r + 10 by waiting, short 100 - r if it does not."""
+    instance = instance_of(
+        2, job("long", 2, 2, 200.0), job("short", 2, 2, 20.0, release_s=release_s)
+    )
+    schedule = run_fill(instance, Fill(FILL_WITH_FORESIGHT, REMAINING_WORK))
+    assert [piece.job for piece in schedule.pieces] == (
+        ["short", "long"] if waits else ["long", "short"]
+    )
+
+
+def test_a_job_of_key_never_does_not_start() -> None:
+    """What cannot go on for ever is an error, and no schedule that lacks jobs."""
+    state = FluidState(example())
+    state.set_keys([0.0, 0.0], [NEVER, 1.0])
+    with pytest.raises(ValueError, match="wait for ever from 20"):
+        state.run(FILL_BASES_FIRST, decides=False)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "fault"),
+    [
+        ([{"A": 7, "B": 0}], "w_max"),
+        ([{"A": 1, "B": 2}], "w_min"),
+        ([{"A": 6, "B": 4}], "more GPUs than there are"),
+        ([{"A": 2, "B": 6}, {"A": 0}], "stops a job"),
+        ([{}], "wait for ever"),
+    ],
+)
+def test_decisions_that_break_a_rule_are_refused(
+    decisions: list[dict[str, int]], fault: str
+) -> None:
+    """A policy may be anybody's: the error says which rule and when."""
+    with pytest.raises(ValueError, match=fault):
+        evaluate(FluidState(example()), targets_in_turn(*decisions))
+
+
+def test_thousands_of_jobs_stay_within_the_tolerance_of_the_checker() -> None:
+    """Errors do not add up with the events that a job lives through."""
+    instance = generate(
+        "allocation", "load", jobs=3_000, load_percent=1_000, release_percent=50, seed=1
+    )
+    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+    report = check(instance, schedule)
+    assert report.violations == ()
+    assert report.objective == mean_jct_s(instance, schedule)

@@ -1,0 +1,100 @@
+"""Documents are written whole or not at all, and kernels and sums are exact."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
+from lyra_opt.core.errors import FieldError, UserError, show_value
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
+    """Not the private ones of a temporary file."""
+    plain = tmp_path / "plain"
+    plain.touch()
+    write_text(tmp_path / "ours", "text")
+    assert (tmp_path / "ours").stat().st_mode == plain.stat().st_mode
+
+
+def test_a_failed_write_leaves_the_old_file_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk; the temporary file is gone."""
+    target = tmp_path / "file"
+    write_text(target, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+        write_text(target, "new")
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    """A link's target is replaced, and a pipe is written to."""
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_writing_into_a_missing_folder_is_a_user_error(tmp_path: Path) -> None:
+    """Named, in one line."""
+    with pytest.raises(UserError, match="cannot be written: No such file or directory"):
+        write_bytes(tmp_path / "none" / "file", b"")
+
+
+def test_gzip_depends_on_content_alone() -> None:
+    """No time stamp and no name: equal bytes on any day."""
+    assert gzip_bytes(b"content")[4:8] == b"\0\0\0\0"
+    assert gzip_bytes(b"content") == gzip_bytes(b"content")
+
+
+def test_formatted_documents_are_json() -> None:
+    """A key a line, an object a line in lists, and the same values when read."""
+    document = {"a": 1, "b": [{"c": 2}, {"d": [3]}], "e": [], "f": {"g": None}, "h": "é\n"}
+    text = format_document(document)
+    assert json.loads(text) == document
+    assert '  {"c": 2},\n' in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (8.0, "8.0"),
+        ("a\nb", '"a\\nb"'),
+        ([1, 2], "a list of 2"),
+        ({}, "{}"),
+        ({"a": 1}, "an object"),
+        ("x" * 100, '"' + "x" * 56 + "..."),
+    ],
+)
+def test_shown_values_fit_on_a_line(value: object, shown: str) -> None:
+    """As JSON, cut where they are long."""
+    assert show_value(value) == shown
+
+
+def test_errors_name_their_place() -> None:
+    """A path grows from the inside out."""
+    error = FieldError("base", 1.5, "must be an integer").inside("workers[0]").inside("jobs[2]")
+    assert str(error) == "jobs[2].workers[0].base is 1.5: must be an integer"
+    assert str(FieldError("", 0, "must not be").inside("jobs[2]")) == "jobs[2] is 0: must not be"

@@ -1,0 +1,93 @@
+"""Kernels: two ways to run one function, and under which name its machine code is kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import lyra_opt
+from lyra_opt.core.kernels import Kernel, kernel
+
+OFFSET = 1
+
+
+@kernel
+def shifted(value):
+    """Return the value a little further on."""
+    return value + OFFSET
+
+
+@kernel
+def shifted_sum(values):
+    """Return the sum of shifted values; calls another kernel."""
+    total = 0
+    for value in values:
+        total += shifted(value)
+    return total
+
+
+def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():
+    values = np.arange(5)
+    assert shifted_sum.run(values, work=1, largest=10) == 15
+    assert shifted_sum.run(values, work=10**6, largest=10) == 15
+    large = values.astype(object) * 2**61
+    assert shifted_sum.run(large, work=10**6, largest=2**65) == 10 * 2**61 + 5
+
+
+def test_cached_code_is_named_after_all_that_it_was_linked_with(monkeypatch):
+    """Numba compares the age of one file only: a change elsewhere must give another name."""
+    before = shifted_sum._digest()
+    monkeypatch.setitem(shifted._function.__globals__, "OFFSET", 2)
+    assert shifted_sum._digest() != before
+
+
+PRINT_DIGESTS = """
+import sys
+from importlib import import_module
+from lyra_opt.core.kernels import Kernel
+for name in sys.argv[1:]:
+    for kernel in vars(import_module(name)).values():
+        if isinstance(kernel, Kernel):
+            print(name, kernel.__name__, kernel._digest())
+"""
+
+
+def modules_with_kernels() -> list[str]:
+    """Return the modules of the package that define one."""
+    root = Path(lyra_opt.__file__).parent
+    return sorted(
+        ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        for path in root.rglob("*.py")
+        if "\n@kernel\n" in path.read_text()
+    )
+
+
+def test_every_process_finds_what_another_has_cached():
+    """Names of all kernels: they must not hold addresses, nor depend on how strings are hashed."""
+    modules = modules_with_kernels()
+    assert {"lyra_opt.allocation.knapsack.kernels", "lyra_opt.reclaim.exact.tree.kernel"} <= set(
+        modules
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_DIGESTS, *modules],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    (digests,) = printed
+    assert {line.split()[0] for line in digests.splitlines()} == set(modules)
+
+
+def test_a_kernel_keeps_name_and_docstring():
+    assert isinstance(shifted, Kernel)
+    assert (shifted.__name__, shifted.__doc__) == (
+        "shifted",
+        "Return the value a little further on.",
+    )

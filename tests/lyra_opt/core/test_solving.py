@@ -1,0 +1,212 @@
+"""Nothing that a solver says is believed: claims are recomputed, contradictions are errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import SolveResult, Status, StoppedBy, relative_gap, same_value
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_bounds, solve_and_check
+from lyra_opt.reclaim import ReclaimSolution
+
+if TYPE_CHECKING:
+    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.reclaim import ReclaimInstance
+
+PROBLEM = find_problem("reclaim")
+GOOD, BAD = ReclaimSolution(("s1", "s2")), ReclaimSolution(("s1", "s5"))  # they cost 1 and 3
+
+
+class ScriptedSolver:
+    """A solver that says what a test wants it to say."""
+
+    name = "scripted"
+    problem = "reclaim"
+    variants = ("rigid",)
+    proves_optimality = True
+    gives_bound = True
+
+    def __init__(self, result: SolveResult[Any] | Exception) -> None:
+        self.result = result
+
+    def availability(self) -> Unsupported | None:
+        return None
+
+    def supports(self, instance: Any) -> Unsupported | None:
+        return None
+
+    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def claim(
+    status: Status,
+    solution: ReclaimSolution | None = None,
+    objective: int | None = None,
+    dual_bound: int | None = None,
+) -> ScriptedSolver:
+    return ScriptedSolver(
+        SolveResult(status=status, solution=solution, objective=objective, dual_bound=dual_bound)
+    )
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        pytest.param(
+            claim(Status.FEASIBLE, BAD, 2),
+            "the solver claims objective 2, the checker finds 3",
+            id="objective_too_good",
+        ),
+        pytest.param(
+            claim(Status.FEASIBLE, GOOD, 4),
+            "the solver claims objective 4, the checker finds 1",
+            id="objective_too_bad",
+        ),
+        pytest.param(
+            claim(Status.OPTIMAL, BAD, 3, 1),
+            "the solver claims that 3 is optimal, but its own bound is 1",
+            id="optimal_without_proof",
+        ),
+        pytest.param(
+            claim(Status.FEASIBLE, GOOD, 1, 2),
+            "the dual bound 2 contradicts a valid solution of objective 1",
+            id="bound_above_a_solution",
+        ),
+        pytest.param(
+            claim(Status.FEASIBLE, ReclaimSolution(("s1",)), 1),
+            "the solution is not valid: 1 servers are chosen, but reclaim_servers is 2",
+            id="solution_not_valid",
+        ),
+        pytest.param(
+            ScriptedSolver(RuntimeError("out of luck")), "RuntimeError: out of luck", id="crash"
+        ),
+    ],
+)
+def test_lies_are_caught(figure_5: ReclaimInstance, solver: ScriptedSolver, message: str) -> None:
+    """Status error, a message with both numbers, and no solution to be used by mistake."""
+    answer = solve_and_check(PROBLEM, figure_5, solver)
+    assert (answer.status, answer.message) == ("error", message)
+    assert (answer.solution, answer.objective, answer.dual_bound) == (None, None, None)
+
+
+def test_a_false_proof_is_caught_by_another_solver(figure_5: ReclaimInstance) -> None:
+    """A false bound hidden behind a bad solution: refuted by the first better solution."""
+    lie = solve_and_check(PROBLEM, figure_5, claim(Status.OPTIMAL, BAD, 3, 3))
+    assert lie.status == "optimal"  # alone, nothing contradicts it
+    truth = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1))
+    caught, kept = refute_bounds([lie, truth])
+    assert kept is truth
+    assert (caught.status, caught.solution, caught.dual_bound) == ("error", None, None)
+    assert caught.message == (
+        "the dual bound 3 contradicts the valid solution of objective 1 that scripted found"
+    )
+
+
+def test_optimal_whenever_the_bound_is_met(figure_5: ReclaimInstance) -> None:
+    """Also for a solver that did not notice, and for a heuristic with a certificate."""
+    assert (
+        solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1, 1)).status == "optimal"
+    )
+    modest = claim(Status.FEASIBLE, GOOD, 1)
+    assert solve_and_check(PROBLEM, figure_5, modest).status == "feasible"
+    certified = solve_and_check(PROBLEM, figure_5, modest, certify=True)
+    assert (certified.status, certified.dual_bound, certified.gap) == ("optimal", 1, 0.0)
+
+
+def test_the_better_of_two_bounds_is_kept(figure_5: ReclaimInstance) -> None:
+    """The solver's own and the certificate's."""
+    weak = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 0), certify=True)
+    assert weak.dual_bound == 1
+    assert weak.gap == pytest.approx(2 / 3)
+
+
+def test_a_bound_without_a_solution_is_kept(figure_5: ReclaimInstance) -> None:
+    """Unknown, but not nothing."""
+    answer = solve_and_check(PROBLEM, figure_5, claim(Status.UNKNOWN, dual_bound=1))
+    assert (answer.status, answer.dual_bound, answer.gap) == ("unknown", 1, None)
+
+
+def test_every_key_is_always_present(figure_5: ReclaimInstance) -> None:
+    """Null where a key does not apply."""
+    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(RuntimeError("x")))
+    record = answer.as_json_object("f.json")
+    keys = [*COMMON_ANSWER_KEYS, *PROBLEM.answer_keys]
+    assert sorted(record) == sorted(keys)
+    assert [key for key in keys if record[key] is not None] == [
+        "file",
+        "instance",
+        "problem",
+        "solver",
+        "status",
+        "wall_time_s",
+        "seed",
+        "message",
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": Status.OPTIMAL, "solution": GOOD, "objective": 1},
+        {"status": Status.OPTIMAL, "dual_bound": 1},
+        {"status": Status.FEASIBLE},
+        {"status": Status.UNKNOWN, "solution": GOOD, "objective": 1},
+        {"status": Status.FEASIBLE, "solution": GOOD},
+        {"status": Status.UNKNOWN, "objective": 1},
+    ],
+)
+def test_contradictory_results_cannot_be_made(fields: dict[str, Any]) -> None:
+    """Optimal needs a bound, a solution needs its objective and the other way round."""
+    with pytest.raises(ValueError, match="status|solution"):
+        SolveResult(**fields)
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "gap"),
+    [(0, 0, 0.0), (4, 3, 0.25), (3, 4, 0.25), (5, 0, 1.0), (None, 3, None), (3, None, None)],
+)
+def test_gap(objective: int | None, bound: int | None, gap: float | None) -> None:
+    """|objective - bound| / max(|objective|, |bound|)."""
+    assert relative_gap(objective, bound) == gap
+
+
+def test_same_value() -> None:
+    """Integers exactly, floats within 1e-9 relative."""
+    assert not same_value(10**12, 10**12 + 1)
+    assert same_value(1e12, 1e12 + 1e-3)
+    assert not same_value(1.0, 1.0 + 1e-8)
+    assert same_value(0.0, 0)
+
+
+def test_stopped_by_prints_as_its_value() -> None:
+    """The words of the JSON output, on every Python version."""
+    assert f"{StoppedBy.TIME}" == "time"
+    assert f"{Status.OPTIMAL}" == "optimal"
+
+
+def test_schedules_are_proved_within_the_gap_that_their_problem_states() -> None:
+    """Two orders of these jobs differ by less than 1e-6, so that neither is told from the best."""
+    works = {"a": (1, 1, 2_000_001), "b": (2, 2, 2_000_000), "c": (1, 2, 1_999_999)}
+    instance = AllocationInstance(
+        name="near-tie",
+        objective=Objective.MEAN_JCT,
+        gpus=3,
+        jobs=tuple(
+            ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work)
+            for name, (least, most, work) in works.items()
+        ),
+    )
+    answer = solve_and_check(
+        find_problem("allocation"), instance, find_solver("allocation", "exact")
+    )
+    assert answer.status is Status.OPTIMAL
+    assert answer.objective is not None
+    assert answer.dual_bound is not None
+    assert answer.dual_bound <= answer.objective <= answer.dual_bound * (1 + 1.1e-6)

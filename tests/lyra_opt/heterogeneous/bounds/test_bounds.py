@@ -1,0 +1,121 @@
+"""Bounds: on the right side of every solution that the checker lets pass, and tight by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.heterogeneous import InverseJct, TimeShares, check
+from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound, simple_bound
+from lyra_opt.heterogeneous.bounds.fastest import (
+    best_rate_of,
+    best_spread_rate,
+    earliest_completion,
+    most_steps_a_round,
+)
+from lyra_opt.heterogeneous.bounds.fluid import Programme, fluid_bound
+from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
+from tests.lyra_opt.heterogeneous.examples import instance, job
+
+
+def _assert_bounds(bound: float, objective: float, variant: str) -> None:
+    if PROBLEM.sense_of(variant) == "max":
+        assert bound >= objective
+    else:
+        assert bound <= objective
+
+
+@given(st.data())
+def test_no_schedule_is_beyond_the_bounds(data: st.DataObject) -> None:
+    """Each of them, on whatever the checker calls valid."""
+    kinds = st.sampled_from(("utility", "makespan", "mean_jct", "round_progress"))
+    drawn = data.draw(kinds.flatmap(lambda kind: heterogeneous_instances(objective=kind)))
+    objective = check(drawn, data.draw(round_schedules_of(drawn))).objective
+    assume(objective is not None)
+    _assert_bounds(dual_bound(drawn), objective, str(drawn.objective))
+    fluid = fluid_bound(drawn)
+    if fluid is not None:
+        # Rounding keeps the order of the exact values, of which the objective is one rounded.
+        _assert_bounds(float(fluid), objective, str(drawn.objective))
+
+
+@given(st.data())
+def test_no_shares_are_beyond_the_bounds(data: st.DataObject) -> None:
+    """Shares are drawn, and scaled down to fit."""
+    kinds = st.sampled_from(("max_min_share", "finish_time_fairness", "throughput", "cost"))
+    drawn = data.draw(kinds.flatmap(lambda kind: heterogeneous_instances(objective=kind)))
+    parts = st.integers(0, 8).map(lambda eighths: eighths / 8)
+    raw = {
+        one.id: {
+            name: data.draw(parts)
+            for name, gpus in drawn.gpus_of_type.items()
+            if one.throughput[name] and gpus >= one.gang
+        }
+        for one in drawn.jobs
+    }
+    crowd = max(
+        *(sum(of.values()) for of in raw.values()),
+        *(
+            sum(one.gang * raw[one.id].get(name, 0) for one in drawn.jobs) / gpus
+            for name, gpus in drawn.gpus_of_type.items()
+            if gpus
+        ),
+    )
+    assume(crowd > 0)
+    # As much as the checker's tolerance lets pass.
+    scale = (1 + 0.99e-6) / crowd
+    shares = {name: {k: share * scale for k, share in of.items()} for name, of in raw.items()}
+    objective = check(drawn, TimeShares(shares)).objective
+    assume(objective is not None)
+    _assert_bounds(dual_bound(drawn), objective, str(drawn.objective))
+
+
+def test_fastest_placements() -> None:
+    """A gang takes the fastest types; spread, it must be on two servers."""
+    rates = {"fast": 4.0, "slow": 1.0}
+    assert best_rate_of(2, {"fast": 2, "slow": 1}, rates) == 4.0
+    assert best_rate_of(3, {"fast": 2, "slow": 1}, rates) == 1.0
+    assert best_rate_of(4, {"fast": 2, "slow": 1}, rates) == 0.0
+    # All fast GPUs are on one server: a spread gang has a slow one.
+    one = instance(job("a", 2, spread_throughput={"fast": 9.0, "slow": 2.0}))
+    assert best_spread_rate(one, one.jobs[0]) == 2.0
+    assert most_steps_a_round(one, one.jobs[0]) == 4
+    assert earliest_completion(one, one.jobs[0]) == 1
+    forks = replace(instance(job("a", 1, 6.0)), forking=True)
+    assert most_steps_a_round(forks, forks.jobs[0]) == 5
+    assert earliest_completion(instance(job("a", 6)), job("a", 6)) is None
+
+
+def test_contention_is_seen() -> None:
+    """Four equal jobs of two rounds on two fast GPUs: alone each has a JCT of 2."""
+    jobs = [
+        job(name, 1, 8.0, throughput={"fast": 4.0}, utility=InverseJct(scale=1.0))
+        for name in "abcd"
+    ]
+    one = instance(*jobs, objective="mean_jct", horizon_rounds=8)
+    assert dual_bound(one) == 2.75  # half a job more could complete after three rounds
+    assert dual_bound(replace(one, objective="makespan")) == 4.0
+    utility = replace(one, objective="utility")
+    assert simple_bound(utility) == 2
+    assert 2 / 2 + 2 / 4 <= dual_bound(utility) < 1.9
+
+
+def test_weak_duality_needs_no_honest_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever multipliers come back, the number is a bound."""
+    programme = Programme()
+    x = programme.variable(-2, 5)
+    y = programme.variable(-1, 5)
+    programme.at_most({x: 1.0, y: 1.0}, 6)
+    assert programme.bound() == pytest.approx(-11)
+    for multipliers in ([0.0], [0.5], [1.0], [3.0], [-1.0]):
+        assert programme._weak_dual(multipliers) <= -11
+
+
+def test_nothing_to_do() -> None:
+    """No job that could complete within the horizon is worth anything."""
+    assert dual_bound(instance(job(steps=1e6))) == 0.0
+    assert dual_bound(instance(job(release_s=50.0))) == 0.0

@@ -1,0 +1,151 @@
+"""The pricing oracle and the dual bound: exact, and never below the optimum."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.heterogeneous.bounds import best_purchase
+from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
+from lyra_opt.heterogeneous.bounds.utility_prices import dual_bound
+from lyra_opt.heterogeneous.checker import due_steps, worth
+from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+    instance_of,
+    job,
+    proved_optimum,
+    solved,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous import GangJob, HeterogeneousInstance
+
+UTILITIES = heterogeneous_instances(objective="utility", max_rounds=3)
+PRICES = st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0])
+
+
+def drawn_prices(data: st.DataObject, instance: HeterogeneousInstance) -> NDArray[np.float64]:
+    shape = PricingOracle(instance).shape
+    count = int(np.prod(shape))
+    drawn = data.draw(st.lists(PRICES, min_size=count, max_size=count))
+    return np.array(drawn).reshape(shape)
+
+
+def placements(instance: HeterogeneousInstance, job: GangJob) -> list[dict[tuple[int, int], int]]:
+    """Return every placement of a gang by cells, by plain enumeration."""
+    cells = [
+        (server, kind, of_server.gpus[gpu_type.name])
+        for server, of_server in enumerate(instance.servers)
+        for kind, gpu_type in enumerate(instance.gpu_types)
+        if gpu_type.name in of_server.gpus
+    ]
+    found = []
+    for counts in product(*(range(min(there, job.gang) + 1) for *_, there in cells)):
+        if sum(counts) == job.gang:
+            found.append(
+                {
+                    (server, kind): count
+                    for (server, kind, _), count in zip(cells, counts, strict=True)
+                    if count
+                }
+            )
+    return found
+
+
+def best_payoff(
+    instance: HeterogeneousInstance, job: GangJob, prices: NDArray[np.float64]
+) -> float:
+    """Return the answer to the pricing problem by trying every schedule by its speeds."""
+    options: list[list[tuple[float, float]]] = []
+    for number in range(instance.horizon_rounds):
+        cheapest = {0.0: 0.0}
+        if number >= instance.first_round(job):
+            for placement in placements(instance, job):
+                types = {instance.gpu_types[kind].name for _, kind in placement}
+                servers = {server for server, _ in placement}
+                rate = job.rate(types, is_spread=len(servers) > 1)
+                cost = sum(prices[number, s, k] * count for (s, k), count in placement.items())
+                if rate:
+                    cheapest[rate] = min(cost, cheapest.get(rate, np.inf))
+        options.append(list(cheapest.items()))
+    best = 0.0
+    for last in range(instance.first_round(job), instance.horizon_rounds):
+        value = float(worth(instance, job, last))
+        for chosen in product(*options[: last + 1]):
+            steps = sum(rate for rate, _ in chosen) * instance.round_s
+            if steps >= float(due_steps(job)) * (1 - 1e-12):
+                best = max(best, value - sum(cost for _, cost in chosen))
+    return best
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data())
+def test_the_pricing_problem_is_solved_exactly(data: st.DataObject) -> None:
+    """Against every schedule, with spread gangs and mixed types, at arbitrary prices."""
+    instance = data.draw(heterogeneous_instances(objective="utility", forking=False, max_rounds=3))
+    prices = drawn_prices(data, instance)
+    oracle = PricingOracle(instance)
+    priced = PricedRounds(oracle, prices)
+    for each in instance.jobs:
+        purchase = oracle.buy(each, priced)
+        assert purchase.is_exact
+        assert purchase.payoff == pytest.approx(best_payoff(instance, each, prices), abs=1e-12)
+        cost = float((oracle.usage(purchase.entries) * prices).sum())
+        assert purchase.worth - cost == pytest.approx(purchase.payoff, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
+    """Weak duality, with forking too, against brute force."""
+    instance = data.draw(UTILITIES)
+    optimum = proved_optimum(instance)
+    bound = dual_bound(instance, drawn_prices(data, instance), 0.0)
+    assert optimum <= bound.value <= bound.at_given_prices
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=UTILITIES)
+def test_hadar_optimum_and_dual_are_in_order(instance: HeterogeneousInstance) -> None:
+    """utility(hadar) <= optimum <= dual, always."""
+    certificate = certify_hadar(instance, np.random.default_rng(0))
+    optimum = proved_optimum(instance)
+    assert certificate.utility <= optimum * (1 + 1e-6)
+    assert optimum <= certificate.bound.value
+    assert certificate.observed_ratio >= 1 - 1e-9
+
+
+@settings(deadline=None, max_examples=40)
+@given(instance=UTILITIES)
+def test_a_relaxed_oracle_still_bounds(instance: HeterogeneousInstance) -> None:
+    """Labels that are merged promise more, never less."""
+    prices = np.full(PricingOracle(instance).shape, 0.05)
+    exact = dual_bound(instance, prices, 0.0).at_given_prices
+    before = best_purchase.MOST_LABELS
+    try:
+        best_purchase.MOST_LABELS = 2
+        relaxed = dual_bound(instance, prices, 0.0).at_given_prices
+    finally:
+        best_purchase.MOST_LABELS = before
+    assert relaxed >= exact * (1 - 1e-12)
+
+
+def test_the_bound_is_tight_where_jobs_compete() -> None:
+    """Two equal jobs and one GPU: alone each is worth 1, together 1.5, and the dual says so."""
+    instance = instance_of(
+        [{"a": 1}], [job("x", 1), job("y", 1)], objective="utility", horizon_rounds=3
+    )
+    certificate = certify_hadar(instance, np.random.default_rng(0))
+    assert certificate.utility == pytest.approx(1.5)
+    assert certificate.bound.value == pytest.approx(1.5, rel=0.05)
+    answer = solved("hadar", instance)
+    assert answer.dual_bound == certificate.bound.value
+    assert "2 alpha" in answer.message

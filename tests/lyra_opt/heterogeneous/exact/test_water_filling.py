@@ -1,0 +1,226 @@
+"""Water filling: lexicographically max-min where there is one entity, and fair between several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.solver import find_solver
+from lyra_opt.heterogeneous.checker import check
+from lyra_opt.heterogeneous.exact.water_filling import Entity, fill
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.shares.programme import ShareArrays
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.formulations.heterogeneous.share_instances import drawn
+
+ENGINES = (None, "lp-glop")
+
+
+def engine_of(name: str | None):
+    return None if name is None else find_solver("heterogeneous", name).point_of
+
+
+def lexicographic(arrays: ShareArrays) -> np.ndarray:
+    """Return the sorted-best levels over weights by the textbook sequence of programmes.
+
+    Maximise the least level of the open jobs; then, job by job, ask with a programme of its own
+    whether it could be higher while none is lower, and fix those that could not.
+    """
+    jobs, types = arrays.rate.shape
+    value = arrays.share_value
+    pairs = [(j, k) for j in range(jobs) for k in range(types) if arrays.usable[j, k]]
+    fixed: dict[int, float] = {}
+    limits = [[1.0 * (j == row) for j, _ in pairs] + [0.0] for row in range(jobs)]
+    limits += [
+        [arrays.gang[j] / max(1.0, arrays.gpus[k]) * (k == row) for j, k in pairs] + [0.0]
+        for row in range(types)
+    ]
+    right = [1.0] * len(limits)
+    bounds = [(0, None)] * len(pairs) + [(None, None)]
+
+    def best(costs: list[float], levels: dict[int, float], with_level: set[int]) -> float:
+        rows = [
+            [-value[pair] * (pair[0] == j) for pair in pairs] + [1.0 * (j in with_level)]
+            for j in range(jobs)
+        ]
+        least = [-levels.get(j, 0.0) * (1 - 1e-9) for j in range(jobs)]
+        found = linprog(costs, limits + rows, right + least, bounds=bounds, method="highs-ds")
+        assert found.status == 0, found.message
+        return -found.fun
+
+    while len(fixed) < jobs:
+        still_open = set(range(jobs)) - set(fixed)
+        level = best([0.0] * len(pairs) + [-1.0], fixed, still_open)
+        all_levels = fixed | dict.fromkeys(still_open, level)
+        for j in still_open:
+            costs = [-value[pair] * (pair[0] == j) for pair in pairs] + [0.0]
+            if best(costs, all_levels, set()) <= level * (1 + 1e-6):
+                fixed[j] = level
+    return np.array([fixed[j] for j in range(jobs)])
+
+
+def promised(arrays: ShareArrays, shares: np.ndarray) -> np.ndarray:
+    return (arrays.share_value * arrays.weight[:, None] * shares).sum(axis=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("jobs", "seed"), [(2, 0), (5, 1), (5, 2), (9, 3), (12, 4)])
+def test_one_entity_is_lexicographically_max_min(engine: str | None, jobs: int, seed: int) -> None:
+    """Whatever engine and prices, levels are those of the textbook's many programmes."""
+    arrays = ShareArrays.of(drawn(jobs, seed=seed, servers=2))
+    filled = fill(arrays, engine=engine_of(engine))
+    assert filled.levels / arrays.weight == pytest.approx(lexicographic(arrays), rel=1e-5)
+    assert promised(arrays, filled.shares) == pytest.approx(filled.levels, rel=1e-6)
+
+
+@settings(max_examples=20)
+@given(heterogeneous_instances(objective="max_min_share", max_jobs=4))
+def test_small_instances_are_lexicographically_max_min(instance: HeterogeneousInstance) -> None:
+    """The same with ties, types without GPUs and gangs that fill the cluster."""
+    arrays = ShareArrays.of(instance)
+    filled = fill(arrays)
+    assert filled.levels / arrays.weight == pytest.approx(lexicographic(arrays), rel=1e-5)
+    assert check(instance, arrays.solution(filled.shares)).objective == pytest.approx(
+        (filled.levels / arrays.weight).min(), rel=1e-6
+    )
+
+
+def test_first_level_is_max_min_share() -> None:
+    """The least level is the optimum of the one programme; the rest is no lower."""
+    instance = drawn(15, servers=4)
+    arrays = ShareArrays.of(instance)
+    filled = fill(arrays)
+    result = find_solver("heterogeneous", "lp-highs")
+    answer = result.solve(instance, limits=_no_limits(), rng=np.random.default_rng(0))
+    assert (filled.levels / arrays.weight).min() == pytest.approx(answer.objective, rel=1e-6)
+    assert filled.largest_rise <= 1e-6
+    assert filled.rounds > 1
+
+
+def _no_limits():
+    from lyra_opt.core.result import Limits
+
+    return Limits()
+
+
+def one_type(jobs: int, gpus: int, **more: object) -> ShareArrays:
+    return ShareArrays.of(
+        HeterogeneousInstance(
+            name="one-type",
+            objective="max_min_share",
+            gpu_types=(GpuType(name="a"),),
+            servers=(GpuServer(id="s", gpus={"a": gpus}),),
+            jobs=tuple(
+                GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 1.0 + n}, **more)
+                for n in range(jobs)
+            ),
+        )
+    )
+
+
+def test_what_one_job_leaves_goes_to_the_others() -> None:
+    """A heavy job cannot use more than all its time; the rest shares what it leaves by weight."""
+    arrays = one_type(3, 2)
+    arrays = replace(arrays, weight=np.array([8.0, 1.0, 1.0]))
+    filled = fill(arrays)
+    assert filled.shares[:, 0] == pytest.approx([1.0, 0.5, 0.5], rel=1e-6)
+    assert filled.frozen_in_round.tolist() == [0, 1, 1]
+
+
+def test_entities_share_by_their_weights_whatever_their_jobs() -> None:
+    """An entity of one job gets as much as one of three of the same weight."""
+    arrays = one_type(4, 1)
+    entities = [Entity(name="one", jobs=("j0",)), Entity(name="three", jobs=("j1", "j2", "j3"))]
+    assert fill(arrays, entities).shares[:, 0] == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    heavy = [replace(entities[0], weight=3.0), entities[1]]
+    assert fill(arrays, heavy).shares[:, 0] == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
+
+
+def test_fifo_serves_one_job_after_the_other() -> None:
+    """Two entities on three GPUs: by fifo the first job is filled up before the second gets any."""
+    arrays = one_type(5, 3)
+    entities = [
+        Entity(name="fifo", jobs=("j2", "j0", "j1"), policy="fifo"),
+        Entity(name="fair", jobs=("j3", "j4")),
+    ]
+    filled = fill(arrays, entities)
+    assert filled.shares[:, 0] == pytest.approx([0.5, 0.0, 1.0, 0.75, 0.75], abs=1e-6)
+    assert filled.frozen_in_round[2] < filled.frozen_in_round[0]
+
+
+@settings(max_examples=15)
+@given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
+def test_hierarchies_are_feasible_and_nobody_can_rise(
+    instance: HeterogeneousInstance, is_fifo: bool
+) -> None:
+    """Every job is frozen, with a proof that it could not rise; the checker accepts the shares."""
+    ids = [job.id for job in instance.jobs]
+    half = (len(ids) + 1) // 2
+    parts = [tuple(ids[:half]), tuple(ids[half:])]
+    entities = [
+        Entity(name=f"e{n}", jobs=part, weight=1.0 + n, policy="fifo" if is_fifo else "fairness")
+        for n, part in enumerate(parts)
+        if part
+    ]
+    arrays = ShareArrays.of(instance)
+    filled = fill(arrays, entities)
+    assert not check(instance, arrays.solution(filled.shares)).violations
+    assert (filled.frozen_in_round >= 0).all()
+    assert filled.largest_rise <= 1e-6
+    assert (promised(arrays, filled.shares) >= filled.levels * (1 - 1e-6) - 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("entities", "message"),
+    [
+        ([("a", ("j0", "j9"))], r"entities\[0\].jobs is \"j9\": must be a job of the instance"),
+        ([("a", ("j0", "j1")), ("b", ("j1",))], r"entities\[1\].jobs is \"j1\": must be in one"),
+        ([("a", ("j0",))], r"entities is \"j1\": must be in an entity"),
+    ],
+)
+def test_bad_entities_are_named(entities: list, message: str) -> None:
+    """Unknown jobs, jobs in two entities and jobs in none."""
+    with pytest.raises(FieldError, match=message):
+        fill(one_type(2, 1), [Entity(name=name, jobs=jobs) for name, jobs in entities])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"weight": 0.0}, "weight"),
+        ({"policy": "lifo"}, "policy"),
+        ({"jobs": ()}, "jobs"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_bad_entity(fields: dict, message: str) -> None:
+    """Rules of single fields, by name."""
+    with pytest.raises(FieldError, match=message):
+        Entity(**{"name": "a", "jobs": ("j0",), **fields})
+
+
+def test_engine_that_is_not_exact_is_refused() -> None:
+    """Levels that no prices prove are an error that says by how much, not an answer."""
+    arrays = one_type(2, 1)
+    exact = find_solver("heterogeneous", "lp-highs").point_of
+
+    def careless(programme, time_s):
+        point = exact(programme, time_s)
+        return replace(point, shares=0.9 * point.shares)
+
+    with pytest.raises(RuntimeError, match="no job is proved to be saturated"):
+        fill(arrays, engine=careless)
+
+
+def test_engine_without_a_solution_is_named() -> None:
+    """No level is made up."""
+    from lyra_opt.heterogeneous.shares.solver import SharePoint
+
+    with pytest.raises(RuntimeError, match="not solved"):
+        fill(one_type(2, 1), engine=lambda programme, time_s: SharePoint(None, None))

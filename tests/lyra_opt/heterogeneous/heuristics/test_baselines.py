@@ -1,0 +1,222 @@
+"""YARN-CS, Tiresias, AlloX and ours: the rule of each on cases worked by hand or by brute force."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous.heuristics.allox import AlloX
+from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
+from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
+from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
+from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
+from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+    decided,
+    instance_of,
+    job,
+    run,
+    running,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.heuristics.policy_solver import Run
+
+
+def who(found: Run, rounds: int) -> list[str]:
+    """Return who runs in each of the first rounds, in one word each."""
+    return ["".join(sorted(running(found, number))) for number in range(rounds)]
+
+
+def test_yarn_cs_is_first_come_first_served() -> None:
+    """The gang of two waits for both GPUs, and the one behind it waits too."""
+    jobs = [job("x", 2), job("y", 1, gang=2), job("z", 1)]
+    assert who(run("yarn-cs", instance_of([{"a": 2}], jobs)), 4) == ["x", "x", "y", "z"]
+
+
+def test_yarn_cs_passes_over_whom_the_cluster_cannot_hold() -> None:
+    """Such a job would hold up all others for ever."""
+    jobs = [job("huge", 1, gang=3), job("x", 1)]
+    instance = instance_of([{"a": 2}], jobs, objective="utility")
+    assert who(run("yarn-cs", instance), 1) == ["x"]
+
+
+def test_yarn_cs_mixes_types_only_where_it_must() -> None:
+    """A gang of two on one GPU of each kind, since there is no other way."""
+    instance = instance_of([{"a": 1, "b": 1}], [job("x", 1, gang=2, throughput={"a": 2, "b": 1})])
+    assert run("yarn-cs", instance).schedule.entries[0].gpus == {"s0": {"a": 1, "b": 1}}
+
+
+def test_tiresias_queues_by_hand() -> None:
+    """Thresholds of 2 GPU-seconds, one GPU, rounds of a second.
+
+    x runs to its threshold and is demoted; y, that came meanwhile, does the same; both are then in
+    the second queue, where x, that started first, runs on to its end, but for z, that is new.
+    """
+    jobs = [job("x", 5), job("y", 3, release_s=1.0), job("z", 1, release_s=5.0)]
+    instance = instance_of([{"a": 1}], jobs)
+    found = run_policy(Tiresias((2.0,)), instance, np.random.default_rng(0))
+    assert who(found, 9) == ["x", "x", "y", "y", "x", "z", "x", "x", "y"]
+
+
+def test_tiresias_counts_service_in_gpu_time() -> None:
+    """A gang of two has had its 2 GPU-seconds after a single round."""
+    jobs = [job("x", 4, gang=2), job("y", 2, gang=2, release_s=1.0)]
+    found = run_policy(Tiresias((2.0,)), instance_of([{"a": 2}], jobs), np.random.default_rng(0))
+    assert who(found, 6) == ["x", "y", "x", "x", "x", "y"]
+
+
+def test_tiresias_promotes_who_has_waited_long() -> None:
+    """With a knob of 1 a job goes back to the first queue once it has waited as long as it ran.
+
+    y ran for 2 s and waits from 4 s on; at 6 s it is new again, and x is not.
+    """
+    jobs = [job("x", 9), job("y", 4, release_s=1.0)]
+    instance = instance_of([{"a": 1}], jobs)
+    found = run_policy(Tiresias((2.0,), promote_knob=1.0), instance, np.random.default_rng(0))
+    assert who(found, 8) == ["x", "x", "y", "y", "x", "x", "y", "y"]
+
+
+def test_tiresias_moves_nobody_without_need() -> None:
+    """The new job takes the GPU that is free, though its turn comes first."""
+    jobs = [job("x", 9), job("y", 1, release_s=3.0)]
+    instance = instance_of([{"a": 1}, {"a": 1}], jobs)
+    found = run_policy(Tiresias((2.0,)), instance, np.random.default_rng(0))
+    servers = {next(iter(e.gpus)) for e in found.schedule.entries if e.job == "x"}
+    assert servers == {"s0"}
+
+
+@pytest.mark.parametrize("thresholds", [(2.0, 2.0), (0.0,), (3.0, 1.0)])
+def test_tiresias_thresholds_increase(thresholds: tuple[float, ...]) -> None:
+    """One clear error."""
+    with pytest.raises(FieldError, match="thresholds"):
+        Tiresias(thresholds)
+
+
+def completion_times(times_s: list[list[float]], gpus: list[int]) -> float:
+    """Return the least sum of completion times of queues without gaps, by trying all.
+
+    Parameters
+    ----------
+    times_s
+        By job and type.
+    gpus
+        The type of each GPU.
+    """
+    best = np.inf
+    jobs = range(len(times_s))
+
+    def extend(order: tuple[int, ...], place: int, ends_s: list[float], total_s: float) -> None:
+        nonlocal best
+        if place == len(order):
+            best = min(best, total_s)
+            return
+        for gpu, kind in enumerate(gpus):
+            end_s = ends_s[gpu] + times_s[order[place]][kind]
+            if total_s + end_s < best:
+                after = [*ends_s[:gpu], end_s, *ends_s[gpu + 1 :]]
+                extend(order, place + 1, after, total_s + end_s)
+
+    for order in permutations(jobs):
+        extend(order, 0, [0.0] * len(gpus), 0.0)
+    return float(best)
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_allox_queues_have_the_least_mean_completion_time(data: st.DataObject) -> None:
+    """On GPUs of two kinds, against all assignments and orders."""
+    speeds = st.sampled_from([1.0, 2.0, 4.0])
+    jobs = [
+        job(f"j{n}", data.draw(st.integers(1, 8)), throughput={"a": a, "b": b})
+        for n, (a, b) in enumerate(
+            data.draw(st.lists(st.tuples(speeds, speeds), min_size=1, max_size=4))
+        )
+    ]
+    gpus = [0, *data.draw(st.lists(st.integers(0, 1), max_size=1)), 1]
+    instance = instance_of([{"ab"[kind]: 1} for kind in gpus], jobs)
+    policy, state = AlloX(), state_of(instance)
+    policy.prepare(state, np.random.default_rng(0))
+    queues = policy.queues(state.jobs, FreeGpus(instance.servers))
+    total_s = sum(
+        position * active.steps_left / active.job.throughput[name]
+        for name, queue in queues.items()
+        for position, active in queue
+    )
+    times_s = [[each.steps / each.throughput[name] for name in "ab"] for each in jobs]
+    assert total_s == pytest.approx(completion_times(times_s, gpus))
+    heads = {name: max(position for position, _ in queue) for name, queue in queues.items()}
+    begun = decided(policy, state)
+    for name, queue in queues.items():
+        longest = {active.job.id for position, active in queue if position == heads[name]}
+        assert longest <= set(begun)
+    gpus_in_use = sum(sum(position == 1 for position, _ in queue) for queue in queues.values())
+    assert len(begun) == gpus_in_use
+
+
+def test_allox_considers_the_oldest() -> None:
+    """With alpha of a half the shortest job, last of four, is not looked at."""
+    jobs = [job("w", 8), job("x", 9), job("y", 9), job("z", 1)]
+    instance = instance_of([{"a": 1}], jobs)
+    assert set(decided(AlloX(), state_of(instance))) == {"z"}
+    assert set(decided(AlloX(alpha=0.5), state_of(instance))) == {"w"}
+
+
+def test_allox_leaves_out_whom_no_free_gpu_can_run() -> None:
+    """A pair of job and place that cannot be is never matched."""
+    jobs = [job("x", 1, throughput={"b": 1.0}), job("y", 5, throughput={"a": 1.0, "b": 0.0})]
+    policy = AlloX()
+    instance = instance_of([{"a": 1}, {"b": 1}], jobs)
+    state = state_of(instance)
+    assert set(decided(policy, state)) == {"x", "y"}
+    only_a = FreeGpus(instance.servers[:1])
+    queues = policy.queues(state.jobs, only_a)
+    assert {name: [active.job.id for _, active in queue] for name, queue in queues.items()} == {
+        "a": ["y"]
+    }
+
+
+def test_priced_progress_gives_fast_gpus_to_whom_they_help() -> None:
+    """Though y is first, needs longer and would rather have a too, a helps x far more."""
+    jobs = [
+        job("y", 100, throughput={"a": 2.2, "b": 2.0}),
+        job("x", 100, throughput={"a": 8.0, "b": 1.0}),
+    ]
+    instance = instance_of([{"a": 1}, {"b": 1}], jobs)
+    decision = decided(PricedProgress(), state_of(instance))
+    assert {name: list(placed[0]) for name, placed in decision.items()} == {
+        "x": ["s0"],
+        "y": ["s1"],
+    }
+
+
+def test_priced_progress_runs_the_shortest_first_and_the_longest_at_once() -> None:
+    """Two GPUs: the critical job begins at once, the others go shortest first beside it."""
+    jobs = [job("s", 3), job("t", 2), job("u", 4), job("long", 9)]
+    found = run("priced-progress", instance_of([{"a": 2}], jobs))
+    assert found.last_round == {"t": 1, "s": 4, "u": 8, "long": 8}
+    found = run_policy(
+        PricedProgress(criticality=2.0), instance_of([{"a": 2}], jobs), np.random.default_rng(0)
+    )
+    assert found.last_round == {"t": 1, "s": 2, "u": 5, "long": 11}
+
+
+def test_priced_progress_leaves_no_gpu_idle_that_could_be_used() -> None:
+    """Whoever is left fills what is left, on mixed types too."""
+    jobs = [job("x", 9, gang=3, throughput={"a": 1.0, "b": 1.0})]
+    instance = instance_of([{"a": 2}, {"b": 1}], jobs)
+    decision = decided(PricedProgress(), state_of(instance))
+    assert decision == {"x": ({"s0": {"a": 2}, "s1": {"b": 1}},)}
+
+
+@pytest.mark.parametrize("name", ["criticality", "inertia"])
+def test_priced_progress_refuses_bad_parameters(name: str) -> None:
+    """One clear error."""
+    with pytest.raises(FieldError, match=name):
+        PricedProgress(**{name: -1.0})

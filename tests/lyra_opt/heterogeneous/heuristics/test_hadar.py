@@ -1,0 +1,202 @@
+"""Hadar: prices, payoffs, placements, and the guarantee of the form that commits."""
+
+from __future__ import annotations
+
+from math import e, inf, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous import Deadline, InverseJct, check
+from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
+from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue, find_allocation
+from lyra_opt.heterogeneous.heuristics.hadar.prices import (
+    PricedJobs,
+    PriceRange,
+    all_rounds_to_run,
+    competitive_ratio,
+    price_ranges,
+    rounds_to_run,
+)
+from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
+from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_committed
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+    decided,
+    instance_of,
+    job,
+    proved_optimum,
+    run,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous import HeterogeneousInstance
+
+UTILITIES = heterogeneous_instances(objective="utility", forking=False)
+
+
+def test_prices_grow_exponentially_from_least_to_most() -> None:
+    """The form of the paper: U_min idle, U_max full, the geometric mean at half."""
+    prices = PriceRange(log(2.0), log(32.0))
+    assert [prices.price(used, 4) for used in (0, 2, 4)] == pytest.approx([2, 8, 32])
+    assert competitive_ratio([prices]) == pytest.approx(2 * log(16))
+    assert competitive_ratio([PriceRange(0.0, 0.5)]) == 2
+    assert PriceRange(-inf, -inf).price(1, 4) == 0
+
+
+def test_constants_of_the_prices() -> None:
+    """Worked by hand, as B3 of the fact sheet has them: rounds of 1 s, 4 GPUs."""
+    priced = PricedJobs(
+        gangs=np.array([1, 2]),
+        can_run=np.array([[True, True, False], [True, False, False]]),
+        longest_rounds=np.array([8.0, 8.0]),
+        most_worth=np.array([80 / 4, 800 / 8]),
+        last_worth=np.array([1.0, 32.0]),
+    )
+    ranges = dict(zip("abc", price_ranges(priced, 4), strict=True))
+    eta = 1 / (8 * 1 / 4)
+    assert e ** ranges["a"].log_most == pytest.approx(max(80 / 4 / 1, 800 / 8 / 2))
+    assert e ** ranges["b"].log_most == pytest.approx(80 / 4)
+    assert e ** ranges["a"].log_least == pytest.approx(min(1 / 8, 32 / 16) / (4 * eta))
+    assert ranges["c"].log_most == -inf
+
+
+def test_prices_where_nothing_is_worth_anything_late() -> None:
+    """Deadlines make U_min 0, which prices cannot start from."""
+    late = PricedJobs(
+        gangs=np.array([1]),
+        can_run=np.array([[True]]),
+        longest_rounds=np.array([1.0]),
+        most_worth=np.array([5.0]),
+        last_worth=np.array([0.0]),
+    )
+    assert price_ranges(late, 1)[0].log_ratio == pytest.approx(log(1e12))
+
+
+def test_rounds_are_whole() -> None:
+    """A job that needs exactly two rounds does not take three for rounding."""
+    steps = (0.01, 0.2, 0.3, 0.31)
+    assert [rounds_to_run(each, 0.1, 1.0) for each in steps] == [1, 2, 3, 4]
+    assert all_rounds_to_run(np.array(steps), np.array(0.1), 1.0).tolist() == [1, 2, 3, 4]
+
+
+def test_a_gang_takes_mixed_types_where_that_is_best() -> None:
+    """Task-level: 2 fast and 1 slow GPU for a gang of three, at the speed of the slow one."""
+    gang = job("x", 10, gang=3, throughput={"a": 2.0, "b": 1.0})
+    instance = instance_of([{"a": 2}, {"b": 1}], [gang])
+    assert decided(Hadar(), state_of(instance)) == {"x": ({"s0": {"a": 2}, "s1": {"b": 1}},)}
+
+
+def test_what_spreading_costs_is_weighed_against_speed() -> None:
+    """One slow server beats two fast ones only where the gang is slower there than that."""
+    for spread, servers in ((4.0, {"s0", "s1"}), (0.5, {"s2"})):
+        gang = job(
+            "x",
+            64,
+            gang=2,
+            throughput={"a": 8.0, "b": 2.0},
+            spread_throughput={"a": spread, "b": 0.5},
+            utility=InverseJct(scale=100.0),
+        )
+        instance = instance_of([{"a": 1}, {"a": 1}, {"b": 2}], [gang])
+        decision = decided(Hadar(), state_of(instance))
+        assert set(decision["x"][0]) == servers
+
+
+def test_a_communication_cost_keeps_gangs_together() -> None:
+    """Where speed does not say it, the parameter does."""
+    gang = job("x", 8, gang=2, throughput={"a": 1.01, "b": 1.0}, utility=Deadline(deadline_s=99))
+    instance = instance_of([{"a": 1}, {"a": 1}, {"b": 2}], [gang])
+    together = decided(Hadar(communication_cost=1e6), state_of(instance))
+    assert set(together["x"][0]) == {"s2"}
+
+
+def test_nobody_runs_whose_payoff_is_not_positive() -> None:
+    """A job that is worth nothing any more leaves its GPUs idle, and never completes."""
+    jobs = [job("late", 5, utility=Deadline(deadline_s=2)), job("good", 1)]
+    instance = instance_of([{"a": 2}], jobs, objective="utility", horizon_rounds=8)
+    assert set(run("hadar", instance).last_round) == {"good"}
+
+
+def test_the_programme_skips_whom_the_greedy_takes() -> None:
+    """Density 3 first would leave one of two GPUs; the pair of gang 2 is worth more."""
+    utilities = {"small": 3.0, "pair": 5.0}
+    jobs = [
+        job(name, 1, gang=gang, utility=Deadline(deadline_s=99, value=utilities[name]))
+        for name, gang in (("small", 1), ("pair", 2))
+    ]
+    instance = instance_of([{"a": 2}], jobs)
+    assert set(decided(Hadar(width=1), state_of(instance))) == {"small"}
+    assert set(decided(Hadar(width=4), state_of(instance))) == {"pair"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("width", 0), ("communication_cost", -1.0)])
+def test_bad_parameters(name: str, value: float) -> None:
+    """One clear error, before any round."""
+    with pytest.raises(FieldError, match=name):
+        Hadar(**{name: value})
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    instance=heterogeneous_instances(
+        objective="mean_jct", forking=False, max_jobs=5, with_releases=False
+    )
+)
+def test_interpreted_and_compiled_decide_alike(instance: HeterogeneousInstance) -> None:
+    """The kernels are one rule, whichever way they run."""
+    first = decided(Hadar(), state_of(instance))
+    choices = [kernel.compiles for kernel in (allocate_queue, find_allocation)]
+    try:
+        for kernel in (allocate_queue, find_allocation):
+            kernel.compiles = lambda work, *, largest: True
+        second = decided(Hadar(), state_of(instance))
+    finally:
+        for kernel, choice in zip((allocate_queue, find_allocation), choices, strict=True):
+            kernel.compiles = choice
+    assert first == second
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=UTILITIES)
+def test_committed_jobs_complete_and_share_no_gpu(instance: HeterogeneousInstance) -> None:
+    """What is bought at the prices always fits, without looking at what is free."""
+    committed = commit(instance)
+    report = check(instance, committed.schedule)
+    assert report.violations == ()
+    assert set(report.completed or ()) == set(committed.last_round)
+
+
+@settings(deadline=None, max_examples=60)
+@given(instance=UTILITIES)
+def test_the_theorem_of_the_committed_form(instance: HeterogeneousInstance) -> None:
+    """OPT <= 2 alpha P by brute force, and dual <= alpha P + what all GPUs cost at first."""
+    certificate = certify_committed(instance)
+    committed = commit(instance)
+    assert committed.is_exact
+    optimum = proved_optimum(instance)
+    assert optimum <= 2 * committed.alpha * certificate.utility * (1 + 1e-9)
+    assert committed.first_value <= optimum / 2 * (1 + 1e-6) or not optimum
+    ceiling = committed.alpha * certificate.utility + committed.first_value
+    assert certificate.bound.at_given_prices <= ceiling * (1 + 1e-6)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**6))
+def test_two_alpha_for_small_demands(seed: int) -> None:
+    """On wide servers and one-GPU jobs alpha is near max(1, ln(U / L)), and the theorem holds."""
+    rng = np.random.default_rng(seed)
+    jobs = [
+        job(f"j{n}", float(rng.integers(1, 4)), release_s=float(rng.integers(0, 3)))
+        for n in range(40)
+    ]
+    instance = instance_of([{"a": 24}], jobs, objective="utility", horizon_rounds=4)
+    committed = commit(instance)
+    certificate = certify_committed(instance)
+    assert committed.alpha <= 1.25 * max(1.0, committed.log_ratio)
+    assert certificate.observed_ratio <= certificate.two_alpha

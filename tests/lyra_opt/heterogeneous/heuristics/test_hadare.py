@@ -1,0 +1,83 @@
+"""HadarE: copies on separate servers, no server idle, work divided by speed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE, divided_steps
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+    decided,
+    instance_of,
+    job,
+    run,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous import HeterogeneousInstance
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    instance=heterogeneous_instances(
+        objective="mean_jct", forking=True, max_jobs=4, with_releases=False
+    )
+)
+def test_no_server_idles_while_a_job_could_use_it(instance: HeterogeneousInstance) -> None:
+    """The paper's theorem; copies on separate servers, whole gangs, nothing given twice."""
+    decision = decided(HadarE(), state_of(instance))
+    left = {server.id: dict(server.gpus) for server in instance.servers}
+    for each in instance.jobs:
+        copies = decision.get(each.id, ())
+        servers = [server for copy in copies for server in copy]
+        assert len(servers) == len(set(servers)) == len(copies) <= len(instance.servers)
+        for copy in copies:
+            assert each.rate_of(copy) > 0
+            for server, types in copy.items():
+                assert sum(types.values()) == each.gang
+                for name, count in types.items():
+                    left[server][name] -= count
+    assert all(count >= 0 for counts in left.values() for count in counts.values())
+    for each in instance.jobs:
+        there = {server for copy in decision.get(each.id, ()) for server in copy}
+        for server in left.keys() - there:
+            usable = sum(n for name, n in left[server].items() if each.throughput.get(name, 0.0))
+            assert usable < each.gang
+
+
+def test_one_job_is_copied_to_every_server() -> None:
+    """Speeds 3 and 1: four steps a round, where without copies there are three."""
+    instance = instance_of(
+        [{"a": 1}, {"b": 1}], [job("x", 12, throughput={"a": 3.0, "b": 1.0})], forking=True
+    )
+    assert run("hadare", instance).last_round == {"x": 2}
+    assert run("hadar", instance).last_round == {"x": 3}
+
+
+def test_each_job_has_a_server_before_any_has_two() -> None:
+    """Copies are of servers that are left."""
+    jobs = [job("x", 1), job("y", 50), job("z", 60)]
+    decision = decided(HadarE(), state_of(instance_of([{"a": 1}] * 4, jobs, forking=True)))
+    assert sorted(map(len, decision.values())) == [1, 1, 2]
+
+
+@given(
+    steps=st.floats(0.1, 1e4),
+    rates=st.lists(st.floats(0.1, 50), min_size=1, max_size=5),
+    round_s=st.floats(1, 600),
+)
+def test_division_is_by_speed(steps: float, rates: list[float], round_s: float) -> None:
+    """No more than the steps that are left or than a round lasts; all copies end together."""
+    parts = divided_steps(steps, rates, round_s)
+    assert sum(parts) <= steps * (1 + 1e-12)
+    ends_s = [part / rate for part, rate in zip(parts, rates, strict=True)]
+    assert max(ends_s) <= round_s * (1 + 1e-12)
+    if steps <= sum(rates) * round_s:
+        assert sum(parts) == pytest.approx(steps)
+        assert all(one == pytest.approx(other) for one, other in pairwise(ends_s))

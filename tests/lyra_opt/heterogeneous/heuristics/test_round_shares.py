@@ -1,0 +1,68 @@
+"""Shares that rounds give: never more than there are, and short where gangs do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.core.result import Limits
+from lyra_opt.core.solver import find_solver
+from lyra_opt.heterogeneous import Objective, check
+from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
+from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares, shares_of_rounds
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.lyra_opt.heterogeneous.heuristics.policy_cases import instance_of, job
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous import HeterogeneousInstance
+
+LIMITS = Limits()
+
+
+def rng() -> np.random.Generator:
+    """Return what draws, of which nothing depends."""
+    return np.random.default_rng(0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    instance=st.sampled_from(RoundShares.variants).flatmap(
+        lambda objective: heterogeneous_instances(objective=objective)
+    )
+)
+def test_rounds_give_no_more_than_the_programme_bounds(instance: HeterogeneousInstance) -> None:
+    """Whatever rates gangs have on several servers, what rounds give is feasible shares."""
+    report = check(instance, shares_of_rounds(instance, rng(), rounds=20))
+    assert report.objective is not None, report.violations
+    best = find_solver("heterogeneous", "lp-highs").solve(instance, limits=LIMITS, rng=rng())
+    assert best.dual_bound is not None
+    assert report.objective <= best.dual_bound * (1 + 1e-9)
+
+
+def test_gangs_that_do_not_fit_beside_one_another_lose_a_third() -> None:
+    """Two gangs of two on three GPUs: promised three quarters of the time each, they take turns."""
+    gangs = [job(name, 100, gang=2) for name in ("x", "y")]
+    instance = instance_of([{"a": 3}], gangs, objective=Objective.MAX_MIN_SHARE)
+    best = find_solver("heterogeneous", "lp-highs").solve(instance, limits=LIMITS, rng=rng())
+    found = RoundShares().solve(instance, limits=LIMITS, rng=rng())
+    assert best.objective == pytest.approx(1.5)
+    assert found.objective == pytest.approx(1.0)
+
+
+def test_rates_that_a_gang_can_have() -> None:
+    """Where no server holds a gang its rate is that on several; one that runs nowhere so stays."""
+    gang = replace(
+        job("a", 100, gang=4, throughput={"fast": 8.0, "slow": 2.0}),
+        spread_throughput={"fast": 1.0, "slow": 0.0},
+    )
+    assert at_attainable_rates(gang, {"fast": 2, "slow": 4}).throughput == {
+        "fast": 1.0,
+        "slow": 2.0,
+    }
+    nowhere = replace(gang, spread_throughput={"fast": 0.0, "slow": 0.0})
+    assert at_attainable_rates(nowhere, {"fast": 2, "slow": 2}) == nowhere

@@ -1,0 +1,79 @@
+"""Small clusters and gangs that tests of placement policies share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.network.checker import check
+from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
+from lyra_opt.network.instance import Machine, NetworkInstance, WaitingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
+    from lyra_opt.network.heuristics.policy_solver import Epoch
+
+LEASE_S = 3600.0
+ALL_TIERS = {"machine": 0.9, "rack": 0.6, "network": 0.3}
+
+
+def gang(gpus: int, name: str = "x", **fields: Any) -> WaitingJob:
+    """Return a gang that can run at every tier, slower the further apart."""
+    efficiency = {"machine": 1.0} if gpus == 1 else ALL_TIERS
+    return WaitingJob(**{"id": name, "gang": gpus, "efficiency": efficiency, **fields})
+
+
+def instance_of(
+    racks: Sequence[Sequence[int]], jobs: Iterable[WaitingJob], *, gpus: int = 8, **fields: Any
+) -> NetworkInstance:
+    """Return an instance whose racks have machines with so many free GPUs of `gpus`."""
+    machines = [
+        Machine(id=f"r{rack}m{number}", rack=f"r{rack}", gpus=gpus, free_gpus=free)
+        for rack, counts in enumerate(racks)
+        for number, free in enumerate(counts)
+    ]
+    return NetworkInstance(
+        **{
+            "name": "example",
+            "objective": "work_rate",
+            "machines": tuple(machines),
+            "jobs": tuple(jobs),
+            **fields,
+        }
+    )
+
+
+def epoch_of(racks: Sequence[Sequence[int]], *jobs: WaitingJob, gpus: int = 8) -> Epoch:
+    """Return what a policy sees of such a cluster; leases last an hour."""
+    return state_of(instance_of(racks, jobs, gpus=gpus))
+
+
+def state_for(racks: Sequence[Sequence[int]], *jobs: WaitingJob, gpus: int = 8) -> PlacementState:
+    """Return the state alone."""
+    return epoch_of(racks, *jobs, gpus=gpus).state
+
+
+def decided(
+    policy: PlacementPolicy, state: PlacementState
+) -> dict[str, tuple[str, dict[int, int]]]:
+    """Return tier and GPUs by id of who starts, in the order in which the policy says so."""
+    policy.prepare(state.machines, state.lease_s, np.random.default_rng(0))
+    return {
+        state.waiting.ids[grant.job]: (grant.tier.label, grant.gpus)
+        for grant in policy.decide(state)
+    }
+
+
+def without_timers(instance: NetworkInstance) -> NetworkInstance:
+    """Return the instance with all timers over."""
+    jobs = tuple(replace(job, rack_timer_s=0.0, network_timer_s=0.0) for job in instance.jobs)
+    return replace(instance, jobs=jobs)
+
+
+def assert_valid(instance: NetworkInstance, epoch: Epoch, grants: Sequence[Grant]) -> None:
+    """Assert what the checker asks of a decision, timers left out."""
+    assert check(without_timers(instance), solution_of(instance, epoch, grants)).violations == ()

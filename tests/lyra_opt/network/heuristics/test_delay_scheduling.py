@@ -1,0 +1,231 @@
+"""Dally and its relatives: the rule by hand, against a plain one, and at the ends of its timers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.network.heuristics.dally import (
+    consolidated,
+    dally,
+    dally_with_given_timers,
+    manual,
+    no_wait,
+)
+from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
+from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
+from lyra_opt.network.heuristics.timers import FixedTimers
+from lyra_opt.network.links import Tier
+from lyra_opt.testing.strategies import network_instances
+from tests.lyra_opt.network.heuristics.policy_cases import (
+    LEASE_S,
+    decided,
+    gang,
+    instance_of,
+    state_for,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.network.heuristics.policy import PlacementState
+    from lyra_opt.network.instance import NetworkInstance, WaitingJob
+
+instances = network_instances(max_jobs=8, max_machines=7)
+
+
+def plain_dally(instance: NetworkInstance) -> dict[str, dict[str, int]]:
+    """Return who starts where, by id, by Dally's rule on lists of single GPUs."""
+    gpus = [
+        (machine.rack, machine.id)
+        for rack in instance.racks.values()
+        for machine in (instance.machines[position] for position in rack)
+        for _ in range(machine.free_gpus)
+    ]
+    placed = {}
+    turns = sorted(
+        enumerate(instance.jobs), key=lambda turn: (turn[1].score, -turn[1].waiting_s, turn[0])
+    )
+    for _, job in turns:
+        for tier in instance.tiers_of(job):
+            chosen = plain_choice(gpus, job, tier)
+            if chosen:
+                for gpu in chosen:
+                    gpus.remove(gpu)
+                placed[job.id] = {name: chosen.count((rack, name)) for rack, name in chosen}
+                break
+    return placed
+
+
+def plain_choice(gpus: list[tuple[str, str]], job: WaitingJob, tier: Tier) -> list[tuple[str, str]]:
+    """Return the first GPUs of the first unit that holds a gang across that tier, or nothing."""
+    key = {Tier.MACHINE: lambda gpu: gpu, Tier.RACK: lambda gpu: gpu[0], Tier.NETWORK: bool}[tier]
+    part = {
+        Tier.MACHINE: lambda gpu: 0,
+        Tier.RACK: lambda gpu: gpu[1],
+        Tier.NETWORK: lambda g: g[0],
+    }
+    for unit in dict.fromkeys(map(key, gpus)):
+        inside = [gpu for gpu in gpus if key(gpu) == unit]
+        chosen = inside[: job.gang]
+        if tier is not Tier.MACHINE and len({part[tier](gpu) for gpu in chosen}) == 1:
+            others = [gpu for gpu in inside if part[tier](gpu) != part[tier](chosen[0])]
+            chosen = chosen[: job.gang - 1] + others[:1]
+        spans = len({part[tier](gpu) for gpu in chosen}) > 1 or tier is Tier.MACHINE
+        if len(chosen) == job.gang and spans:
+            return chosen
+    return []
+
+
+@given(instances)
+def test_dally_is_the_plain_rule(instance: NetworkInstance) -> None:
+    """Order, timers, tiers and GPUs are those of a rule written for plainness."""
+    epoch = state_of(instance)
+    grants = dally_with_given_timers().decide(epoch.state)
+    solution = solution_of(instance, epoch, grants)
+    assert {entry.job: entry.gpus for entry in solution.placements} == plain_dally(instance)
+
+
+@given(instances)
+@settings(max_examples=50)
+def test_ends_of_the_timers(instance: NetworkInstance) -> None:
+    """Timers of 0 are no-wait and endless ones consolidated, with the jobs or fixed."""
+    for timer_s, fixed, same in ((0.0, 0.0, no_wait), (None, math.inf, consolidated)):
+        jobs = tuple(
+            replace(job, rack_timer_s=timer_s, network_timer_s=timer_s) for job in instance.jobs
+        )
+        state = state_of(replace(instance, jobs=jobs)).state
+        expected = decided(same(), state)
+        assert decided(dally_with_given_timers(), state) == expected
+        assert decided(manual(fixed, fixed), state) == expected
+        assert same().next_decision_s(state) == math.inf
+
+
+@given(instances)
+@settings(max_examples=50)
+def test_consolidated_is_as_near_as_can_be(instance: NetworkInstance) -> None:
+    """Nobody is further apart than the empty cluster would have it."""
+    for name, (tier, _) in decided(consolidated(), state_of(instance).state).items():
+        gpus = instance.jobs[instance.job_position[name]].gang
+        if tier == "rack":
+            assert gpus > instance.largest_machine_gpus
+        if tier == "network":
+            assert gpus > instance.largest_rack_gpus
+
+
+def test_most_hurt_goes_first_then_who_waits_longest() -> None:
+    """Four gangs want the only machine: by score, then wait, then place in the file."""
+    jobs = [
+        gang(8, "slowed", score=0.2, waiting_s=1.0),
+        gang(8, "new", waiting_s=5.0),
+        gang(8, "old", waiting_s=6.0),
+        gang(8, "same", waiting_s=6.0),
+    ]
+    for expected in ("old", "same", "new", "slowed"):
+        assert list(decided(no_wait(), state_for([[8]], *jobs))) == [expected]
+        jobs = [job for job in jobs if job.id != expected]
+
+
+def test_timers_hold_back_and_then_let_go() -> None:
+    """A gang of 4 beside 3 + 3 free takes the rack after an hour, racks after two."""
+    rule = FixedTimers(1, 2)
+    for waited_s, rack, racks in ((3599.0, {}, {}), (3600.0, True, {}), (7200.0, True, True)):
+        near = state_for([[3, 3], [3]], gang(4, waiting_s=waited_s))
+        far = state_for([[3], [3]], gang(4, waiting_s=waited_s))
+        assert decided(DelayScheduling("x", rule), near) == (rack and {"x": ("rack", {0: 3, 1: 1})})
+        assert decided(DelayScheduling("x", rule), far) == (
+            racks and {"x": ("network", {0: 3, 1: 1})}
+        )
+
+
+def test_large_gangs_do_not_wait_for_what_cannot_be() -> None:
+    """12 GPUs are more than a machine, 20 more than a rack: no timer holds them back there."""
+    racks = [[8, 8], [8, 8]]
+    assert decided(consolidated(), state_for(racks, gang(12)))["x"] == ("rack", {0: 8, 1: 4})
+    assert decided(consolidated(), state_for(racks, gang(20)))["x"][0] == "network"
+    assert decided(consolidated(), state_for([[8, 3], [8]], gang(12))) == {}
+
+
+def test_an_offer_sees_the_timers_that_the_last_one_left() -> None:
+    """The first gang's wait of 10 leases makes 10 of the rack timer, and 8 are not enough then."""
+    jobs = [gang(4, "a", waiting_s=10 * LEASE_S), gang(4, "b", waiting_s=8 * LEASE_S)]
+    assert list(decided(dally(), state_for([[4, 3, 3]], *jobs))) == ["a"]
+    assert list(decided(dally(), state_for([[3, 3]], jobs[1]))) == ["b"]
+
+
+def test_wakes_when_a_timer_runs_out_beside_room() -> None:
+    """An hour is left of the rack timer; there is no waking for tiers that have no room."""
+    waiting = gang(4, waiting_s=5 * LEASE_S)
+    assert manual().next_decision_s(state_for([[3, 3]], waiting)) == pytest.approx(LEASE_S)
+    racks = manual().next_decision_s(state_for([[3], [3]], waiting))
+    assert racks == pytest.approx(7 * LEASE_S)
+    assert manual().next_decision_s(state_for([[3]], waiting)) == math.inf
+
+
+@given(
+    st.floats(0, 1e9), st.floats(0, 1e6), st.floats(1e-3, 1e6), st.sampled_from([1.0, 3600.0, 0.1])
+)
+def test_a_gang_that_is_woken_has_waited_long_enough(
+    since_s: float, waited_s: float, timer: float, lease_s: float
+) -> None:
+    """However the time is rounded, or it would be woken again and again."""
+    state = replace(state_for([[3, 3]], gang(4)), now_s=since_s + waited_s, lease_s=lease_s)
+    policy = manual(timer, math.inf)
+    state.waiting.waiting_s[0] = state.now_s - since_s
+    if not policy.decide(state):
+        now_s = state.now_s + policy.next_decision_s(state)
+        state.waiting.waiting_s[0] = now_s - since_s
+        assert policy.decide(replace(state, now_s=now_s))
+
+
+@given(instances)
+@settings(max_examples=50)
+def test_wakes_for_the_next_gang_that_accepts(instance: NetworkInstance) -> None:
+    """Until the time it names nobody more starts; at that time somebody does."""
+    policy = dally_with_given_timers()
+    state = state_of(instance).state
+    state = left_of(state, policy)
+    wait_s = policy.next_decision_s(state)
+    if wait_s == math.inf:
+        wait_s = 1e9
+        later = 1.0
+    else:
+        assert policy.decide(passed(state, wait_s))
+        later = 0.5
+    assert policy.decide(passed(state, wait_s * later)) == []
+
+
+def left_of(state: PlacementState, policy: DelayScheduling) -> PlacementState:
+    """Return the GPUs left and the gangs that still wait after a decision."""
+    grants = policy.decide(state)
+    free = state.machines.free_gpus.copy()
+    for grant in grants:
+        for machine, count in grant.gpus.items():
+            free[machine] -= count
+    still = np.setdiff1d(np.arange(len(state.waiting)), [grant.job for grant in grants])
+    waiting = state.waiting
+    names = [name for name in waiting.__dataclass_fields__ if name != "ids"]
+    arrays = {name: getattr(waiting, name)[still] for name in names}
+    ids = [waiting.ids[job] for job in still.tolist()]
+    return replace(
+        state,
+        machines=replace(state.machines, free_gpus=free),
+        waiting=replace(waiting, ids=ids, **arrays),
+    )
+
+
+def passed(state: PlacementState, seconds: float) -> PlacementState:
+    """Return the state after some time in which nothing happens."""
+    waiting = replace(state.waiting, waiting_s=state.waiting.waiting_s + seconds)
+    return replace(state, now_s=state.now_s + seconds, waiting=waiting)
+
+
+def test_tiers_at_which_a_gang_cannot_run_are_passed_over() -> None:
+    """It spans two racks though a machine has room, since it runs nowhere else."""
+    job = gang(4, efficiency={"network": 0.5})
+    state = state_of(instance_of([[8, 8], [8]], [job])).state
+    assert decided(no_wait(), state) == {"x": ("network", {0: 3, 2: 1})}

@@ -1,0 +1,137 @@
+"""Policies as solvers: one decision, named in the instance's own words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from lyra_opt.core.result import Limits
+from lyra_opt.core.solver import find_solver
+from lyra_opt.network.checker import check
+from lyra_opt.network.heuristics.policy_solver import state_of
+from lyra_opt.network.instance import GangPlacement, Machine, NetworkInstance, NetworkSolution
+from lyra_opt.network.problem import PROBLEM
+from lyra_opt.testing.conformance import assert_conforms
+from lyra_opt.testing.strategies import network_instances
+from tests.lyra_opt.network.heuristics.policy_cases import (
+    ALL_TIERS,
+    gang,
+    instance_of,
+    without_timers,
+)
+
+NAMES = [
+    "best-fit",
+    "consolidated",
+    "dally",
+    "gandiva-affinity",
+    "manual",
+    "no-wait",
+    "srtf-network",
+    "tiresias-skew",
+]
+KEEP_TIMERS = {"consolidated", "dally"}
+
+
+@given(instance=network_instances())
+@settings(max_examples=20)
+def test_conforms(instance: NetworkInstance) -> None:
+    """The rules of all solvers, with timers where they are kept, and with none."""
+    for name in NAMES:
+        solver = find_solver("network", name)
+        if name in KEEP_TIMERS:
+            assert_conforms(solver, PROBLEM, instance)
+        assert_conforms(solver, PROBLEM, without_timers(instance))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_takes_timers_or_says_that_it_does_not(name: str) -> None:
+    """A rule with no ear for timers refuses the gang that one holds back, and names it."""
+    held = gang(4, "held", waiting_s=1.0, rack_timer_s=2.0)
+    skip = find_solver("network", name).supports(instance_of([[3, 3]], [gang(2, "a"), held]))
+    assert (skip is None) == (name in KEEP_TIMERS)
+    assert skip is None or "'held'" in skip.reason
+    over = replace(held, waiting_s=2.0)
+    assert find_solver("network", name).supports(instance_of([[3, 3]], [over])) is None
+
+
+@given(network_instances(with_timers=False))
+@settings(max_examples=30)
+def test_state_says_what_the_instance_does(instance: NetworkInstance) -> None:
+    """Machines of a rack are next to each other, and lead back to their place in the file."""
+    epoch = state_of(instance)
+    machines = epoch.state.machines
+    assert sorted(epoch.machine_order) == list(range(len(instance.machines)))
+    ordered = [instance.machines[position] for position in epoch.machine_order]
+    assert machines.free_gpus.tolist() == [machine.free_gpus for machine in ordered]
+    assert machines.gpus.tolist() == [machine.gpus for machine in ordered]
+    first = machines.first_machine_of_rack.tolist()
+    racks = [{machine.rack for machine in ordered[a:b]} for a, b in pairwise(first)]
+    assert [len(rack) for rack in racks] == [1] * len(instance.racks)
+    assert machines.largest_machine_gpus == instance.largest_machine_gpus
+    assert machines.largest_rack_gpus == instance.largest_rack_gpus
+
+
+def test_defaults_become_numbers() -> None:
+    """No timer is inf, no affinity 0, a tier that is left out has efficiency 0."""
+    job = gang(2, efficiency={"rack": 0.5}, rack_timer_s=None, network_timer_s=None)
+    state = state_of(instance_of([[1, 1]], [job])).state
+    assert state.waiting.efficiency.tolist() == [[0.0, 0.5, 0.0]]
+    assert state.waiting.rack_timer_s.tolist() == [math.inf]
+    assert state.waiting.network_timer_s.tolist() == [math.inf]
+    assert state.machines.affinity.tolist() == [0, 0]
+
+
+def test_racks_whose_machines_are_scattered_in_the_file() -> None:
+    """A gang of a rack gets that rack's machines by name, wherever they stand."""
+    machines = tuple(
+        Machine(id=name, rack=name[0], gpus=8, free_gpus=free)
+        for name, free in (("a1", 1), ("b1", 2), ("a2", 3), ("b2", 4))
+    )
+    instance = NetworkInstance(
+        name="x", objective="work_rate", machines=machines, jobs=(gang(6, efficiency=ALL_TIERS),)
+    )
+    result = find_solver("network", "no-wait").solve(
+        instance, limits=Limits(), rng=np.random.default_rng(0)
+    )
+    assert result.solution == NetworkSolution(
+        (GangPlacement(job="x", tier="rack", gpus={"b1": 2, "b2": 4}),)
+    )
+
+
+def test_dally_keeps_the_instances_timers() -> None:
+    """The tuner has nothing to learn from in one decision: timers are the file's."""
+    held = gang(4, "held", waiting_s=1.0, rack_timer_s=2.0, network_timer_s=2.0)
+    free = gang(4, "free", waiting_s=1.0, rack_timer_s=1.0, score=0.9)
+    result = find_solver("network", "dally").solve(
+        instance_of([[3, 3]], [held, free]), limits=Limits(), rng=np.random.default_rng(0)
+    )
+    assert result.solution is not None
+    assert [entry.job for entry in result.solution.placements] == ["free"]
+
+
+def test_keeps_a_better_start() -> None:
+    """First come, first placed starts the small gang; the start has the large one."""
+    instance = instance_of([[4]], [gang(1, "small"), gang(4, "large")])
+    start = NetworkSolution((GangPlacement(job="large", tier="machine", gpus={"r0m0": 4}),))
+    result = find_solver("network", "best-fit").solve(
+        instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start
+    )
+    assert result.solution == start
+    assert result.objective == pytest.approx(3.6)
+
+
+@given(network_instances())
+@settings(max_examples=50)
+def test_claims_are_the_checkers(instance: NetworkInstance) -> None:
+    """What a solution is said to be worth is what the checker says, to the last digit."""
+    result = find_solver("network", "dally").solve(
+        instance, limits=Limits(), rng=np.random.default_rng(0)
+    )
+    assert result.solution is not None
+    assert result.objective == check(instance, result.solution).objective

@@ -1,0 +1,310 @@
+"""The bounds never cross the optimum, and are as strong as the linear relaxation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from instances.family import generate
+from lyra_opt.core import kernels
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim.bounds import dual_bound as bounds
+from lyra_opt.reclaim.bounds.dual_bound import (
+    PriceCertificate,
+    interchangeable_bound,
+    lower_bound,
+    rigid_bound,
+)
+from lyra_opt.reclaim.heuristics.base import preempted_weight
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
+
+
+def relaxation_value(instance: ReclaimInstance) -> float:
+    """Return the value of the linear relaxation, built row by row from the instance's records."""
+    names = [server.id for server in instance.servers]
+    servers, jobs = len(names), len(instance.jobs)
+    rows, limits = [], []
+    for j, job in enumerate(instance.jobs):
+        rigid = instance.semantics == "rigid"
+        on_loan = {server.id for server in instance.servers if server.on_loan}
+        losses = {
+            group.server: 1 if rigid else group.workers
+            for group in job.workers
+            if group.server in on_loan and (group.base or not rigid)
+        }
+        slack = 0 if rigid else job.total_workers - job.min_workers
+        capped = {server: min(count, slack + 1) for server, count in losses.items()}
+        row = np.zeros(servers + jobs)
+        for server, count in capped.items():
+            row[names.index(server)] = count
+            if count > slack:
+                implied = np.zeros(servers + jobs)
+                implied[names.index(server)], implied[servers + j] = 1, -1
+                rows.append(implied)
+                limits.append(0)
+        row[servers + j] = -max(0, sum(capped.values()) - slack)
+        rows.append(row)
+        limits.append(slack)
+    free = [float(server.on_loan) for server in instance.servers]
+    result = linprog(
+        [0.0] * servers + [job.weight for job in instance.jobs],
+        A_ub=np.array(rows) if rows else None,
+        b_ub=limits or None,
+        A_eq=[free + [0.0] * jobs],
+        b_eq=[instance.reclaim_servers],
+        bounds=[(0, limit) for limit in free] + [(0, 1)] * jobs,
+    )
+    assert result.status == 0, result.message
+    return float(result.fun)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rigid_bound_equals_the_linear_relaxation(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parametric minimum cut and an LP solver agree; rounded up, so does the certificate."""
+    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
+
+    @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
+    def agree(instance: ReclaimInstance) -> None:
+        bound = rigid_bound(instance)
+        value = relaxation_value(instance)
+        assert math.ceil(value - TOLERANCE) <= bound.bound <= math.ceil(value + TOLERANCE)
+        segment = len(bound.upper_servers) - len(bound.lower_servers)
+        rise = bound.upper_weight - bound.lower_weight
+        past = instance.reclaim_servers - len(bound.lower_servers)
+        on_segment = bound.lower_weight + (Fraction(rise, segment) * past if segment else 0)
+        assert abs(float(on_segment) - value) <= TOLERANCE * max(1, value)
+
+    agree()
+
+
+@pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])
+@pytest.mark.parametrize("reclaim_servers", [2, 6, 18, 30])
+def test_rigid_bound_equals_the_linear_relaxation_on_fleets(
+    family: str, reclaim_servers: int
+) -> None:
+    """Where it takes several cuts, each of which goes on from the flow of the one before."""
+    instance = generate(
+        "reclaim", family, servers=60, reclaim=reclaim_servers, seed=3, off_loan_percent=10
+    )
+    value = relaxation_value(instance)
+    assert math.ceil(value - 1e-4) <= rigid_bound(instance).bound <= math.ceil(value + 1e-4)
+
+
+@given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))
+def test_the_segment_does_not_rest_on_the_guess(instance: ReclaimInstance) -> None:
+    """Without a pass that brings prices closer, and with many, the cuts end at the same value."""
+    found = []
+    for passes in (0, 1, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bounds, "BALANCING_PASSES", passes)
+            bound = rigid_bound(instance)
+        run = len(bound.upper_servers) - len(bound.lower_servers)
+        rise = bound.upper_weight - bound.lower_weight
+        past = instance.reclaim_servers - len(bound.lower_servers)
+        found.append((bound.bound, bound.lower_weight + (Fraction(rise * past, run) if run else 0)))
+    assert found[0] == found[1] == found[2]
+
+
+@given(
+    reclaim_instances(semantics="rigid", min_servers=1, max_servers=7, max_jobs=6),
+    st.lists(st.integers(1, 3), min_size=6, max_size=6),
+)
+def test_merged_jobs_charge_their_own_weight_each(
+    instance: ReclaimInstance, copies: list[int]
+) -> None:
+    """The flow of a row is split: no job of it charges more than it weighs, together all."""
+    jobs = [
+        replace(job, id=f"{job.id}-{number}", weight=job.weight * number)
+        for job, several in zip(instance.jobs, copies, strict=False)
+        for number in range(1, several + 1)
+    ]
+    servers = tuple(replace(server, gpus=1000) for server in instance.servers)
+    # Every other one of the copies comes last, so that equal jobs are not next to one another.
+    instance = replace(instance, servers=servers, jobs=(*jobs[::2], *jobs[1::2]))
+    segment = rigid_bound(instance)
+    index, certificate = instance.index, segment.certificate
+    charged = [0] * len(instance.jobs)
+    for job, price in zip(
+        index.losses.server_jobs.tolist(), certificate.entry_multipliers.tolist(), strict=True
+    ):
+        assert price >= 0
+        charged[job] += price
+    for job, paid in zip(instance.jobs, charged, strict=True):
+        assert paid <= job.weight * certificate.denominator
+    assert segment.bound <= reference.optimum(instance)
+    value = relaxation_value(instance)
+    assert math.ceil(value - TOLERANCE) <= segment.bound <= math.ceil(value + TOLERANCE)
+
+
+@given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))
+@settings(max_examples=60)
+def test_interchangeable_bound_equals_the_linear_relaxation(instance: ReclaimInstance) -> None:
+    """Safe rounding costs nothing that the rounding up to an integer does not give back."""
+    value = relaxation_value(instance)
+    bound = interchangeable_bound(instance)
+    assert math.ceil(value - 1e-4) <= bound <= math.ceil(value + TOLERANCE)
+
+
+@given(reclaim_instances(max_servers=8))
+def test_bound_never_crosses_the_optimum(instance: ReclaimInstance) -> None:
+    """In both semantics, with servers off loan and jobs of any weight."""
+    assert 0 <= lower_bound(instance) <= reference.optimum(instance)
+
+
+@given(reclaim_instances(max_servers=6, max_jobs=5), st.data())
+def test_any_multipliers_give_a_valid_bound(instance: ReclaimInstance, data: st.DataObject) -> None:
+    """The proof does not rest on where the multipliers come from: nonsense is safe too."""
+    index = instance.index
+    multipliers = st.integers(0, 30)
+    row = data.draw(st.lists(multipliers, min_size=index.losses.jobs, max_size=index.losses.jobs))
+    size = index.losses.entries
+    entry = data.draw(st.lists(multipliers, min_size=size, max_size=size))
+    certificate = PriceCertificate(
+        denominator=data.draw(st.integers(1, 10)),
+        row_multipliers=np.array(row, dtype=np.int64),
+        entry_multipliers=np.array(entry, dtype=np.int64),
+    )
+    assert certificate.bound(index, instance.reclaim_servers) <= reference.optimum(instance)
+
+
+def test_a_negative_multiplier_proves_nothing(figure_5: ReclaimInstance) -> None:
+    """Refused, because the weighted rows would point the wrong way."""
+    index = figure_5.index
+    certificate = PriceCertificate(
+        denominator=1,
+        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
+        entry_multipliers=np.full(index.losses.entries, -1),
+    )
+    with pytest.raises(ValueError, match="negative"):
+        certificate.bound(index, 2)
+
+
+@given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
+def test_ends_of_the_segment_are_optimal_for_their_size(instance: ReclaimInstance) -> None:
+    """Breakpoints of the envelope are values of best sets."""
+    bound = rigid_bound(instance)
+    index = instance.index
+    for servers, weight in (
+        (bound.lower_servers, bound.lower_weight),
+        (bound.upper_servers, bound.upper_weight),
+    ):
+        assert preempted_weight(index, servers) == weight
+        best = min(
+            preempted_weight(index, choice)
+            for choice in combinations(index.on_loan.tolist(), len(servers))
+        )
+        assert weight == best
+    assert len(bound.lower_servers) <= instance.reclaim_servers <= len(bound.upper_servers)
+
+
+@given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
+@settings(max_examples=50)
+def test_huge_weights_do_not_overflow(instance: ReclaimInstance, factor: int) -> None:
+    """Bound and optimum scale together."""
+    scaled = _scaled(instance, factor)
+    unscaled, bound = rigid_bound(instance), rigid_bound(scaled)
+    value = Fraction(bound.bound, factor)
+    assert unscaled.bound - 1 < value <= unscaled.bound
+    assert bound.bound <= factor * reference.optimum(instance)
+
+
+def test_products_beyond_64_bits() -> None:
+    """One job of the largest weight on 1,200 servers: capacities of the cut exceed 2^62."""
+    servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
+    everywhere = tuple(WorkerGroup(server=server.id, base=1) for server in servers)
+    weight = 2**53 - 1
+    instance = ReclaimInstance(
+        name="heavy",
+        semantics="rigid",
+        reclaim_servers=600,
+        servers=servers,
+        jobs=(Job(id="j", weight=weight, workers=everywhere),),
+    )
+    assert rigid_bound(instance).bound == (weight + 1) // 2
+    assert weight - rigid_bound(replace(instance, reclaim_servers=1200)).bound == 0
+
+
+def test_weights_that_sum_beyond_64_bits() -> None:
+    """A thousand and more jobs of the largest weight."""
+    weight, jobs = 2**53 - 1, 1100
+    instance = ReclaimInstance(
+        name="heavy",
+        semantics="rigid",
+        reclaim_servers=1,
+        servers=(Server(id="s", gpus=jobs), Server(id="t", gpus=jobs)),
+        jobs=tuple(
+            Job(
+                id=f"j{n}",
+                weight=weight,
+                workers=(WorkerGroup(server="st"[n % 2], base=1),),
+            )
+            for n in range(jobs)
+        ),
+    )
+    assert rigid_bound(instance).bound == weight * jobs // 2
+    answer = solve_and_check(find_problem("reclaim"), instance, LyraGreedy(), certify=True)
+    assert (answer.status, answer.objective) == ("optimal", weight * jobs // 2)
+
+
+@given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
+@settings(max_examples=30)
+def test_huge_weights_do_not_overflow_interchangeable(instance: ReclaimInstance) -> None:
+    """The rounding of multipliers is relative to the weights."""
+    factor = 2**45
+    bound = interchangeable_bound(_scaled(instance, factor))
+    assert bound <= factor * reference.optimum(instance)
+    assume(instance.total_weight > 0)
+    assert bound >= factor * (relaxation_value(instance) - 1e-3)
+
+
+def _scaled(instance: ReclaimInstance, factor: int) -> ReclaimInstance:
+    jobs = tuple(replace(job, weight=factor * job.weight) for job in instance.jobs)
+    return replace(instance, jobs=jobs)
+
+
+def test_lyras_costs_are_one_certificate(figure_5: ReclaimInstance) -> None:
+    """Equal shares are feasible multipliers; the cut finds better ones where there are any."""
+    index = figure_5.index
+    span = index.losses.span()
+    shares = 2 // span[index.losses.server_jobs]
+    equal = PriceCertificate(
+        denominator=2,
+        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
+        entry_multipliers=shares.astype(np.int64),
+    )
+    for reclaim_servers, bound in enumerate([0, 1, 1, 2, 2, 3, 4]):
+        assert equal.bound(index, reclaim_servers) == bound
+
+
+def test_a_job_that_no_server_can_preempt_costs_nothing() -> None:
+    """Off-loan workers alone keep it alive."""
+    instance = ReclaimInstance(
+        name="safe",
+        semantics="interchangeable",
+        reclaim_servers=1,
+        servers=(Server(id="a", gpus=1), Server(id="b", gpus=1, on_loan=False)),
+        jobs=(
+            Job(
+                id="j",
+                min_workers=1,
+                workers=(WorkerGroup(server="a", base=1), WorkerGroup(server="b", base=1)),
+            ),
+        ),
+    )
+    assert interchangeable_bound(instance) == 0

@@ -1,0 +1,434 @@
+"""The threshold search: its bound is proved whatever the floats say, and its answers are right."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
+from instances.family import generate
+from lyra_opt.core import kernels
+from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.reclaim.exact.threshold import relaxation as threshold_relaxation
+from lyra_opt.reclaim.exact.threshold import search as threshold_search
+from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
+from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED
+from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
+from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
+from lyra_opt.reclaim.exact.threshold.search import search_thresholds
+from lyra_opt.reclaim.instance import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
+from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lyra_opt.reclaim.exact.search_result import SearchResult
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+HUGE = 2**70
+NO_PAIRS = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run every kernel in one way, whatever its size; compiled, the relaxation is used as well."""
+    monkeypatch.setattr(
+        kernels, "COMPILE_FROM_WORK", 10**18 if request.param == "interpreted" else 0
+    )
+    return request.param
+
+
+@pytest.fixture(params=["in earnest", "with little effort"])
+def effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Bound nodes as usual, or so badly that the tree has to do the work."""
+    if request.param == "with little effort":
+        for name in ("ROOT_STEPS", "INTERPRETED_ROOT_STEPS", "NODE_STEPS", "MOST_PIVOTS"):
+            monkeypatch.setattr(threshold_search, name, 3)
+        for name in ("TRIAL_STEPS", "TRIAL_PIVOTS", "ROUNDS_AT_ROOT", "ROUNDS_AT_NODE"):
+            monkeypatch.setattr(threshold_search, name, 1)
+        for name in ("MOVES_PER_SERVER_AT_ROOT", "MOVES_PER_SERVER_AT_NODE"):
+            monkeypatch.setattr(threshold_search, name, 0)
+    return request.param
+
+
+def search(
+    reduced: ReducedReclaim,
+    incumbent: Sequence[int] | None = None,
+    *,
+    seed: int = 0,
+    observer: Callable[[str, int | float], None] | None = None,
+    **limits: float,
+) -> SearchResult:
+    return search_thresholds(
+        reduced,
+        range(reduced.reclaim_servers) if incumbent is None else incumbent,
+        limits=Limits(**limits),  # type: ignore[arg-type]
+        stopwatch=Stopwatch(),
+        rng=np.random.default_rng(seed),
+        observer=observer,
+    )
+
+
+def cost_of(reduced: ReducedReclaim, places: Sequence[int]) -> int:
+    """Return what a choice costs, by the definition."""
+    cost = sum(int(reduced.server_cost[place]) for place in places)
+    for job in range(reduced.losses.jobs):
+        lost = sum(count for server, count in reduced.losses.row(job) if server in places)
+        cost += int(reduced.weight[job]) if lost > reduced.slack[job] else 0
+    return cost
+
+
+def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
+    return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
+
+
+def drawn_cluster(seed: int, servers: int) -> ReclaimInstance:
+    """Return a cluster whose jobs overlap in many ways: large and small losses, any slack."""
+    draw = random.Random(seed)
+    jobs = []
+    for number in range(draw.randint(servers, 2 * servers)):
+        hosts = draw.sample(
+            range(servers), draw.randint(1, draw.choice([min(3, servers), servers]))
+        )
+        most = draw.choice([1, 2, 8])
+        groups = tuple(WorkerGroup(server=f"s{s}", base=draw.randint(1, most)) for s in hosts)
+        workers = sum(group.base for group in groups)
+        jobs.append(
+            Job(
+                id=f"j{number}",
+                workers=groups,
+                weight=draw.choice([1, draw.randint(1, 10), draw.randint(1, 10**6)]),
+                min_workers=draw.choice([(workers + 1) // 2, draw.randint(0, workers)]),
+            )
+        )
+    return ReclaimInstance(
+        name="drawn",
+        semantics="interchangeable",  # type: ignore[arg-type]
+        reclaim_servers=draw.randint(servers // 4, servers - 1),
+        servers=tuple(Server(id=f"s{number}", gpus=10**4) for number in range(servers)),
+        jobs=tuple(jobs),
+    )
+
+
+def messy(servers: int, reclaim: int, seed: int = 0) -> ReducedReclaim:
+    return reduce_instance(messy_instance(servers, reclaim, seed))
+
+
+def messy_instance(servers: int, reclaim: int, seed: int = 0) -> ReclaimInstance:
+    instance = generate(
+        "reclaim",
+        "messy-dist",
+        servers=servers,
+        reclaim=reclaim,
+        seed=seed,
+        semantics="interchangeable",
+    )
+    assert isinstance(instance, ReclaimInstance)
+    return instance
+
+
+class TestAnswer:
+    """What is claimed to be best is best, by brute force or by another method."""
+
+    def test_is_the_optimum(self, mode: str, effort: str) -> None:
+        """On any instance of either semantics, from any choice to start from."""
+
+        @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
+        @settings(max_examples=60)
+        def is_right(instance: ReclaimInstance, draw: random.Random) -> None:
+            reduced = reduce_instance(instance)
+            start = draw.sample(range(len(reduced.servers)), reduced.reclaim_servers)
+            found = search(reduced, start)
+            assert found.stopped_by is None
+            assert found.bound == found.objective == reference.optimum(instance)
+            assert reference.objective(instance, reduced.solution(instance, found.places)) == (
+                found.objective
+            )
+
+        is_right()
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_is_the_optimum_of_larger_instances(self, mode: str, effort: str, seed: int) -> None:
+        """Where small instances would not branch on jobs and servers, nor need covers."""
+        reduced = reduce_instance(drawn_cluster(seed, 10))
+        best = min(cost_of(reduced, places) for places in choices(reduced))
+        found = search(reduced)
+        assert (found.objective, found.bound) == (best, best)
+        assert cost_of(reduced, found.places) == best
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_agrees_with_an_independent_solver(self, seed: int) -> None:
+        """On clusters for which the tree is needed."""
+        instance = messy_instance(80, 40, seed)
+        other = PULP_HIGHS_STRENGTHENED.solve(
+            instance, limits=Limits(), rng=np.random.default_rng(0)
+        )
+        found = search(reduce_instance(instance))
+        assert found.bound == found.objective == other.objective
+
+    def test_weights_whose_sum_leaves_64_bits(self) -> None:
+        """All weights and costs times a huge number, and one more each, so that they stay huge."""
+        for seed in range(3):
+            reduced = reduce_instance(drawn_cluster(seed, 9))
+            huge = replace(
+                reduced,
+                weight=reduced.weight.astype(object) * HUGE + 1,
+                server_cost=reduced.server_cost.astype(object) * HUGE,
+            )
+            best = min(cost_of(huge, places) for places in choices(huge))
+            found = search(huge)
+            assert found.bound == found.objective == best
+
+    def test_does_not_depend_on_file_order(self) -> None:
+        """Servers and jobs shuffled and renamed: the same proved objective."""
+        instance = drawn_cluster(3, 24)
+        answers = set()
+        for seed in range(4):
+            draw = random.Random(seed)
+            name = dict(
+                zip(
+                    [server.id for server in instance.servers],
+                    draw.sample([f"m{number}" for number in range(24)], 24),
+                    strict=True,
+                )
+            )
+            jobs = [
+                replace(
+                    job,
+                    id=f"k{draw.random()}",
+                    workers=tuple(
+                        replace(group, server=name[group.server]) for group in job.workers
+                    ),
+                )
+                for job in instance.jobs
+            ]
+            servers = [replace(server, id=name[server.id]) for server in instance.servers]
+            shuffled = replace(
+                instance,
+                servers=tuple(draw.sample(servers, len(servers))),
+                jobs=tuple(draw.sample(jobs, len(jobs))),
+            )
+            found = search(reduce_instance(shuffled), seed=seed)
+            assert found.stopped_by is None
+            answers.add((found.objective, found.bound))
+        assert len(answers) == 1
+
+    def test_same_seed_same_answer(self) -> None:
+        reduced = messy(60, 30)
+        assert search(reduced, seed=5) == search(reduced, seed=5)
+
+    def test_changes_no_argument(self) -> None:
+        reduced, start = messy(40, 20), list(range(20))
+        before = reduced.weight.copy(), reduced.slack.copy(), reduced.server_cost.copy()
+        search(reduced, start)
+        assert start == list(range(20))
+        for was, now in zip(
+            before, (reduced.weight, reduced.slack, reduced.server_cost), strict=True
+        ):
+            assert was.tolist() == now.tolist()
+
+
+class TestProof:
+    """Each part of the proof by itself, on all choices of a small instance."""
+
+    def test_any_prices_prove_a_bound(self, mode: str) -> None:
+        """Below any decisions; and what prices decide excludes nothing better than the threshold.
+
+        With random prices and decisions, so that no optimisation can hide a wrong bound.
+        """
+
+        @given(st.integers(0, 10**6), st.integers(1, 7))
+        @settings(max_examples=80)
+        def holds(seed: int, servers: int) -> None:
+            draw = random.Random(seed)
+            reduced = reduce_instance(drawn_cluster(seed, servers))
+            problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
+            server_state = [draw.choice([0, 0, 0, CHOSEN, SPARED]) for _ in range(servers)]
+            job_state = [draw.choice([OPEN, OPEN, KEPT, PAID]) for _ in problem.slack]
+            largest = draw.choice([1, problem.unit, 10**6 * problem.unit])
+            prices = [draw.randint(0, largest) for _ in range(problem.losses.entries)]
+            prices = [min(price, problem.largest_price) for price in prices]
+            node = NodeBound(
+                problem, NO_PAIRS, server_state, job_state, np.array(prices, dtype=np.int64)
+            )
+            threshold = draw.choice([0, problem.largest // 2**10, problem.unit * servers])
+            costs = {
+                places: _cost_keeping_to(reduced, places, server_state, job_state)
+                for places in choices(reduced)
+            }
+            known = {p: c // problem.divisor * problem.unit for p, c in costs.items() if c >= 0}
+            if not node.is_feasible:
+                assert not known
+                return
+            node.value = -problem.largest
+            node.fix(threshold)
+            assert node.value <= min(known.values(), default=node.value)
+            for places, cost in known.items():
+                if cost <= threshold:
+                    after = _cost_keeping_to(reduced, places, node.server_state, node.job_state)
+                    assert after == costs[places]
+
+        holds()
+
+    def test_dominance_and_decisions_leave_a_best_choice(self, mode: str) -> None:
+        """With the pairs, what is concluded from one decision keeps the best choice for it."""
+
+        @given(reclaim_instances(min_servers=2, max_servers=6, max_jobs=6))
+        @settings(max_examples=60)
+        def holds(instance: ReclaimInstance) -> None:
+            reduced = reduce_instance(instance)
+            problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
+            pairs = np.array(dominance_pairs(reduced), dtype=np.int64).reshape(-1, 2)
+            node = NodeBound(
+                problem,
+                (pairs[:, 0].copy(), pairs[:, 1].copy()),
+                np.zeros(problem.servers, dtype=np.int64),
+                np.zeros(problem.losses.jobs, dtype=np.int64),
+                first_prices(problem),
+            )
+            assert node.is_feasible
+            left = [
+                places
+                for places in choices(reduced)
+                if _cost_keeping_to(reduced, places, node.server_state, node.job_state) >= 0
+            ]
+            best = min(cost_of(reduced, places) for places in choices(reduced))
+            assert min(cost_of(reduced, places) for places in left) == best
+
+        holds()
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_rows_cut_off_no_choice(self, seed: int) -> None:
+        """The relaxation, with every row that it finds, stays below the optimum.
+
+        Its objective is no proof, but a row that is wrong would show here.
+        """
+        reduced = reduce_instance(drawn_cluster(seed, 10))
+        # Small weights, so that the perturbation of the costs is smaller still.
+        reduced = replace(
+            reduced,
+            weight=np.minimum(reduced.weight, 3),
+            server_cost=np.minimum(reduced.server_cost, 3),
+        )
+        problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
+        nothing = np.zeros(problem.losses.entries, dtype=np.int64)
+        states = np.zeros(problem.servers, dtype=np.int64), np.zeros_like(problem.slack)
+        root = NodeBound(problem, NO_PAIRS, *states, nothing)
+        relaxation = Relaxation(problem, root)
+        best = min(cost_of(reduced, places) for places in choices(reduced)) / problem.divisor
+        for _ in range(20):
+            objective = relaxation.climb(root, problem.largest, lambda: False, 10_000)
+            assert relaxation.is_optimal
+            assert objective <= best + 1e-3 * max(1.0, best)
+            root.fix(problem.largest, relaxation.prices(problem.largest))
+            # Its multipliers are worth, in integers, what the floats say or more.
+            assert root.value / problem.unit >= objective * (1 - 1e-3) - 1e-3
+            if not relaxation.add_rows():
+                break
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_does_not_rest_on_the_relaxation(
+        self, monkeypatch: pytest.MonkeyPatch, seed: int
+    ) -> None:
+        """Random prices, and a relaxation that claims anything: the same answer."""
+        monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0)
+        monkeypatch.setattr(threshold_search, "ROOT_STEPS", 1)
+        draw = random.Random(seed)
+
+        def nonsense(self: Relaxation, threshold: int) -> list[int]:
+            problem = self._problem
+            return [draw.randint(0, problem.unit) for _ in range(problem.losses.entries)]
+
+        def anything(*arguments: Any) -> float:
+            climb(*arguments)
+            return draw.choice([float("nan"), float("inf"), -1.0, 1e9])
+
+        climb = threshold_relaxation.Relaxation.climb
+        monkeypatch.setattr(threshold_relaxation.Relaxation, "prices", nonsense)
+        monkeypatch.setattr(threshold_relaxation.Relaxation, "climb", anything)
+        reduced = reduce_instance(drawn_cluster(seed, 9))
+        best = min(cost_of(reduced, places) for places in choices(reduced))
+        found = search(reduced)
+        assert found.bound == found.objective == best
+
+
+def _cost_keeping_to(
+    reduced: ReducedReclaim,
+    places: Sequence[int],
+    server_state: Sequence[int],
+    job_state: Sequence[int],
+) -> int:
+    """Return what a choice costs where jobs paid for cost anyway; -1 if it breaks a decision."""
+    for server, state in enumerate(server_state):
+        if (state == CHOSEN and server not in places) or (state == SPARED and server in places):
+            return -1
+    cost = sum(int(reduced.server_cost[place]) for place in places)
+    for job in range(reduced.losses.jobs):
+        lost = sum(count for server, count in reduced.losses.row(job) if server in places)
+        is_preempted = lost > reduced.slack[job]
+        if is_preempted and job_state[job] not in (OPEN, PAID):
+            return -1
+        if is_preempted or job_state[job] == PAID:
+            cost += int(reduced.weight[job])
+    return cost
+
+
+class TestLimits:
+    """Whatever ends the search, the optimum lies between its bound and its objective."""
+
+    @pytest.mark.parametrize("nodes", [0, 1, 2, 5])
+    def test_nodes(self, mode: str, effort: str, nodes: int) -> None:
+        for seed in range(8):
+            reduced = reduce_instance(drawn_cluster(seed, 9))
+            best = min(cost_of(reduced, places) for places in choices(reduced))
+            found = search(reduced, nodes=nodes)
+            assert found.nodes <= nodes
+            assert found.bound <= best <= found.objective == cost_of(reduced, found.places)
+            if found.stopped_by is None:
+                assert found.bound == found.objective
+            else:
+                assert found.stopped_by is StoppedBy.NODES
+
+    def test_time(self) -> None:
+        """None at all, and too little."""
+        reduced = messy(120, 60)
+        start = list(range(60))
+        found = search(reduced, start, time_s=0)
+        assert (found.stopped_by, found.nodes, found.bound) == (StoppedBy.TIME, 0, 0)
+        assert found.places == start
+        found = search(reduced, start, time_s=0.01)
+        assert found.bound <= found.objective <= cost_of(reduced, start)
+
+    def test_memory(self) -> None:
+        """Too little for anything but a root ends it there, with the root's bound."""
+        reduced = messy(80, 40)
+        complete = search(reduced)
+        found = search(reduced, memory_mib=1e-6)
+        assert found.stopped_by is StoppedBy.MEMORY
+        assert found.nodes == 1
+        assert 0 < found.bound <= complete.objective <= found.objective
+
+    def test_little_memory_means_no_tableau(self) -> None:
+        """But the tree still comes to its end, with steps alone."""
+        reduced = messy(40, 20)
+        found = search(reduced, memory_mib=0.2)
+        assert found.stopped_by is None
+        assert found.objective == search(reduced).objective
+
+    def test_observer_sees_each_improvement(self) -> None:
+        """Objectives fall, bounds rise, and the last of both are what is returned."""
+        seen: dict[str, list[int | float]] = {"objective": [], "dual_bound": []}
+        found = search(messy(80, 40), observer=lambda name, value: seen[name].append(value))
+        assert seen["objective"] == sorted(set(seen["objective"]), reverse=True)
+        assert seen["dual_bound"] == sorted(set(seen["dual_bound"]))
+        assert seen["objective"][-1] == seen["dual_bound"][-1] == found.objective

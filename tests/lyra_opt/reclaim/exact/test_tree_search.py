@@ -1,0 +1,162 @@
+"""The tree search, its kernel and its prices, against enumeration."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances.family import generate
+from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.reclaim.exact.tree import search as tree_search
+from lyra_opt.reclaim.exact.tree.kernel import drop_first_node, push_node
+from lyra_opt.reclaim.exact.tree.price_kernel import level_prices, smallest_prices
+from lyra_opt.reclaim.exact.tree.search import search_tree
+from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
+from lyra_opt.testing.strategies import reclaim_instances
+
+RIGID = reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9, max_weight=6)
+
+
+def least_objective(reduced: ReducedReclaim) -> int:
+    """Return the optimum by trying every choice."""
+    places = range(len(reduced.servers))
+    return min(
+        reduced.objective(choice) for choice in combinations(places, reduced.reclaim_servers)
+    )
+
+
+def with_picks(reduced: ReducedReclaim, picks: int) -> ReducedReclaim:
+    return dataclasses.replace(reduced, reclaim_servers=picks)
+
+
+def search(reduced: ReducedReclaim, limits: Limits = Limits()):  # noqa: B008
+    return search_tree(
+        reduced,
+        range(reduced.reclaim_servers),
+        lower_bound=0,
+        limits=limits,
+        stopwatch=Stopwatch(),
+    )
+
+
+@given(RIGID)
+def test_search_finds_the_optimum_for_every_number_of_servers(instance):
+    """From the worst start and without a bound, the tree alone is exact."""
+    reduced = reduce_instance(instance)
+    for picks in range(len(reduced.servers) + 1):
+        part = with_picks(reduced, picks)
+        found = search(part)
+        assert found.objective == found.bound == least_objective(part)
+        assert len(set(found.places)) == picks
+        assert part.objective(found.places) == found.objective
+        assert found.stopped_by is None
+
+
+@given(reclaim_instances(semantics="rigid", max_servers=6, max_jobs=6, max_weight=2**53 - 1))
+def test_weights_beyond_64_bits(instance):
+    """Prices in 64 bits would overflow: they are then Python's integers."""
+    reduced = reduce_instance(instance)
+    found = search(reduced)
+    assert found.objective == found.bound == least_objective(reduced)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+@pytest.mark.parametrize("nodes", [0, 1, 2, 7, 30, 200])
+def test_interrupted_search_brackets_the_optimum(nodes, compiled, monkeypatch):
+    """Whatever the node limit, incumbent and bound hold, and no more nodes are used."""
+    if compiled:
+        monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 0)
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
+    optimum = least_objective(reduced)
+    found = search(reduced, Limits(nodes=nodes))
+    assert found.bound <= optimum <= found.objective == reduced.objective(found.places)
+    assert found.nodes <= nodes
+    assert (found.stopped_by is StoppedBy.NODES) == (found.bound < found.objective)
+
+
+def test_memory_limit_ends_the_search_with_a_bound():
+    """0.02 MiB is room for 256 open nodes, which this instance exceeds."""
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=40, reclaim=12, seed=1))
+    found = search(reduced, Limits(memory_mib=0.02))
+    assert found.stopped_by is StoppedBy.MEMORY
+    assert 0 < found.bound < found.objective
+
+
+def test_open_nodes_take_no_more_than_the_memory_limit(monkeypatch):
+    """The arrays that hold open nodes are what grows; their size is counted."""
+    sizes = []
+    grow = tree_search._Tree._grow
+
+    def counting(self, memory_mib):
+        grown = grow(self, memory_mib)
+        sizes.append(sum(array.nbytes for array in self._memory[2:]))
+        return grown
+
+    monkeypatch.setattr(tree_search._Tree, "_grow", counting)
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=40, reclaim=12, seed=1))
+    search(reduced, Limits(memory_mib=0.05))
+    assert max(sizes) <= 0.05 * 2**20
+
+
+def test_time_limit_of_nothing_returns_the_incumbent():
+    reduced = reduce_instance(generate("reclaim", "grid", servers=12, reclaim=4, seed=1))
+    found = search(reduced, Limits(time_s=0.0))
+    assert found.stopped_by is StoppedBy.TIME
+    assert found.places == [0, 1, 2, 3]
+
+
+def test_interpreted_and_compiled_search_make_the_same_tree(monkeypatch):
+    reduced = reduce_instance(generate("reclaim", "reg4", servers=16, reclaim=5, seed=2))
+    monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 10**9)
+    interpreted = search(reduced, Limits(nodes=40))
+    monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 0)
+    assert search(reduced, Limits(nodes=40)) == interpreted
+
+
+@given(RIGID, st.integers(1, 12))
+def test_prices_never_charge_a_job_more_than_its_weight(instance, rounds):
+    """So any number of the smallest prices is a bound, after any number of rounds."""
+    reduced = reduce_instance(instance)
+    losses = reduced.losses
+    price = level_prices.interpreted(
+        rounds,
+        losses.jobs,
+        10**9,
+        reduced.weight * 1024,
+        losses.job_start,
+        losses.job_servers,
+        np.zeros(losses.entries, dtype=np.int64),
+        reduced.server_cost * 1024,
+        np.zeros(losses.servers, dtype=np.int64),
+    )
+    for picks in range(len(price) + 1):
+        bound = sum(sorted(price)[:picks])
+        assert bound <= 1024 * least_objective(with_picks(reduced, picks))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.data())
+def test_smallest_prices_are_selected(prices, data):
+    picks = data.draw(st.integers(1, len(prices)))
+    scratch = [0] * len(prices)
+    total, dearest = smallest_prices(len(prices), picks, 8, prices, scratch)
+    smallest = sorted(prices)[:picks]
+    assert (total, dearest) == ((8, 8) if smallest[-1] >= 8 else (sum(smallest), smallest[-1]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
+def test_nodes_come_out_by_bound_then_depth(nodes):
+    bounds, depths, slots = ([0] * len(nodes) for _ in range(3))
+    for size, (bound, depth) in enumerate(nodes):
+        push_node(size, bound, depth, size, bounds, depths, slots)
+    order = []
+    for size in range(len(nodes), 0, -1):
+        order.append((bounds[0], -depths[0]))
+        assert nodes[slots[0]] == (bounds[0], depths[0])
+        drop_first_node(size, bounds, depths, slots)
+    assert order == sorted(order)

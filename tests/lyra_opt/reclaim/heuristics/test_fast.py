@@ -1,0 +1,115 @@
+"""Fast answers are certified, and never worse than the heuristics that they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from instances.family import generate
+from lyra_opt.core import kernels
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
+from lyra_opt.reclaim.heuristics.base import preempted_weight
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRule
+from lyra_opt.reclaim.heuristics.peeling import peel_places, peel_servers
+from lyra_opt.reclaim.reduction import reduce_with_rows
+from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import ReclaimInstance
+
+PROBLEM = find_problem("reclaim")
+FAST = find_solver("reclaim", "fast")
+
+
+@given(reclaim_instances(max_servers=8, max_jobs=10))
+def test_brackets_the_optimum(instance: ReclaimInstance) -> None:
+    """Bound <= optimum <= objective, and no heuristic that it runs does better."""
+    answer = solve_and_check(PROBLEM, instance, FAST)
+    assert answer.status in ("optimal", "feasible"), answer.message
+    assert answer.dual_bound <= reference.optimum(instance) <= answer.objective
+    for name in ("lyra-greedy", "marginal"):
+        other = solve_and_check(PROBLEM, instance, find_solver("reclaim", name))
+        assert answer.objective <= other.objective
+
+
+@pytest.mark.parametrize("semantics", ["rigid", "interchangeable"])
+@pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "bf-trace"])
+def test_proves_most_of_what_it_finds_optimal(family: str, semantics: str) -> None:
+    """On fleets of some size, compiled: never worse than Lyra's rule, proofs hold."""
+    instance = generate(
+        "reclaim", family, servers=120, reclaim=36, seed=2, semantics=semantics, off_loan_percent=10
+    )
+    answer = solve_and_check(PROBLEM, instance, FAST)
+    greedy = solve_and_check(PROBLEM, instance, LyraGreedy(), certify=True)
+    assert answer.status in ("optimal", "feasible"), answer.message
+    assert answer.objective <= greedy.objective
+    assert answer.dual_bound == greedy.dual_bound or answer.status == "optimal"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_completion_is_the_rule_from_where_it_stands(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Lyra's rule takes first, given to it as taken, makes it take the same others."""
+    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
+
+    @given(reclaim_instances(), st.data())
+    def same(instance: ReclaimInstance, data: st.DataObject) -> None:
+        whole = LyraGreedy().choose(instance, np.random.default_rng(0))
+        first = whole[: data.draw(st.integers(0, len(whole)))]
+        span = instance.index.base.span()
+        rule = ShareRule(instance, span, TieRule.MOST_VACATED)
+        assert rule.take(first) == list(whole)
+        assert rule.take() == list(whole)  # what it computed once is left as it was
+
+    same()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_peeling_the_reduced_instance(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folded jobs count as their server's cost: the servers left are those of the instance."""
+    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
+
+    @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
+    def same(instance: ReclaimInstance, by_share: bool) -> None:
+        reduced, row = reduce_with_rows(instance)
+        assume(len(reduced.weight) == np.count_nonzero(row >= 0))  # merged ones round otherwise
+        left = peel_places(reduced, np.ones_like(reduced.servers), by_share=by_share)
+        expected = peel_servers(instance, instance.index.is_on_loan, by_share=by_share)
+        assert reduced.servers[left].tolist() == expected
+
+    same()
+
+
+@given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
+def test_a_breakpoint_is_proved_at_once(instance: ReclaimInstance) -> None:
+    """At the ends of its own segment the bound is the optimum, and fast finds it."""
+    segment = rigid_bound(instance)
+    for servers, weight in (
+        (segment.lower_servers, segment.lower_weight),
+        (segment.upper_servers, segment.upper_weight),
+    ):
+        at_end = replace(instance, reclaim_servers=len(servers))
+        answer = solve_and_check(PROBLEM, at_end, FAST)
+        assert (answer.status, answer.objective) == ("optimal", weight)
+        assert preempted_weight(instance.index, servers) == weight
+
+
+def test_a_time_limit_keeps_the_first_answer_and_the_bound() -> None:
+    """Stopped after one heuristic."""
+    instance = generate("reclaim", "messy-dist", servers=60, reclaim=18, seed=0)
+    result = FAST.solve(instance, limits=Limits(time_s=1e-9), rng=generator(seed=0))
+    assert (result.status, result.stopped_by) == ("feasible", "time")
+    assert result.counters["heuristics"] == 1
+    assert 0 < result.dual_bound < result.objective

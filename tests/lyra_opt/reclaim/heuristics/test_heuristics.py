@@ -1,0 +1,310 @@
+"""The heuristics follow their documented rules to the last tie, interpreted and compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.core import kernels
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule
+from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
+from lyra_opt.reclaim.heuristics.marginal import Marginal
+from lyra_opt.reclaim.heuristics.peeling import Peeling
+from lyra_opt.reclaim.heuristics.random_choice import RandomChoice
+from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
+from lyra_opt.reclaim.heuristics.tabu import Tabu
+from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim import reference
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+
+HEURISTICS = [
+    RandomChoice(),
+    SmallestCountFirst(),
+    LyraGreedy(),
+    LyraGreedyElastic(),
+    Marginal(),
+    Peeling(),
+    Tabu(moves_per_start=50),
+]
+PROBLEM = find_problem("reclaim")
+
+
+def chosen_ids(heuristic: ReclaimHeuristic, instance: ReclaimInstance) -> list[str]:
+    positions = heuristic.choose(instance, np.random.default_rng(0))
+    return [instance.servers[position].id for position in positions]
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run every kernel in one way, whatever its size."""
+    monkeypatch.setattr(
+        kernels, "COMPILE_FROM_WORK", 10**18 if request.param == "interpreted" else 0
+    )
+    return request.param
+
+
+TIE_KEYS = {TieRule.MOST_VACATED: -1, TieRule.FEWEST_VACATED: 1, TieRule.FILE_ORDER: 0}
+
+
+class TestLyraGreedy:
+    """Cost, ties and the paper's example."""
+
+    @pytest.mark.parametrize(
+        ("reclaim_servers", "preempted"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)]
+    )
+    def test_figure_5(
+        self, figure_5: ReclaimInstance, reclaim_servers: int, preempted: int
+    ) -> None:
+        """The paper's Figure 5: as many preemptions as the optimum, for every N_R."""
+        instance = replace(figure_5, reclaim_servers=reclaim_servers)
+        answer = solve_and_check(PROBLEM, instance, LyraGreedy())
+        assert answer.objective == preempted == reference.optimum(instance)
+
+    def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(
+        self, figure_5: ReclaimInstance
+    ) -> None:
+        """Why the default tie rule is what it is: the opposite pays 2 where 1 is optimal."""
+        answer = solve_and_check(PROBLEM, figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
+        assert answer.objective == 2
+
+    @pytest.mark.parametrize("tie_rule", list(TieRule))
+    def test_follows_the_rule(self, mode: str, tie_rule: TieRule) -> None:
+        """Equal to the rule recomputed from scratch with fractions, in every choice and tie."""
+
+        @given(reclaim_instances())
+        @settings(max_examples=60)
+        def follows(instance: ReclaimInstance) -> None:
+            def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
+                jobs = reference.living_jobs(instance, server, taken)
+                vacated = reference.gpus_elsewhere(jobs, server, taken)
+                return reference.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
+
+            assert chosen_ids(LyraGreedy(tie_rule), instance) == reference.greedy(instance, key)
+
+        follows()
+
+    def test_equal_sums_of_unlike_fractions_tie(self, mode: str) -> None:
+        """1/3 + 1/6 equals 1/2: decided by the tie rule, not by the last digit of a float."""
+        fillers = [Server(id=f"f{i}", gpus=8, on_loan=False) for i in range(5)]
+        instance = ReclaimInstance(
+            name="tie",
+            semantics="rigid",
+            reclaim_servers=1,
+            servers=(Server(id="half", gpus=8), Server(id="third-and-sixth", gpus=8), *fillers),
+            jobs=(
+                _job("a", ["half", "f0"]),
+                _job("b", ["third-and-sixth", "f0", "f1"]),
+                _job("c", ["third-and-sixth", "f0", "f1", "f2", "f3", "f4"]),
+            ),
+        )
+        assert chosen_ids(LyraGreedy(TieRule.FILE_ORDER), instance) == ["half"]
+        assert chosen_ids(LyraGreedy(TieRule.MOST_VACATED), instance) == ["third-and-sixth"]
+
+    def test_costs_beyond_two_limbs(self, mode: str) -> None:
+        """Spans whose common multiple needs far more than 122 bits are still compared exactly."""
+        spans = [127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199]
+        servers = [Server(id=f"s{i}", gpus=64) for i in range(200)]
+        jobs = [
+            _job(f"j{n}", [server.id for server in servers[:span]]) for n, span in enumerate(spans)
+        ]
+        instance = ReclaimInstance(
+            name="wide",
+            semantics="rigid",
+            reclaim_servers=3,
+            servers=tuple(servers),
+            jobs=tuple(jobs),
+        )
+        assert chosen_ids(LyraGreedy(), instance) == ["s199", "s197", "s198"]
+
+
+def _job(name: str, servers: list[str], **fields: int) -> Job:
+    return Job(
+        id=name, workers=tuple(WorkerGroup(server=server, base=1) for server in servers), **fields
+    )
+
+
+class TestMarginal:
+    """New preemptions, in both semantics."""
+
+    def test_follows_the_rigid_rule(self, mode: str) -> None:
+        """Equal to the rule recomputed from scratch."""
+
+        @given(reclaim_instances(semantics="rigid"))
+        @settings(max_examples=60)
+        def follows(instance: ReclaimInstance) -> None:
+            def key(server: str, taken: set[str]) -> tuple[int, ...]:
+                jobs = reference.living_jobs(instance, server, taken)
+                vacated = reference.gpus_elsewhere(jobs, server, taken)
+                return sum(job.weight for job in jobs), -vacated
+
+            assert chosen_ids(Marginal(), instance) == reference.greedy(instance, key)
+
+        follows()
+
+    def test_follows_the_interchangeable_rule(self, mode: str) -> None:
+        """Equal to the rule recomputed from scratch, slack counted down."""
+
+        @given(reclaim_instances(semantics="interchangeable"))
+        @settings(max_examples=60)
+        def follows(instance: ReclaimInstance) -> None:
+            weights = {job.id: Fraction(job.weight) for job in instance.jobs}
+            expected = reference.greedy(instance, _slack_key(instance, weights))
+            assert chosen_ids(Marginal(), instance) == expected
+
+        follows()
+
+
+class TestLyraGreedyElastic:
+    """Lyra's shares over the jobs that would drop below their minimum."""
+
+    def test_follows_the_rule(self, mode: str) -> None:
+        """Equal to the rule recomputed from scratch with fractions."""
+
+        @given(reclaim_instances(semantics="interchangeable"))
+        @settings(max_examples=60)
+        def follows(instance: ReclaimInstance) -> None:
+            shares = {
+                job.id: Fraction(job.weight, len(reference.servers_of(job, base_only=False)))
+                for job in instance.jobs
+            }
+            expected = reference.greedy(instance, _slack_key(instance, shares))
+            assert chosen_ids(LyraGreedyElastic(), instance) == expected
+
+        follows()
+
+    def test_skips_rigid_instances_with_a_reason(self, figure_5: ReclaimInstance) -> None:
+        """A skip carries its reason."""
+        answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
+        assert answer.status == "unsupported"
+        assert answer.message == (
+            "lyra-greedy-elastic takes interchangeable instances, not rigid ones"
+        )
+
+
+def _slack_key(instance: ReclaimInstance, shares: dict[str, Fraction]):
+    """Return the key of the slack-aware rules: shares of jobs that would die, then slack used."""
+
+    def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
+        cost, price = Fraction(0), 0
+        for job in instance.jobs:
+            lost = sum(group.workers for group in job.workers if group.server == server)
+            slack = reference.slack_left(job, taken)
+            if not lost or slack < 0:
+                continue
+            if lost > slack:
+                cost += shares[job.id]
+            else:
+                price += reference.price_of_slack(job, server, taken, SHARE_UNIT)
+        return cost, price
+
+    return key
+
+
+class TestPeeling:
+    """The greedy in reverse."""
+
+    def test_follows_the_rule(self, mode: str) -> None:
+        """Equal to the rule recomputed from scratch after every return."""
+
+        @given(reclaim_instances())
+        @settings(max_examples=60)
+        def follows(instance: ReclaimInstance) -> None:
+            assert chosen_ids(Peeling(), instance) == _peeled(instance)
+
+        follows()
+
+
+def _peeled(instance: ReclaimInstance) -> list[str]:
+    index = instance.index
+    on_loan = {server.id for server in instance.servers if server.on_loan}
+    chosen = set(on_loan)
+    names = [server.id for server in instance.servers]
+    rows = [
+        {names[s]: count for s, count in index.losses.row(j)} for j in range(len(instance.jobs))
+    ]
+
+    def key(server: str) -> tuple[int, int]:
+        saving = share = 0
+        for job, row, slack in zip(instance.jobs, rows, index.slack.tolist(), strict=True):
+            excess = sum(count for s, count in row.items() if s in chosen) - slack
+            count = row.get(server, 0)
+            if excess > 0 and count:
+                saving += job.weight if count >= excess else 0
+                share += job.weight * min(count, excess) * SHARE_UNIT // excess
+        return -saving, -share
+
+    while len(chosen) > instance.reclaim_servers:
+        chosen.remove(min((s for s in names if s in chosen), key=key))
+    return [s for s in names if s in chosen]
+
+
+class TestSmallestCountFirst:
+    """Jobs counted once, base workers only in the rigid case, ties in file order."""
+
+    @given(reclaim_instances())
+    def test_follows_the_rule(self, instance: ReclaimInstance) -> None:
+        """Equal to a sort by the number of jobs."""
+        rigid = instance.semantics == "rigid"
+        jobs = {
+            server.id: sum(
+                server.id in reference.servers_of(job, base_only=rigid) for job in instance.jobs
+            )
+            for server in instance.servers
+        }
+        on_loan = [server.id for server in instance.servers if server.on_loan]
+        expected = sorted(on_loan, key=jobs.__getitem__)[: instance.reclaim_servers]
+        assert chosen_ids(SmallestCountFirst(), instance) == expected
+
+
+class TestAll:
+    """What holds for every heuristic."""
+
+    @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
+    @given(instance=reclaim_instances(), seed=st.integers(0, 3))
+    def test_claims_survive_the_checker(
+        self, heuristic: ReclaimHeuristic, instance: ReclaimInstance, seed: int
+    ) -> None:
+        """A valid solution, an objective that the checker confirms, never below the optimum."""
+        answer = solve_and_check(PROBLEM, instance, heuristic, seed=seed, certify=True)
+        if heuristic.supports(instance):
+            assert answer.status == "unsupported"
+            return
+        assert answer.status in ("optimal", "feasible"), answer.message
+        best = reference.optimum(instance)
+        assert answer.dual_bound <= best <= answer.objective
+        again = solve_and_check(PROBLEM, instance, heuristic, seed=seed, certify=True)
+        assert (again.solution, again.status) == (answer.solution, answer.status)
+
+    @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
+    @given(instance=reclaim_instances())
+    def test_a_better_warm_start_is_kept(
+        self, heuristic: ReclaimHeuristic, instance: ReclaimInstance
+    ) -> None:
+        """The answer is never worse than the solution that it started from."""
+        if heuristic.supports(instance):
+            return
+        best = min(reference.all_choices(instance), key=lambda s: reference.objective(instance, s))
+        result = heuristic.solve(
+            instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=best
+        )
+        assert result.objective == reference.objective(instance, best)
+
+    def test_running_does_not_change_the_instance(self, figure_5: ReclaimInstance) -> None:
+        """The arrays of an instance are read-only."""
+        with pytest.raises(ValueError, match="read-only"):
+            figure_5.index.slack[0] = 1
+        with pytest.raises(ValueError, match="read-only"):
+            figure_5.index.losses.job_counts[0] = 2

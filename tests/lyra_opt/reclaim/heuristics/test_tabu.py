@@ -1,0 +1,348 @@
+"""Tabu search: exact changes, never worse than its starts, the same answer for the same seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from instances.family import generate
+from lyra_opt.core import kernels
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim.heuristics.base import preempted_weight
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
+from lyra_opt.reclaim.heuristics.marginal import Marginal
+from lyra_opt.reclaim.heuristics.peeling import Peeling
+from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _Walk, search_by_swaps
+from lyra_opt.reclaim.reduction import reduce_instance
+from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
+from tests.lyra_opt.reclaim import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+PROBLEM = find_problem("reclaim")
+HUGE = 2**70
+LARGEST_WEIGHT = 2**53 - 1
+SEMANTICS = ["rigid", "interchangeable"]
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run every kernel in one way, whatever its size."""
+    monkeypatch.setattr(
+        kernels, "COMPILE_FROM_WORK", 10**18 if request.param == "interpreted" else 0
+    )
+    return request.param
+
+
+def cluster(servers: int, reclaim: int, semantics: str, seed: int = 0) -> ReclaimInstance:
+    return generate(
+        "reclaim", "messy-dist", servers=servers, reclaim=reclaim, semantics=semantics, seed=seed
+    )
+
+
+def starts_of(instance: ReclaimInstance) -> list[int]:
+    """Return the objectives of the rules that the search starts from."""
+    rigid = instance.semantics == "rigid"
+    rules = [Peeling(), LyraGreedy() if rigid else LyraGreedyElastic(), Marginal()]
+    return [
+        preempted_weight(instance.index, rule.choose(instance, np.random.default_rng(0)))
+        for rule in rules
+    ]
+
+
+def scaled(reduced: ReducedReclaim, factor: int) -> ReducedReclaim:
+    """Return the same with all weights and costs times the factor, as Python integers."""
+    return replace(
+        reduced,
+        server_cost=reduced.server_cost.astype(object) * factor,
+        weight=reduced.weight.astype(object) * factor,
+    )
+
+
+def first_places(reduced: ReducedReclaim) -> list[int]:
+    return list(range(reduced.reclaim_servers))
+
+
+class TestWalk:
+    """What a walk knows of its choice is what one would find by looking."""
+
+    @pytest.mark.parametrize("factor", [1, HUGE])
+    def test_what_is_kept_up_to_date_equals_what_is_computed_anew(
+        self, mode: str, factor: int
+    ) -> None:
+        """After any number of swaps: objective, excess and the change of every server."""
+
+        @given(
+            reclaim_instances(min_servers=2, max_servers=8, max_jobs=9),
+            st.lists(st.integers(1, 4), max_size=5),
+            st.integers(0, 9),
+        )
+        @settings(max_examples=50)
+        def is_exact(instance: ReclaimInstance, slices: list[int], seed: int) -> None:
+            reduced = reduce_instance(instance)
+            if factor > 1:
+                reduced = scaled(reduced, factor)
+            rng = np.random.default_rng(seed)
+            walk = _Walk(reduced, first_places(reduced), 100)
+            for moves in slices:
+                if walk.is_over:
+                    return
+                walk.advance(moves, -1, rng)
+                order, is_chosen, excess, change, _, _ = map(list, walk._memory)
+                places = [place for place, flag in enumerate(is_chosen) if flag]
+                assert sorted(order[: len(places)]) == places
+                assert sorted(order) == list(range(len(is_chosen)))
+                positions = [int(reduced.servers[place]) for place in places]
+                assert walk._objective == preempted_weight(instance.index, positions) * factor
+                anew = _Walk(reduced, places, 100)
+                assert walk._objective == anew._objective
+                assert excess == anew._memory[2].tolist()
+                assert change == anew._memory[3].tolist()
+
+        is_exact()
+
+    @given(st.data())
+    @settings(max_examples=60)
+    def test_the_change_of_a_server_is_what_moving_it_does(self, data: st.DataObject) -> None:
+        """By the weight preempted with and without it."""
+        instance = data.draw(reclaim_instances(min_servers=1))
+        reduced = reduce_instance(instance)
+        positions = data.draw(reclaim_servers_of(instance))
+        places = np.searchsorted(reduced.servers, positions).tolist()
+        change = _Walk(reduced, places, 1)._memory[3].tolist()
+        before = preempted_weight(instance.index, positions)
+        for place, position in enumerate(reduced.servers.tolist()):
+            moved = preempted_weight(instance.index, sorted({*positions} ^ {position}))
+            assert change[place] == moved - before
+
+    def test_one_move_is_the_best_removal_then_the_best_addition(self, mode: str) -> None:
+        """Whatever the ties: no other pair made in that order has a smaller change."""
+
+        @given(reclaim_instances(min_servers=3, with_off_loan=False), st.integers(0, 5))
+        @settings(max_examples=60)
+        def is_best(instance: ReclaimInstance, seed: int) -> None:
+            index = instance.index
+            reduced = reduce_instance(instance)
+            start = first_places(reduced)
+            walk = _Walk(reduced, start, 1)
+            if walk.is_over:
+                return
+            walk.advance(1, -1, np.random.default_rng(seed))
+            after = [place for place, flag in enumerate(walk._memory[1]) if flag]
+            (removed,) = set(start) - set(after)
+            (added,) = set(after) - set(start)
+
+            def without(place: int) -> list[int]:
+                return [other for other in start if other != place]
+
+            assert preempted_weight(index, without(removed)) == min(
+                preempted_weight(index, without(place)) for place in start
+            )
+            assert preempted_weight(index, [*without(removed), added]) == min(
+                preempted_weight(index, [*without(removed), place])
+                for place in range(len(index.on_loan))
+                if place not in start
+            )
+
+        is_best()
+
+    @pytest.mark.parametrize("semantics", SEMANTICS)
+    def test_what_moved_stays_unless_it_makes_the_best(self, mode: str, semantics: str) -> None:
+        """A server moves twice within a ban only towards a new best objective."""
+        reduced = reduce_instance(cluster(40, 12, semantics))
+        walk = _Walk(reduced, first_places(reduced), 200)
+        rng = np.random.default_rng(1)
+        returned_early = 0
+        for move in range(200):
+            ban_end, was_chosen, best = (
+                list(walk._memory[4]),
+                list(walk._memory[1]),
+                walk.best_objective,
+            )
+            walk.advance(1, -1, rng)
+            for place, flag in enumerate(walk._memory[1]):
+                if flag != was_chosen[place] and ban_end[place] > move:
+                    returned_early += 1
+                    assert flag
+                    assert walk._objective == walk.best_objective < best
+                assert walk._memory[4][place] <= move + 1 + LONGEST_BAN
+        assert returned_early < 20
+
+    @pytest.mark.parametrize("semantics", SEMANTICS)
+    def test_interpreted_and_compiled_walk_alike(self, semantics: str) -> None:
+        """The same kernel in both ways, and in one way after the other."""
+        reduced = reduce_instance(cluster(60, 18, semantics))
+
+        def memory(*thresholds: int) -> list[list[int]]:
+            walk = _Walk(reduced, first_places(reduced), 400)
+            rng = np.random.default_rng(5)
+            for threshold in thresholds:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(kernels, "COMPILE_FROM_WORK", threshold)
+                    walk.advance(100, 0, rng)
+            return [[walk.moves, walk.best_objective], *(list(array) for array in walk._memory)]
+
+        assert (
+            memory(0, 0, 0, 0)
+            == memory(*[10**18] * 4)
+            == memory(0, 10**18, 0, 10**18)
+            == memory(10**18, 0, 10**18, 0)
+        )
+
+
+class TestSearch:
+    """Starts, targets and the end of the search."""
+
+    def test_ends_at_the_target(self) -> None:
+        """A lower bound that is met saves the rest."""
+        reduced = reduce_instance(cluster(60, 18, "rigid"))
+        start = first_places(reduced)
+        whole = search_by_swaps(
+            reduced, [start], moves_per_start=2_000, rng=np.random.default_rng(0)
+        )
+        assert whole.moves == 2_000
+        short = search_by_swaps(
+            reduced,
+            [start],
+            moves_per_start=2_000,
+            rng=np.random.default_rng(0),
+            target=whole.objective,
+        )
+        assert (short.objective, short.places) == (whole.objective, whole.places)
+        assert short.moves < whole.moves
+        assert not short.ran_out_of_time
+
+    def test_searches_once_from_equal_starts(self) -> None:
+        """In whatever order they name their servers."""
+        reduced = reduce_instance(cluster(30, 9, "rigid"))
+        start = first_places(reduced)
+        found = search_by_swaps(
+            reduced, [start, start[::-1]], moves_per_start=50, rng=np.random.default_rng(0)
+        )
+        assert found.moves == 50
+
+    def test_needs_a_start(self) -> None:
+        reduced = reduce_instance(cluster(10, 3, "rigid"))
+        with pytest.raises(ValueError, match="start"):
+            search_by_swaps(reduced, [], moves_per_start=1, rng=np.random.default_rng(0))
+
+
+class TestTabu:
+    """The solver."""
+
+    @given(reclaim_instances(), st.integers(0, 3), st.integers(0, 60))
+    def test_lies_between_the_optimum_and_its_starts(
+        self, instance: ReclaimInstance, seed: int, moves: int
+    ) -> None:
+        """The checker confirms its objective, for any number of moves."""
+        answer = solve_and_check(PROBLEM, instance, Tabu(moves), seed=seed)
+        assert answer.status == "feasible", answer.message
+        assert reference.optimum(instance) <= answer.objective <= min(starts_of(instance))
+
+    @pytest.mark.parametrize("semantics", SEMANTICS)
+    def test_finds_the_optimum_of_small_clusters(self, semantics: str) -> None:
+        """Of all forty, with a fixed seed."""
+        cases = [
+            cluster(11, reclaim, semantics, seed) for seed in range(10) for reclaim in (2, 4, 6, 8)
+        ]
+        optima = [reference.optimum(instance) for instance in cases]
+        found = [solve_and_check(PROBLEM, instance, Tabu(), seed=0).objective for instance in cases]
+        assert found == optima
+
+    @pytest.mark.parametrize("semantics", SEMANTICS)
+    def test_improves_on_its_starts(self, semantics: str) -> None:
+        """Where they leave something: fifteen fragmented clusters of 100 servers."""
+        cases = [
+            cluster(100, reclaim, semantics, seed) for seed in range(5) for reclaim in (10, 30, 50)
+        ]
+        starts = sum(min(starts_of(instance)) for instance in cases)
+        found = sum(solve_and_check(PROBLEM, instance, Tabu()).objective for instance in cases)
+        assert found < starts
+
+    @pytest.mark.parametrize("semantics", SEMANTICS)
+    def test_same_seed_same_answer(self, semantics: str) -> None:
+        """Interpreted too."""
+        instance = cluster(40, 12, semantics)
+
+        def solution(seed: int) -> Sequence[str]:
+            result = Tabu(300).solve(instance, limits=Limits(), rng=np.random.default_rng(seed))
+            return result.solution.servers
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "COMPILE_FROM_WORK", 10**18)
+            interpreted = [solution(seed) for seed in range(4)]
+        assert [solution(seed) for seed in range(4)] == interpreted
+
+    def test_weights_whose_sum_leaves_64_bits(self) -> None:
+        """The same search in Python's integers: all jobs weigh as much as a job may."""
+        instance = generate("reclaim", "messy-trace", servers=250, reclaim=75)
+        heavy = replace(
+            instance, jobs=tuple(replace(job, weight=LARGEST_WEIGHT) for job in instance.jobs)
+        )
+        assert heavy.total_weight > 2**62
+        plain = Tabu(20).solve(instance, limits=Limits(), rng=np.random.default_rng(0))
+        huge = Tabu(20).solve(heavy, limits=Limits(), rng=np.random.default_rng(0))
+        assert huge.objective == plain.objective * LARGEST_WEIGHT
+        assert huge.solution == plain.solution
+
+    def test_ends_at_objective_0(self) -> None:
+        """Nothing is better."""
+        instance = replace(cluster(20, 5, "rigid"), jobs=())
+        answer = solve_and_check(PROBLEM, instance, Tabu())
+        assert (answer.objective, answer.counters["moves"]) == (0, 0)
+
+    @pytest.mark.parametrize("reclaim", [0, 9])
+    def test_without_a_choice_there_is_no_move(self, reclaim: int) -> None:
+        """None or all servers are to be reclaimed."""
+        answer = solve_and_check(PROBLEM, cluster(9, reclaim, "rigid"), Tabu())
+        assert answer.counters["moves"] == 0
+
+    def test_a_time_limit_ends_the_search(self) -> None:
+        """With its best choice, and with the reason."""
+        instance = cluster(60, 18, "interchangeable")
+        answer = solve_and_check(PROBLEM, instance, Tabu(10**9), limits=Limits(time_s=0.05))
+        assert answer.stopped_by is StoppedBy.TIME
+        assert answer.objective <= min(starts_of(instance))
+        assert answer.counters["moves"] < 10**8
+
+    def test_no_time_at_all_still_gives_a_choice(self) -> None:
+        """That of the first start, unchanged."""
+        instance = cluster(60, 18, "rigid")
+        answer = solve_and_check(PROBLEM, instance, Tabu(), limits=Limits(time_s=0))
+        assert answer.stopped_by is StoppedBy.TIME
+        assert answer.counters["moves"] == 0
+        assert answer.objective == starts_of(instance)[0]
+
+    @given(st.data())
+    @settings(max_examples=40)
+    def test_searches_from_the_warm_start(self, data: st.DataObject) -> None:
+        """The observer sees it first, and only improvements after it."""
+        instance = data.draw(reclaim_instances())
+        start = data.draw(st.sampled_from(list(reference.all_choices(instance))))
+        seen: list[float] = []
+        result = Tabu(5).solve(
+            instance,
+            limits=Limits(),
+            rng=np.random.default_rng(0),
+            warm_start=start,
+            observer=lambda _, value: seen.append(value),
+        )
+        assert seen[0] == reference.objective(instance, start)
+        assert seen[-1] == result.objective
+        assert seen == sorted(set(seen), reverse=True)
+
+    def test_refuses_a_negative_number_of_moves(self) -> None:
+        with pytest.raises(ValueError, match="moves_per_start -1"):
+            Tabu(-1)

@@ -1,0 +1,253 @@
+"""Communication: the closed form by hand, its monotonicity, and tables of slowdowns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
+from lyra_opt.simulation.network.communication import (
+    MODELS,
+    ClosedForm,
+    SlowdownTable,
+    TrainedModel,
+    read_slowdowns,
+)
+from lyra_opt.simulation.network.topology import Rack, Topology
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = ClosedForm()
+
+
+@pytest.mark.parametrize(
+    ("model", "efficiencies"),
+    [
+        ("resnet50", (0.98, 0.92, 0.68)),
+        ("vgg11", (0.81, 0.58, 0.61)),
+        ("alexnet", (0.74, 0.48, 0.46)),
+        ("resnet18", (0.65, 0.29, 0.08)),
+        ("mobilenetv3", (0.48, 0.10, 0.01)),
+        ("bert", (0.63, 0.33, 0.18)),
+    ],
+)
+def test_efficiencies_of_two_units(model: str, efficiencies: tuple[float, ...]) -> None:
+    """On the shipped links without overlap, worked out by hand to two digits."""
+    found = [SHIPPED.efficiency(model, 2, tier, 2) for tier in Tier]
+    assert found == pytest.approx(efficiencies, abs=0.005)
+
+
+def test_communication_by_hand() -> None:
+    """Four machines: 6 hops of the ring, 6/4 of the bytes, 3 layers."""
+    model = TrainedModel(name="x", layers=3, compute_s=0.2, all_reduce_bytes=8e9)
+    links = replace(LINK_SETS["shipped"], rack=Link(bandwidth_gb_per_s=40.0, latency_s=0.01))
+    form = ClosedForm(links=links, overlap=0.5, known={"x": model})
+    assert form.communication_s(model, Tier.RACK, 4) == pytest.approx(0.3 + 6 * 0.01 * 3)
+    assert form.exposed_s(model, Tier.RACK, 4) == pytest.approx(0.48 - 0.1)
+    assert form.iteration_s(model, Tier.RACK, 4) == pytest.approx(0.58)
+    assert form.efficiency("x", 32, Tier.RACK, 4) == pytest.approx(0.2 / 0.58)
+
+
+def test_full_overlap_hides_what_is_shorter_than_computing() -> None:
+    """And no more than that; a gang of one talks to nobody."""
+    model = TrainedModel(name="x", layers=1, compute_s=1.0, all_reduce_bytes=1e9)
+    form = ClosedForm(overlap=1.0, known={"x": model})
+    assert form.efficiency("x", 2, Tier.MACHINE, 2) == 1.0
+    slow = replace(form, known={"x": replace(model, all_reduce_bytes=6e11)})
+    assert slow.efficiency("x", 2, Tier.MACHINE, 2) == pytest.approx(1.0 / 1.0000005, abs=1e-5)
+    assert SHIPPED.efficiency("mobilenetv3", 1, Tier.MACHINE, 1) == 1.0
+
+
+models = st.builds(
+    TrainedModel,
+    name=st.just("x"),
+    layers=st.integers(1, 100),
+    compute_s=st.floats(1e-5, 1.0),
+    all_reduce_bytes=st.floats(0, 1e10),
+)
+link = st.builds(Link, bandwidth_gb_per_s=st.floats(1, 600), latency_s=st.floats(0, 0.1))
+link_sets = st.builds(LinkSet, name=st.just("drawn"), machine=link, rack=link, network=link)
+forms = st.builds(ClosedForm, links=link_sets, overlap=st.floats(0, 1))
+tiers = st.sampled_from(Tier)
+units = st.integers(2, 64)
+
+
+@given(forms, models, tiers, units, st.floats(1, 10))
+def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
+    form: ClosedForm, model: TrainedModel, tier: Tier, count: int, factor: float
+) -> None:
+    """Nor rise with bandwidth; efficiency goes the other way and stays in (0, 1]."""
+    base_s = form.iteration_s(model, tier, count)
+    slack = 1 - 1e-12
+    more_bytes = replace(model, all_reduce_bytes=model.all_reduce_bytes * factor)
+    assert form.iteration_s(more_bytes, tier, count) >= base_s * slack
+    more_layers = replace(model, layers=int(model.layers * factor))
+    assert form.iteration_s(more_layers, tier, count) >= base_s * slack
+    assert form.iteration_s(model, tier, int(count * factor)) >= base_s * slack
+    here = form.links.at(tier)
+    slower = replace(here, latency_s=here.latency_s * factor)
+    wider = replace(here, bandwidth_gb_per_s=here.bandwidth_gb_per_s * factor)
+    later = replace(form, links=replace(form.links, **{tier.label: slower}))
+    sooner = replace(form, links=replace(form.links, **{tier.label: wider}))
+    assert later.iteration_s(model, tier, count) >= base_s * slack
+    assert sooner.iteration_s(model, tier, count) <= base_s / slack
+    known = replace(form, known={"x": model})
+    assert 0 < known.efficiency("x", 64, tier, count) <= 1
+
+
+@given(forms, models, units)
+def test_monotone_in_tiers_where_links_worsen(
+    form: ClosedForm, model: TrainedModel, count: int
+) -> None:
+    """With as many units of each; on no other sets is this so, as the shipped one shows."""
+    by_latency = sorted((form.links.at(tier) for tier in Tier), key=lambda one: one.latency_s)
+    bandwidths = sorted((one.bandwidth_gb_per_s for one in by_latency), reverse=True)
+    worse = [
+        replace(one, bandwidth_gb_per_s=wide)
+        for one, wide in zip(by_latency, bandwidths, strict=True)
+    ]
+    links = LinkSet(name="worse", machine=worse[0], rack=worse[1], network=worse[2])
+    assert links.worsens_with_tier
+    times_s = [replace(form, links=links).iteration_s(model, tier, count) for tier in Tier]
+    assert times_s == sorted(times_s)
+
+
+def test_shipped_network_can_be_better_than_the_rack() -> None:
+    """It is twice as wide, which wide models with few layers gain from."""
+    assert not LINK_SETS["shipped"].worsens_with_tier
+    rack, network = (SHIPPED.efficiency("vgg11", 16, tier, 2) for tier in (Tier.RACK, Tier.NETWORK))
+    assert network > rack
+
+
+@given(st.integers(1, 80), st.sampled_from(tuple(MODELS)), st.sampled_from(tuple(LINK_SETS)))
+def test_tier_efficiencies_are_those_of_the_fewest_units(gang: int, model: str, name: str) -> None:
+    """0 where a gang cannot be; no placement at that tier is better."""
+    topology = Topology.uniform(racks=2, machines_per_rack=4, gpus_per_machine=8)
+    assume(gang <= topology.gpus)
+    form = ClosedForm(links=LINK_SETS[name])
+    found = form.tier_efficiency(model, gang, topology)
+    assert (found[Tier.MACHINE] > 0) == (gang <= 8)
+    assert (found[Tier.RACK] > 0) == (1 < gang <= 32)
+    assert (found[Tier.NETWORK] > 0) == (gang > 1)
+    for places in ([0], [0, 1], [0, 1, 2], [0, 4], [0, 1, 4, 5]):
+        tier = topology.tier_of(places)
+        if found[tier] and gang >= len(places):
+            placed = form.placed_efficiency(model, gang, places, topology)
+            assert placed <= found[tier] * (1 + 1e-12) or 8 * len(places) < gang
+
+
+def test_single_machines_and_racks_cannot_be_spanned() -> None:
+    """What there is one of."""
+    lone = Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=8)
+    assert SHIPPED.tier_efficiency("bert", 4, lone)[1:] == (0.0, 0.0)
+    thin = Topology.uniform(racks=3, machines_per_rack=1, gpus_per_machine=8)
+    assert SHIPPED.tier_efficiency("bert", 4, thin)[1] == 0.0
+    # The rack that holds the gang is one machine, and the one of two machines is too small.
+    racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
+    odd = Topology(name="odd", racks=racks)
+    assert SHIPPED.tier_efficiency("bert", 8, odd)[1] == 0.0
+    assert SHIPPED.tier_efficiency("bert", 4, odd)[1] > 0
+
+
+DEFECTS = {
+    "layers": (lambda: TrainedModel(name="x", layers=0, compute_s=1, all_reduce_bytes=0), "layers"),
+    "compute": (
+        lambda: TrainedModel(name="x", layers=1, compute_s=0, all_reduce_bytes=0),
+        "compute_s",
+    ),
+    "bytes": (
+        lambda: TrainedModel(name="x", layers=1, compute_s=1, all_reduce_bytes=-1),
+        "all_reduce_bytes",
+    ),
+    "overlap": (lambda: ClosedForm(overlap=1.5), "overlap"),
+    "overlap_negative": (lambda: ClosedForm(overlap=-0.1), "overlap"),
+    "bandwidth": (lambda: Link(bandwidth_gb_per_s=0, latency_s=0), "bandwidth_gb_per_s"),
+    "latency": (lambda: Link(bandwidth_gb_per_s=1, latency_s=-1), "latency_s"),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defects_are_named(defect: str) -> None:
+    """The field that breaks its rule."""
+    make, field = DEFECTS[defect]
+    with pytest.raises(FieldError) as refusal:
+        make()
+    assert refusal.value.field == field
+
+
+def test_an_unknown_model_names_those_that_are_known() -> None:
+    """Before anything is computed."""
+    with pytest.raises(UserError, match="model 'gpt': must be one of: resnet50, resnet18"):
+        SHIPPED.efficiency("gpt", 2, Tier.RACK, 2)
+
+
+TABLE = """\
+model,gpus,tier,slowdown
+mine, 2, machine, 1
+mine,2,rack,1.25
+
+mine,2,network,4
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    """Return a file that holds the text."""
+    path = tmp_path / "slowdowns.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_table_of_slowdowns(tmp_path: Path) -> None:
+    """One over the slowdown, however many units; a single GPU is never slowed."""
+    table = read_slowdowns(write(tmp_path, TABLE))
+    assert list(table.models()) == ["mine"]
+    assert [table.efficiency("mine", 2, tier, 2) for tier in Tier] == [1.0, 0.8, 0.25]
+    assert table.efficiency("mine", 2, Tier.RACK, 7) == 0.8
+    assert table.efficiency("mine", 1, Tier.MACHINE, 1) == 1.0
+    with pytest.raises(UserError, match="no line for model 'mine' on 4 GPUs, tier rack"):
+        table.efficiency("mine", 4, Tier.RACK, 2)
+
+
+def test_a_table_in_code() -> None:
+    """For those who measure themselves."""
+    table = SlowdownTable({("x", 8, Tier.NETWORK): 2.0})
+    assert table.efficiency("x", 8, Tier.NETWORK, 2) == 0.5
+
+
+BAD_TABLES = {
+    "empty": ("", "the file is empty"),
+    "header": ("model,gpus,slowdown\n", "line 1: the first line must be model,gpus,tier,slowdown"),
+    "nothing": ("model,gpus,tier,slowdown\n", "must have at least one line of slowdowns"),
+    "columns": (TABLE + "mine,2\n", 'line 6: line is "mine,2": must have 4 columns'),
+    "model": (TABLE + ",2,rack,2\n", 'line 6: model is "": must be a string'),
+    "gpus": (TABLE + "mine,two,rack,2\n", 'gpus is "two": must be an integer of at least 1'),
+    "gpus_0": (TABLE + "mine,0,rack,2\n", "gpus is 0: must be an integer of at least 1"),
+    "gpus_negative": (TABLE + "mine,-2,rack,2\n", 'gpus is "-2": must be an integer'),
+    "gpus_endless": (TABLE + f"mine,{'9' * 5000},rack,2\n", "must be an integer of at least 1"),
+    "tier": (TABLE + "mine,4,pod,2\n", 'tier is "pod": must be one of: machine, rack, network'),
+    "slowdown_text": (TABLE + "mine,4,rack,x\n", 'slowdown is "x": must be a number from 1 to'),
+    "slowdown_below_1": (TABLE + "mine,4,rack,0.5\n", 'slowdown is "0.5": must be a number'),
+    "slowdown_nan": (TABLE + "mine,4,rack,nan\n", 'slowdown is "nan": must be a number from 1'),
+    "slowdown_infinite": (TABLE + "mine,4,rack,inf\n", 'slowdown is "inf": must be a number'),
+    "twice": (TABLE + "mine,2,rack,2\n", 'model is "mine": must not have two lines for gpus'),
+    "quote": (TABLE + '"mine,2,rack,2\n', "line 6: unexpected end of data"),
+}
+
+
+@pytest.mark.parametrize("defect", BAD_TABLES)
+def test_defect_in_a_table_is_named(defect: str, tmp_path: Path) -> None:
+    """On one line with file, line, field, value and rule."""
+    text, expected = BAD_TABLES[defect]
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as refusal:
+        read_slowdowns(path)
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: ")
+    assert expected in message
+    assert "\n" not in message

@@ -1,0 +1,265 @@
+"""Topologies: what spans what, and the TOML file."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
+from lyra_opt.simulation.network.topology import Rack, Topology, read_topology
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIXED = Topology(
+    name="mixed", racks=(Rack(machines=2, gpus_per_machine=8), Rack(machines=1, gpus_per_machine=4))
+)
+
+
+def test_quantities_by_hand() -> None:
+    """Two machines of 8 GPUs in one rack, one of 4 in the other."""
+    assert MIXED.gpus_of_machine.tolist() == [8, 8, 4]
+    assert MIXED.rack_of_machine.tolist() == [0, 0, 1]
+    assert MIXED.first_machine_of_rack.tolist() == [0, 2, 3]
+    assert (MIXED.machines, MIXED.gpus) == (3, 20)
+    assert (MIXED.largest_machine_gpus, MIXED.largest_rack_gpus) == (8, 16)
+    assert MIXED.machine_names() == ["r0m0", "r0m1", "r1m0"]
+    assert Topology.uniform(racks=4, machines_per_rack=8).name == "4x8x8"
+
+
+@pytest.mark.parametrize(
+    ("machines", "tier", "units"),
+    [
+        ([0], Tier.MACHINE, 6),
+        ([0, 0], Tier.MACHINE, 6),
+        ([0, 1], Tier.RACK, 2),
+        ([0, 2], Tier.NETWORK, 2),
+        ([0, 1, 2], Tier.NETWORK, 2),
+    ],
+)
+def test_what_a_gang_spans(machines: list[int], tier: Tier, units: int) -> None:
+    """The slowest tier; GPUs, machines or racks of it."""
+    assert MIXED.tier_of(machines) is tier
+    assert MIXED.units_of(machines, gang=6) == units
+
+
+@pytest.mark.parametrize(
+    ("gang", "lowest", "fewest"),
+    [
+        (1, Tier.MACHINE, (1, None, None)),
+        (8, Tier.MACHINE, (8, 2, 2)),
+        (9, Tier.RACK, (None, 2, 2)),
+        (16, Tier.RACK, (None, 2, 2)),
+        (17, Tier.NETWORK, (None, None, 2)),
+    ],
+)
+def test_fewest_units(gang: int, lowest: Tier, fewest: tuple[int | None, ...]) -> None:
+    """At least two of what is spanned, and as many as hold the gang, where it fits at all."""
+    assert MIXED.lowest_tier(gang) is lowest
+    assert fewest_of(MIXED, gang) == fewest
+
+
+def fewest_of(topology: Topology, gang: int) -> tuple[int | None, ...]:
+    """Return the fewest units at each tier, None where there is no room."""
+    return tuple(
+        topology.fewest_units(tier, gang) if topology.can_span(tier, gang) else None
+        for tier in Tier
+    )
+
+
+@given(
+    st.lists(
+        st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(1, 4)),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 20),
+)
+def test_room_is_there_exactly_where_some_machines_span_the_tier(
+    racks: list[Rack], gang: int
+) -> None:
+    """Of unlike racks the largest may be one machine: every set of machines is asked."""
+    topology = Topology(name="drawn", racks=tuple(racks))
+    assume(gang <= topology.gpus)
+    sizes = topology.gpus_of_machine
+    found: list[int | None] = [None, None, None]
+    for count in range(1, min(gang, topology.machines) + 1):
+        for places in combinations(range(topology.machines), count):
+            if sizes[list(places)].sum() >= gang:
+                tier, units = topology.tier_of(places), topology.units_of(places, gang)
+                fewest = found[tier]
+                found[tier] = units if fewest is None else min(fewest, units)
+    assert fewest_of(topology, gang) == tuple(found)
+    assert topology.lowest_tier(gang) == next(tier for tier in Tier if found[tier] is not None)
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
+def test_uniform_is_what_it_says(racks: int, machines: int, gpus: int) -> None:
+    """Counts multiply."""
+    made = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
+    assert (made.machines, made.gpus) == (racks * machines, racks * machines * gpus)
+    assert len(set(made.machine_names())) == made.machines
+
+
+UNIFORM = """\
+format = "lyra-opt/topology"
+version = 1
+name = "four racks"
+racks = 4
+machines_per_rack = 8
+gpus_per_machine = 8
+"""
+RACKS = """\
+format = "lyra-opt/topology"
+version = 1
+name = "mixed"
+network = "congested-2"
+[[rack]]
+count = 2
+machines = 4
+gpus_per_machine = 8
+[[rack]]
+machines = 1
+gpus_per_machine = 2
+[links.rack]
+bandwidth_gb_per_s = 10
+latency_s = 1e-6
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    """Return a file that holds the text."""
+    path = tmp_path / "topology.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_of_equal_racks(tmp_path: Path) -> None:
+    """Links are the shipped ones unless it says otherwise, or the command line does."""
+    path = write(tmp_path, UNIFORM)
+    topology, links = read_topology(path)
+    assert (topology.name, topology.machines, topology.gpus) == ("four racks", 32, 256)
+    assert links is LINK_SETS["shipped"]
+    assert read_topology(path, network=LINK_SETS["congested-1"])[1].name == "congested-1"
+
+
+def test_a_file_of_unlike_racks(tmp_path: Path) -> None:
+    """Racks are counted, and a tier of links of its own changes the named set there alone."""
+    topology, links = read_topology(write(tmp_path, RACKS))
+    assert topology.gpus_of_machine.tolist() == [8] * 8 + [2]
+    assert topology.first_machine_of_rack.tolist() == [0, 4, 8, 9]
+    assert links.rack == Link(bandwidth_gb_per_s=10, latency_s=1e-6)
+    assert links.network == LINK_SETS["congested-2"].network
+    assert links.name == "congested-2, changed"
+
+
+DEFECTS = {
+    "no_toml": ("racks = ", "is not valid TOML"),
+    "empty": (" ", "the file is empty"),
+    "other_format": (UNIFORM.replace("topology", "other"), 'format is "lyra-opt/other": must be'),
+    "other_version": (UNIFORM.replace("version = 1", "version = 2"), "version is 2: must be 1"),
+    "no_name": (UNIFORM.replace('name = "four racks"\n', ""), "name is missing"),
+    "no_racks": (UNIFORM.replace("racks = 4\n", ""), "racks is missing"),
+    "racks_0": (UNIFORM.replace("racks = 4", "racks = 0"), "racks is 0: must be an integer of"),
+    "racks_true": (UNIFORM.replace("racks = 4", "racks = true"), "racks is true: must be an"),
+    "racks_many": (UNIFORM.replace("racks = 4", "racks = 10000000"), "must be at most 1000000"),
+    "machines_text": (
+        UNIFORM.replace("machines_per_rack = 8", 'machines_per_rack = "8"'),
+        'machines is "8": must be an integer of at least 1',
+    ),
+    "too_many_gpus": (UNIFORM.replace("racks = 4", "racks = 100000"), "at most 1000000 GPUs"),
+    "both": (UNIFORM + "[[rack]]\nmachines = 1\n", "racks is 4: must not stand beside [[rack]]"),
+    "rack_table": (
+        'format = "lyra-opt/topology"\nversion = 1\nname = "x"\nrack = 1\n',
+        "rack is 1: must be a list",
+    ),
+    "no_rack": (
+        'format = "lyra-opt/topology"\nversion = 1\nname = "x"\nrack = []\n',
+        "rack is []: must have at least one entry",
+    ),
+    "rack_key": (RACKS.replace("count = 2", "size = 2"), "rack[0].size is 2: unknown key"),
+    "rack_missing": (RACKS.replace("machines = 1\n", ""), "rack[1].machines is missing"),
+    "rack_zero": (RACKS.replace("machines = 1\n", "machines = 0\n"), "rack[1].machines is 0: must"),
+    "count_0": (RACKS.replace("count = 2", "count = 0"), "rack[0].count is 0: must be an integer"),
+    "count_many": (RACKS.replace("count = 2", "count = 9999999"), "rack[0].count is 9999999: must"),
+    "network": (RACKS.replace("congested-2", "fast"), 'network is "fast": must be one of: cong'),
+    "links_text": (RACKS.replace("[links.rack]", "[links.pod]"), "links.pod is"),
+    "bandwidth": (
+        RACKS.replace("bandwidth_gb_per_s = 10", "bandwidth_gb_per_s = 0"),
+        "links.rack.bandwidth_gb_per_s is 0: must be a finite number above 0",
+    ),
+    "latency": (
+        RACKS.replace("latency_s = 1e-6", "latency_s = -1"),
+        "links.rack.latency_s is -1: must be a finite number of at least 0",
+    ),
+    "latency_missing": (
+        RACKS.replace("latency_s = 1e-6\n", ""),
+        "links.rack.latency_s is missing",
+    ),
+    "bandwidth_tiny": (
+        RACKS.replace("bandwidth_gb_per_s = 10", "bandwidth_gb_per_s = 1e-300"),
+        "links.rack.bandwidth_gb_per_s is 1e-300: must be from 1e-06 to 1e+06",
+    ),
+    "latency_huge": (
+        RACKS.replace("latency_s = 1e-6", "latency_s = 1e300"),
+        "links.rack.latency_s is 1e+300: must be from 0 to 1000",
+    ),
+    "link_key": (RACKS + "hops = 1\n", "links.rack.hops is 1: unknown key"),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defect_in_a_file_is_named(defect: str, tmp_path: Path) -> None:
+    """On one line with file, field, value and rule."""
+    text, expected = DEFECTS[defect]
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as refusal:
+        read_topology(path)
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: ")
+    assert expected in message
+    assert "\n" not in message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Is named."""
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
+        read_topology(tmp_path / "none.toml")
+
+
+def test_no_racks_are_refused() -> None:
+    """In code as in files."""
+    with pytest.raises(FieldError, match="racks"):
+        Topology(name="none", racks=())
+
+
+def test_link_sets_are_those_of_the_configurations() -> None:
+    """Gigabytes a second and seconds; in the shipped set the network is wider than the rack."""
+    found = {
+        name: [
+            (links.at(tier).bandwidth_gb_per_s, links.at(tier).latency_s)
+            for tier in (Tier.RACK, Tier.NETWORK)
+        ]
+        for name, links in LINK_SETS.items()
+    }
+    assert found == {
+        "shipped": [(200, 5e-6), (400, 50e-6)],
+        "congested-1": [(100, 500e-9), (400, 50e-6)],
+        "congested-2": [(50, 500e-9), (400, 50e-6)],
+        "congested-3": [(25, 5e-3), (10, 50e-3)],
+    }
+    assert [name for name, links in LINK_SETS.items() if links.worsens_with_tier] == ["congested-3"]
+
+
+def test_a_set_that_is_not_known() -> None:
+    """Names those that are."""
+    assert find_link_set("congested-3") is LINK_SETS["congested-3"]
+    with pytest.raises(UserError, match="links 'fast': must be one of: shipped, congested-1"):
+        find_link_set("fast")
+    with pytest.raises(FieldError, match="name"):
+        LinkSet(name="", machine=Link(bandwidth_gb_per_s=1, latency_s=0), rack=None, network=None)
