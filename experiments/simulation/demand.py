@@ -42,18 +42,19 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
     first_s = workload.jobs[0].submit_s
     days = max(1, math.ceil(workload.submission_span_s / DAY_S))
     speed = Speed(cluster)
+    # Jobs that were measured nowhere run everywhere as fast as the GPUs are: their work is counted
+    # on the reference GPU, and so is what the GPUs can do.
+    is_measured = any(job.measured is not None for job in workload.jobs)
     work_gpu_s = np.zeros(days)
     for job in workload.jobs:
         place = min(days - 1, int((job.submit_s - first_s) // DAY_S))
-        if job.measured is None:
-            work_gpu_s[place] += job.work_worker_s * job.gpus_per_worker
-        else:
-            work_gpu_s[place] += speed.least_gpu_s(job)
+        work_gpu_s[place] += (
+            speed.least_gpu_s(job) if is_measured else job.work_worker_s * job.gpus_per_worker
+        )
     own_gpus: float = cluster.gpus
-    if all(job.measured is None for job in workload.jobs):
+    if not is_measured:
         own_gpus = sum(
-            count * min(1.0, cluster.type_of[name].relative_speed)
-            for name, count in cluster.own_gpus.items()
+            count * cluster.type_of[name].relative_speed for name, count in cluster.own_gpus.items()
         )
     capacity_gpu_s = np.full(days, own_gpus * DAY_S, dtype=float)
     if setup.plan is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from experiments.simulation.durations import three_digits
 from experiments.tables import NOTHING
 
 if TYPE_CHECKING:
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
 
 
 LESS, MORE = "less", "more"
+
+FEW = 100
+"""Means of counts below it have decimals."""
 
 
 def _seconds(value: float) -> str:
@@ -380,3 +385,16 @@ def shown_measures(
         for measure in measures
         if any(record.get(measure.key) is not None for record in records)
     ]
+
+
+def mean_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:
+    """Return the mean of a measure over runs as tables show it; None stands for no value."""
+    known = [value for value in values if value is not None]
+    if not all(isinstance(value, int | float) for value in known):
+        return show(known[0]) if len(known) == 1 else NOTHING
+    if not known:
+        return NOTHING
+    mean = statistics.fmean(known)
+    if not all(isinstance(value, int) for value in known):
+        return show(mean)
+    return three_digits(mean) if mean < FEW and mean != round(mean) else show(round(mean))

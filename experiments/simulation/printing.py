@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation.demand import demand_by_day
-from experiments.simulation.measures import MEASURES, shown_measures
+from experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 from lyra_opt.commands.output import print_table
 from lyra_opt.core.errors import counted, one_line
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from experiments.records import ReplayRecord
-    from experiments.simulation.measures import Measure
     from experiments.simulation.runs import Replays
     from experiments.simulation.setup import Setup
 
@@ -62,17 +60,6 @@ def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayReco
     return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 
 
-def mean_of(runs: Sequence[Mapping[str, Any]], measure: Measure) -> str:
-    """Return a measure in the mean over runs of one scheme, as tables show it."""
-    values = [figures.get(measure.key) for figures in runs]
-    known = [value for value in values if value is not None]
-    if not known or not all(isinstance(value, int | float) for value in known):
-        return measure.shown(known[0] if len(known) == 1 else None)
-    mean = known[0] if len(known) == 1 else statistics.fmean(known)
-    whole = all(isinstance(value, int) for value in known)
-    return measure.shown(round(mean) if whole else mean)
-
-
 def print_replays(replays: Replays) -> None:
     """Print schemes side by side, in the mean over seeds, and what is assumed of them."""
     for variant, runs in variants_of(replays.runs):
@@ -89,7 +76,13 @@ def print_replays(replays: Replays) -> None:
         print_table(
             ["", *of_scheme],
             [
-                [measure.name, *(mean_of(of_one, measure) for of_one in of_scheme.values())]
+                [
+                    measure.name,
+                    *(
+                        mean_shown([run.get(measure.key) for run in of_one], measure.show)
+                        for of_one in of_scheme.values()
+                    ),
+                ]
                 for measure in shown_measures(figures, MEASURES)
             ],
             right=1,

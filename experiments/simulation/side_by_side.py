@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation.durations import three_digits, unit_of
-from experiments.simulation.measures import LESS, MEASURES, MORE, shown_measures
-from experiments.tables import NOTHING
+from experiments.simulation.measures import LESS, MEASURES, MORE, mean_shown, shown_measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +27,6 @@ ONE_UNIT = ("queue_", "jct_")
 
 OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
 """Measures that are no time of the simulated cluster."""
-
-
-FEW = 100
-"""Means of counts below it have decimals."""
 
 
 MOST_BEST = 2 / 3
@@ -145,15 +140,9 @@ def _line(measure: Measure, of_scheme: Mapping[str, Sequence[ReplayRecord]], sho
 
 def _cell(values: Sequence[Any], show: Callable[[Any], str]) -> Cell:
     known = [value for value in values if value is not None]
-    if not known:
-        return Cell(NOTHING, None)
-    if not all(isinstance(value, int | float) for value in known):
-        return Cell(show(known[0]) if len(known) == 1 else NOTHING, None)
-    mean = statistics.fmean(known)
-    whole = all(isinstance(value, int) for value in known)
-    if whole and mean != round(mean) and mean < FEW:
-        text = three_digits(mean)
-    else:
-        text = show(round(mean) if whole else mean)
+    text = mean_shown(values, show)
+    if not known or not all(isinstance(value, int | float) for value in known):
+        return Cell(text, None)
     least, greatest = show(min(known)), show(max(known))
-    return Cell(text, mean, f"{least} – {greatest}" if least != greatest else "")
+    spread = f"{least} – {greatest}" if least != greatest else ""
+    return Cell(text, statistics.fmean(known), spread)

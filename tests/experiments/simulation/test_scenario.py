@@ -288,6 +288,16 @@ class TestDemand:
         assert [day.load for day in days] == pytest.approx([2.0, 3600 / (8 * 86_400)])
         assert [day.backlog_days for day in days] == pytest.approx([1.0, 3600 / (8 * 86_400)])
 
+    @pytest.mark.parametrize("speed", [0.5, 2.0])
+    def test_own_gpus_count_by_their_speed(self, folder: Path, speed: float) -> None:
+        """Slower and faster ones than the reference alike."""
+        text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
+        (folder / "small.toml").write_text(text)
+        groups = 'cluster.groups=[{servers=1,gpu_type="odd"}]'
+        own = small(folder, groups, f"gpu_types.odd.relative_speed={speed}")
+        days = demand_by_day(make_setup(own, make_schemes(own), 0))
+        assert days[0].load == pytest.approx(2.0 / speed)
+
     def test_loans_count(self, folder: Path) -> None:
         """By the speed of their GPUs."""
         own = small(folder)
