@@ -1,10 +1,11 @@
 """Inner loops written once and run in two ways: interpreted when small, compiled when large.
 
 A kernel is a function over flat sequences of integers that neither allocates arrays nor slices
-them: scratch space comes in as arguments. Interpreted, it gets Python lists, which are faster
-there than arrays and whose integers cannot overflow. Compiled by numba, it gets int64 arrays;
-numba is imported only then, and the machine code is cached on disk, so that a small process
-never pays for compiling, nor even for importing the compiler.
+them: scratch space comes in as arguments. What belongs together comes in as one named tuple of
+arrays and integers. Interpreted, a kernel gets Python lists, which are faster there than arrays and
+whose integers cannot overflow. Compiled by numba, it gets int64 arrays; numba is imported only
+then, and the machine code is cached on disk, so that a small process never pays for compiling, nor
+even for importing the compiler.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Kernel:
         Parameters
         ----------
         arguments
-            Integers and int64 arrays. Arrays meant as results are returned by the kernel, not
-            changed in place: interpreted, it works on copies.
+            Integers, int64 arrays, and named tuples of both. Arrays meant as results are returned
+            by the kernel, not changed in place: interpreted, it works on copies.
         work
             Estimate of the elementary steps.
         largest
@@ -78,18 +79,13 @@ class Kernel:
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run the function as written, on lists."""
-        return self._function(
-            *(
-                argument.tolist() if isinstance(argument, np.ndarray) else argument
-                for argument in arguments
-            )
-        )
+        return self._function(*map(_as_lists, arguments))
 
     def compiled(self, *arguments: Any) -> Any:
         """Run the function as machine code, on int64 arrays."""
         integers = tuple(
             argument
-            if isinstance(argument, np.ndarray | int)
+            if isinstance(argument, np.ndarray | int) or hasattr(argument, "_fields")
             else np.array(argument, dtype=np.int64)
             for argument in arguments
         )
@@ -106,16 +102,24 @@ class Kernel:
         """Compile the function for the types of `arguments`, or load it from the cache."""
         import numba
 
-        compiled = self._dispatcher()
+        # Machine code knows fields by place, and the cache of numba does not tell orders apart.
+        fields = repr([getattr(argument, "_fields", None) for argument in arguments])
+        compiled = self._dispatcher(fields)
         compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
         self._compiled = compiled
 
-    def _dispatcher(self) -> Any:
-        """Return numba's form of the function, in which kernels that it calls are linked."""
+    def _dispatcher(self, fields: str) -> Any:
+        """Return numba's form of the function, in which kernels that it calls are linked.
+
+        `fields` of the arguments of the outermost kernel are a part of the name of all.
+        """
         import numba
 
         function = self._function
-        called = {name: value._dispatcher() for name, value in self._called().items()}  # noqa: SLF001
+        called = {
+            name: value._dispatcher(fields)  # noqa: SLF001
+            for name, value in self._called().items()
+        }
         # numba resolves globals when it compiles: give it the compiled callees.
         linked = FunctionType(
             function.__code__,
@@ -124,7 +128,7 @@ class Kernel:
             function.__defaults__,
         )
         # The cache compares the age of this function's file alone: name all that is compiled.
-        linked.__qualname__ = f"{function.__qualname__}_{self._digest()}"
+        linked.__qualname__ = f"{function.__qualname__}_{self._digest(fields)}"
         linked.__module__ = function.__module__
         try:
             return numba.njit(cache=True)(linked)
@@ -137,14 +141,23 @@ class Kernel:
         values = {name: self._function.__globals__.get(name) for name in names}
         return {name: value for name, value in values.items() if isinstance(value, Kernel)}
 
-    def _digest(self) -> str:
+    def _digest(self, fields: str) -> str:
         """Return a name for the code of the function and of all kernels that it calls."""
         code = self._function.__code__
         values = {name: self._function.__globals__.get(name) for name in code.co_names}
         numbers = {name: value for name, value in values.items() if type(value) is int}
-        parts = [_code_parts(code), numbers]
-        parts += [value._digest() for value in self._called().values()]  # noqa: SLF001
+        parts = [_code_parts(code), numbers, fields]
+        parts += [value._digest(fields) for value in self._called().values()]  # noqa: SLF001
         return sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _as_lists(argument: Any) -> Any:
+    """Return an argument as an interpreted kernel gets it."""
+    if isinstance(argument, np.ndarray):
+        return argument.tolist()
+    if hasattr(argument, "_fields"):
+        return type(argument)(*map(_as_lists, argument))
+    return argument
 
 
 def _code_parts(code: CodeType) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,29 @@ def shifted_sum(values):
     return total
 
 
+class Pair(NamedTuple):
+    """A number and an array, which kernels add up."""
+
+    first: int
+    rest: Any
+
+
+@kernel
+def pair_sum(pair):
+    """Return the sum of a number and of an array, and the array."""
+    return pair.first + shifted_sum(pair.rest), pair.rest
+
+
+def test_fields_of_named_tuples_are_lists_when_interpreted_and_arrays_when_compiled():
+    """What is returned shows in which form it came in."""
+    pair = Pair(5, np.arange(3))
+    total, rest = pair_sum.run(pair, work=1, largest=10)
+    assert (total, rest) == (11, [0, 1, 2])
+    total, rest = pair_sum.run(pair, work=10**6, largest=10)
+    assert total == 11
+    assert rest is pair.rest
+
+
 def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():
     values = np.arange(5)
     assert shifted_sum.run(values, work=1, largest=10) == 15
@@ -39,9 +63,10 @@ def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():
 
 def test_cached_code_is_named_after_all_that_it_was_linked_with(monkeypatch):
     """Numba compares the age of one file only: a change elsewhere must give another name."""
-    before = shifted_sum._digest()
+    before = shifted_sum._digest("")
+    assert shifted_sum._digest("first, rest") != before  # the order of a named tuple's fields
     monkeypatch.setitem(shifted._function.__globals__, "OFFSET", 2)
-    assert shifted_sum._digest() != before
+    assert shifted_sum._digest("") != before
 
 
 PRINT_DIGESTS = """
@@ -51,7 +76,7 @@ from lyra_opt.core.kernels import Kernel
 for name in sys.argv[1:]:
     for kernel in vars(import_module(name)).values():
         if isinstance(kernel, Kernel):
-            print(name, kernel.__name__, kernel._digest())
+            print(name, kernel.__name__, kernel._digest(''))
 """
 
 
