@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.allocation import parameters as allocation
-from instances.heterogeneous import parameters as heterogeneous
-from instances.network import parameters as network
-from instances.parameters import SEED, IntegerParameter, option
-from instances.reclaim import parameters as reclaim
+from instances.allocation.parameters import AllocationParameters
+from instances.heterogeneous.parameters import HeterogeneousParameters
+from instances.network.parameters import NetworkParameters
+from instances.parameters import SEED, IntegerParameter, option, parameters_of
+from instances.reclaim.parameters import ReclaimParameters
 from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.core.errors import UserError, show_value
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
 
 COUNT = IntegerParameter(
-    help="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
+    meaning="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
 )
 
 LARGEST_PENDING_BYTES = 256 * 2**20
@@ -123,28 +123,28 @@ COMMANDS = (
         help="how many workers each elastic job gets",
         description=ALLOCATION_DESCRIPTION,
         examples=ALLOCATION_EXAMPLES,
-        parameters=allocation.PARAMETERS,
+        parameters=parameters_of(AllocationParameters),
     ),
     _ProblemCommand(
         problem="heterogeneous",
         help="which gangs run on which of unlike GPUs, round by round",
         description=HETEROGENEOUS_DESCRIPTION,
         examples=HETEROGENEOUS_EXAMPLES,
-        parameters=heterogeneous.PARAMETERS,
+        parameters=parameters_of(HeterogeneousParameters),
     ),
     _ProblemCommand(
         problem="network",
         help="which waiting gangs start, and how close together",
         description=NETWORK_DESCRIPTION,
         examples=NETWORK_EXAMPLES,
-        parameters=network.PARAMETERS,
+        parameters=parameters_of(NetworkParameters),
     ),
     _ProblemCommand(
         problem="reclaim",
         help="which servers on loan to give back",
         description=RECLAIM_DESCRIPTION,
         examples=RECLAIM_EXAMPLES,
-        parameters=reclaim.PARAMETERS,
+        parameters=parameters_of(ReclaimParameters),
     ),
 )
 

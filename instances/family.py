@@ -13,11 +13,12 @@ True
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from instances.parameters import SEED, require_parameter
+from instances.parameters import SEED, given_parameters, parameters_of, require_parameter
 from lyra_opt.core.errors import UserError, show_value
 
 if TYPE_CHECKING:
@@ -59,6 +60,66 @@ class Family(Protocol):
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return what a user should know of the instances, such as input that is left out."""
+
+
+class ParameterisedFamily(ABC):
+    """What families have in common whose parameters a dataclass declares; implements `Family`.
+
+    Parameters
+    ----------
+    name, version, summary
+        See `Family`.
+    """
+
+    problem: ClassVar[str]
+    parameters: ClassVar[type[Any]]
+    """Made by `instances.parameters.declared`."""
+    required: ClassVar[tuple[str, ...]] = ("jobs",)
+    optional: ClassVar[tuple[str, ...]] = ()
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """Why it refuses parameters, where there is more to say than that it has no use for them."""
+
+    def __init__(self, name: str, *, version: int, summary: str) -> None:
+        self.name = name
+        self.version = version
+        self.summary = summary
+
+    @abstractmethod
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
+        """See `Family`."""
+
+    def _require(self, parameters: Any) -> None:  # noqa: B027 - most need none
+        """Raise `UserError` if the family has no instance for the checked parameters."""
+
+    def check(self, parameters: Mapping[str, Any]) -> Any:
+        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
+        given = given_parameters(
+            parameters,
+            parameters_of(self.parameters),
+            family=self.name,
+            required=self.required,
+            optional=self.optional,
+            refusals=self.refusals,
+        )
+        checked = self.parameters(**given)
+        self._require(checked)
+        return checked
+
+    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
+        """Return that seeds matter."""
+        self.check(parameters)
+        return True
+
+    def known_optimum(
+        self,
+        parameters: Mapping[str, Any],  # noqa: ARG002
+    ) -> tuple[Any, int] | None:
+        """Return None: no optimum is known by construction."""
+        return None
+
+    def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:  # noqa: ARG002
+        """Return nothing: there is nothing to warn of."""
+        return ()
 
 
 def family_names(problem: str) -> list[str]:

@@ -6,9 +6,10 @@ Light on purpose: the command line is built from it without importing any family
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError, show_value
 
@@ -20,42 +21,46 @@ LARGEST_SEED = 2**53 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-class Parameter(Protocol):
+class Parameter(ABC):
     """One parameter of the families of a problem."""
+
+    meaning: str
+    default: Any
+    metavar: str
+    family: str
 
     @property
     def help(self) -> str:
-        """What it means, for ``--help``."""
+        """What it means, for ``--help``, with the one family that takes it and its default."""
+        remarks = [f"family {self.family}"] if self.family else []
+        remarks += [] if self.default is None else [f"default {self.default}"]
+        return f"{self.meaning} ({'; '.join(remarks)})" if remarks else self.meaning
 
     @property
-    def metavar(self) -> str:
-        """What its value is called in ``--help``."""
-
-    @property
-    def default(self) -> Any:
-        """Its value where none is given; None if there is no such value."""
-
-    @property
+    @abstractmethod
     def rule(self) -> str:
         """What holds for every valid value, such as "must be an integer from 1 to 100"."""
 
-    def parse(self, text: str) -> Any:
-        """Return the value that `text` stands for, which `accepts` may still refuse."""
-
+    @abstractmethod
     def accepts(self, value: object) -> bool:
         """Return whether `value` keeps the rule."""
 
+    def parse(self, text: str) -> Any:
+        """Return the value that `text` stands for, which `accepts` may still refuse."""
+        return text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IntegerParameter:
+class IntegerParameter(Parameter):
     """An integer from `least` to `largest`, or the one `word` that is allowed beside."""
 
-    help: str
+    meaning: str
     least: int
     largest: int
     word: str | None = None
     default: int | None = None
     metavar: str = "N"
+    family: str = ""
 
     @property
     def rule(self) -> str:
@@ -76,15 +81,16 @@ class IntegerParameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceParameter:
+class ChoiceParameter(Parameter):
     """One of a few words."""
 
-    help: str
+    meaning: str
     choices: tuple[str, ...]
     default: str | None = None
+    family: str = ""
 
     @property
-    def metavar(self) -> str:
+    def metavar(self) -> str:  # type: ignore[override]
         """See `Parameter`."""
         return "|".join(self.choices)
 
@@ -93,27 +99,20 @@ class ChoiceParameter:
         """See `Parameter`."""
         return f"must be one of: {', '.join(self.choices)}"
 
-    def parse(self, text: str) -> str:
-        """See `Parameter`."""
-        return text
-
     def accepts(self, value: object) -> bool:
         """See `Parameter`."""
         return isinstance(value, str) and value in self.choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesParameter:
+class NamesParameter(Parameter):
     """Names, separated by commas."""
 
-    help: str
+    meaning: str
     default: str
     metavar: str = "NAME,..."
+    family: str = ""
     rule: str = "must be names separated by commas, each once"
-
-    def parse(self, text: str) -> str:
-        """See `Parameter`."""
-        return text
 
     def accepts(self, value: object) -> bool:
         """See `Parameter`."""
@@ -124,25 +123,39 @@ class NamesParameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileParameter:
+class FileParameter(Parameter):
     """The path of a file; whether it can be read shows when it is."""
 
-    help: str
+    meaning: str
     default: str | None = None
     metavar: str = "FILE"
+    family: str = ""
     rule: str = "must be the path of a file"
-
-    def parse(self, text: str) -> str:
-        """See `Parameter`."""
-        return text
 
     def accepts(self, value: object) -> bool:
         """See `Parameter`."""
         return isinstance(value, str | Path) and bool(str(value))
 
 
+def declared(parameter: Parameter, *, absent: Any = None) -> Any:
+    """Return the field of a dataclass of checked parameters that stands for one of them.
+
+    Parameters
+    ----------
+    absent
+        The field's value where the parameter is not given and has no default.
+    """
+    default = absent if parameter.default is None else parameter.default
+    return field(default=default, metadata={"parameter": parameter})
+
+
+def parameters_of(table: type[Any]) -> dict[str, Parameter]:
+    """Return the parameters that a dataclass declares, by name, in order."""
+    return {each.name: each.metadata["parameter"] for each in fields(table)}
+
+
 SEED = IntegerParameter(
-    help="seed of the first instance; the same seed gives the same bytes",
+    meaning="seed of the first instance; the same seed gives the same bytes",
     least=0,
     largest=LARGEST_SEED,
     default=0,

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instances.family import ParameterisedFamily
 from instances.heterogeneous.clusters import cluster_of
 from instances.heterogeneous.generated_jobs import GANGS
 from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
@@ -17,52 +18,35 @@ from instances.heterogeneous.offline import VERSION, offline_instance
 from instances.heterogeneous.parameters import (
     DEFAULT_GPU_TYPES,
     DEFAULT_THROUGHPUTS,
-    PARAMETERS,
     HeterogeneousParameters,
 )
 from instances.heterogeneous.throughput_files import load_throughputs
-from instances.parameters import given_parameters
+from instances.parameters import parameters_of
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, RoundSchedule
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
 
 
-class OfflineFamily:
-    """See the module; implements `instances.family.Family`."""
+class OfflineFamily(ParameterisedFamily):
+    """See the module."""
 
-    name = "offline"
     problem = "heterogeneous"
-    version = VERSION
-    summary = "gangs that compete for GPUs of a few types within a few rounds"
+    parameters = HeterogeneousParameters
+    optional = tuple(name for name in parameters_of(HeterogeneousParameters) if name != "jobs")
 
-    def check(self, parameters: Mapping[str, Any]) -> HeterogeneousParameters:
-        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
-        checked = HeterogeneousParameters(
-            **given_parameters(
-                parameters,
-                PARAMETERS,
-                family=self.name,
-                required=("jobs",),
-                optional=tuple(name for name in PARAMETERS if name != "jobs"),
-                refusals={},
+    def _require(self, parameters: HeterogeneousParameters) -> None:
+        if parameters.forking == "yes" and parameters.objective in SHARE_OBJECTIVES:
+            raise UserError(
+                f'--forking is "yes": must be no for the objective {parameters.objective}'
             )
-        )
-        if checked.forking == "yes" and checked.objective in SHARE_OBJECTIVES:
-            raise UserError(f'--forking is "yes": must be no for the objective {checked.objective}')
-        return checked
-
-    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Return that seeds matter."""
-        self.check(parameters)
-        return True
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> HeterogeneousInstance:
         """Return the instance."""
-        checked = self.check(parameters)
+        checked: HeterogeneousParameters = self.check(parameters)
         name = (
             f"{self.name}-v{self.version}-n{checked.jobs}-rounds{checked.rounds}"
             f"-gpus{checked.gpus_of_type}of{checked.gpus_of_server}"
@@ -96,13 +80,6 @@ class OfflineFamily:
             table=table,
         )
 
-    def known_optimum(
-        self,
-        parameters: Mapping[str, Any],  # noqa: ARG002
-    ) -> tuple[RoundSchedule, float] | None:
-        """Return None: no optimum is known by construction."""
-        return None
-
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return that of makespan and mean JCT an instance may have no solution."""
         if self.check(parameters).objective not in (Objective.MAKESPAN, Objective.MEAN_JCT):
@@ -114,4 +91,8 @@ def _in_a_file_name(text: str) -> str:
     return re.sub(r"[^\w.]+", "-", text)
 
 
-OFFLINE = OfflineFamily()
+OFFLINE = OfflineFamily(
+    "offline",
+    version=VERSION,
+    summary="gangs that compete for GPUs of a few types within a few rounds",
+)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from instances.family import ParameterisedFamily
 from instances.network.epoch import LEAST_TIMERS_S, VERSION, epoch_instance
-from instances.network.parameters import LARGEST_GPUS, PARAMETERS, NetworkParameters
-from instances.parameters import given_parameters
+from instances.network.parameters import LARGEST_GPUS, NetworkParameters
+from instances.parameters import parameters_of
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
@@ -17,48 +18,30 @@ from lyra_opt.simulation.network.communication import ClosedForm
 from lyra_opt.simulation.network.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+    from lyra_opt.network.instance import NetworkInstance
 
 
-class EpochFamily:
-    """See the module; implements `instances.family.Family`."""
+class EpochFamily(ParameterisedFamily):
+    """See the module."""
 
-    name = "epoch"
     problem = "network"
-    version = VERSION
-    summary = "gangs of Dally's batch that wait beside a partly busy cluster of racks"
+    parameters = NetworkParameters
+    optional = tuple(name for name in parameters_of(NetworkParameters) if name != "jobs")
 
-    def check(self, parameters: Mapping[str, Any]) -> NetworkParameters:
-        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
-        checked = NetworkParameters(
-            **given_parameters(
-                parameters,
-                PARAMETERS,
-                family=self.name,
-                required=("jobs",),
-                optional=tuple(name for name in PARAMETERS if name != "jobs"),
-                refusals={},
-            )
-        )
-        gpus = checked.racks * checked.machines_per_rack * checked.gpus_per_machine
+    def _require(self, parameters: NetworkParameters) -> None:
+        machines, gpus_each = parameters.machines_per_rack, parameters.gpus_per_machine
+        gpus = parameters.racks * machines * gpus_each
         if gpus > LARGEST_GPUS:
             raise UserError(
-                f"--racks is {checked.racks}: must come to at most {LARGEST_GPUS:,} GPUs, with "
-                f"{checked.machines_per_rack} machines a rack and {checked.gpus_per_machine} GPUs "
-                f"a machine it is {gpus:,}"
+                f"--racks is {parameters.racks}: must come to at most {LARGEST_GPUS:,} GPUs, with "
+                f"{machines} machines a rack and {gpus_each} GPUs a machine it is {gpus:,}"
             )
-        return checked
-
-    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Return that seeds matter."""
-        self.check(parameters)
-        return True
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> NetworkInstance:
         """Return the instance."""
-        checked = self.check(parameters)
+        checked: NetworkParameters = self.check(parameters)
         topology = Topology.uniform(
             racks=checked.racks,
             machines_per_rack=checked.machines_per_rack,
@@ -82,19 +65,9 @@ class EpochFamily:
             name=f"{name}-seed{seed}",
         )
 
-    def known_optimum(
-        self,
-        parameters: Mapping[str, Any],  # noqa: ARG002
-    ) -> tuple[NetworkSolution, float] | None:
-        """Return None: no optimum is known by construction."""
-        return None
 
-    def remarks(
-        self,
-        parameters: Mapping[str, Any],  # noqa: ARG002
-    ) -> Sequence[str]:
-        """Return nothing: there is nothing to warn of."""
-        return ()
-
-
-EPOCH = EpochFamily()
+EPOCH = EpochFamily(
+    "epoch",
+    version=VERSION,
+    summary="gangs of Dally's batch that wait beside a partly busy cluster of racks",
+)

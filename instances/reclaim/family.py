@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from instances.parameters import given_parameters
+from instances.family import ParameterisedFamily
 from instances.randomness import IntegerStream
-from instances.reclaim.parameters import PARAMETERS, ReclaimParameters, counted
+from instances.reclaim.parameters import ReclaimParameters, counted
 from lyra_opt.reclaim.instance import (
     Job,
     ReclaimInstance,
@@ -64,30 +64,20 @@ def numbered_ids(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number}" for number in range(1, count + 1)]
 
 
-class ReclaimFamily(ABC):
-    """A family of reclaim instances; implements `instances.family.Family`.
+class ReclaimFamily(ParameterisedFamily):
+    """A family of reclaim instances.
 
     A family draws a `Layout`; this class asks the question. What is drawn for the layout, for
     the servers that are not on loan and for the elastic jobs comes from three streams, none of
     which depends on the number of servers to reclaim or on one another. So instances that
     differ in ``--reclaim``, ``--semantics`` or ``--off-loan-percent`` alone are the same fleet
     with the same jobs, and can be compared pair by pair.
-
-    Parameters
-    ----------
-    name, version, summary
-        See `instances.family.Family`.
     """
 
     problem = "reclaim"
+    parameters = ReclaimParameters
     required: ClassVar[tuple[str, ...]] = ("servers", "reclaim")
     optional: ClassVar[tuple[str, ...]] = ("semantics", "min_workers_percent", "off_loan_percent")
-    refusals: ClassVar[Mapping[str, str]] = {}
-
-    def __init__(self, name: str, *, version: int, summary: str) -> None:
-        self.name = name
-        self.version = version
-        self.summary = summary
 
     @abstractmethod
     def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:
@@ -101,22 +91,12 @@ class ReclaimFamily(ABC):
         """Return whether the layout depends on the seed."""
         return True
 
-    def _require_size(self, parameters: ReclaimParameters) -> None:  # noqa: B027 - most need none
-        """Raise `UserError` if the family has no instance of that size."""
-
     def check(self, parameters: Mapping[str, Any]) -> ReclaimParameters:
         """Return the parameters, checked; raise `UserError` naming option, value and rule."""
-        checked = ReclaimParameters(
-            **given_parameters(
-                counted(parameters, family=self.name, sets_own_size="servers" not in self.required),
-                PARAMETERS,
-                family=self.name,
-                required=self.required,
-                optional=self.optional,
-                refusals=self.refusals,
-            )
+        sets_own_size = "servers" not in self.required
+        checked: ReclaimParameters = super().check(
+            counted(parameters, family=self.name, sets_own_size=sets_own_size)
         )
-        self._require_size(checked)
         return checked
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
@@ -149,20 +129,6 @@ class ReclaimFamily(ABC):
                 for (job, allocation), least in zip(layout.jobs, min_workers, strict=True)
             ),
         )
-
-    def known_optimum(
-        self,
-        parameters: Mapping[str, Any],  # noqa: ARG002 - for the families that override this
-    ) -> tuple[ReclaimSolution, int] | None:
-        """Return a solution and its objective, optimal by construction, or None."""
-        return None
-
-    def remarks(
-        self,
-        parameters: Mapping[str, Any],  # noqa: ARG002 - for the families that override this
-    ) -> Sequence[str]:
-        """Return what a user should know of the instances."""
-        return ()
 
     def _instance_name(self, parameters: ReclaimParameters, seed: int) -> str:
         size = f"{self._size_label(parameters)}-k{parameters.reclaim}"
@@ -227,7 +193,7 @@ class FleetFamily(ReclaimFamily):
         self._is_drawn = is_drawn
         self._require_servers = require_servers
 
-    def _require_size(self, parameters: ReclaimParameters) -> None:
+    def _require(self, parameters: ReclaimParameters) -> None:
         if self._require_servers is not None:
             self._require_servers(parameters.servers)
 
@@ -286,7 +252,7 @@ class SolvedFamily(ReclaimFamily):
         self._construct = construct
         self._require_reclaim = require_reclaim
 
-    def _require_size(self, parameters: ReclaimParameters) -> None:
+    def _require(self, parameters: ReclaimParameters) -> None:
         self._require_reclaim(parameters.reclaim)
 
     def _has_drawn_layout(self) -> bool:

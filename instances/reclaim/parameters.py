@@ -9,7 +9,9 @@ from instances.parameters import (
     ChoiceParameter,
     FileParameter,
     IntegerParameter,
+    declared,
     option,
+    parameters_of,
     require_parameter,
 )
 from lyra_opt.core.errors import UserError
@@ -19,89 +21,18 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from instances.parameters import Parameter
-
 LARGEST_FLEET = 100_000
 """Servers of the largest instance that the families make."""
 
 DEFAULT_MIN_WORKERS_PERCENT = 50
 
-PARAMETERS: Mapping[str, Parameter] = {
-    "servers": IntegerParameter(
-        help="servers of the fleet, 8 GPUs each", least=1, largest=LARGEST_FLEET
-    ),
-    "reclaim": IntegerParameter(
-        help="servers to give back, N_R", least=0, largest=LARGEST_FLEET, metavar="K"
-    ),
-    "reclaim_percent": IntegerParameter(
-        help="N_R as a share of the servers, rounded half up, at least 1; in place of --reclaim",
-        least=1,
-        largest=100,
-        metavar="P",
-    ),
-    "trace": FileParameter(
-        help="job trace, CSV plain or gzip, with the columns "
-        "job_id, submit_time_s, duration_s, gpus (family snapshot)"
-    ),
-    "placement": ChoiceParameter(
-        help="how the replay of a trace places jobs: best fit, random order or 1-2-GPU workers "
-        "anywhere (family snapshot; default bf)",
-        choices=("bf", "rnd", "messy"),
-        default="bf",
-    ),
-    "load_percent": IntegerParameter(
-        help="GPU time that the trace asks for over its submission span, as a share of what the "
-        "fleet has; arrivals are moved together or apart to reach it, and the word trace keeps "
-        "the trace's own clock (family snapshot; default 95)",
-        least=1,
-        largest=1000,
-        word="trace",
-        default=95,
-        metavar="P",
-    ),
-    "semantics": ChoiceParameter(
-        help="when a job is preempted (default rigid)",
-        choices=("rigid", "interchangeable"),
-        default="rigid",
-    ),
-    "min_workers_percent": IntegerParameter(
-        help="interchangeable: 60 % of the jobs of several workers survive with this share of "
-        f"them, rounded up; the others need all (default {DEFAULT_MIN_WORKERS_PERCENT})",
-        least=0,
-        largest=100,
-        metavar="P",
-    ),
-    "off_loan_percent": IntegerParameter(
-        help="share of the servers, drawn by seed and rounded down, that is not on loan "
-        "(default 0)",
-        least=0,
-        largest=100,
-        default=0,
-        metavar="P",
-    ),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimParameters:
-    """Checked parameters of one reclaim family; those it does not take are at their default.
+    """What a reclaim family is asked for; what it does not take is at its default.
 
-    Parameters
-    ----------
-    reclaim
-        N_R, servers to give back.
-    servers
-        Servers of the fleet; 0 where the family sets its own size.
-    trace
-        Path of the job trace, if any.
-    placement, load_percent
-        How a trace is replayed; see `instances.reclaim.snapshot`.
-    semantics
-        ``rigid`` or ``interchangeable``.
-    min_workers_percent
-        Share of their workers that elastic jobs need; None in a rigid instance.
-    off_loan_percent
-        Share of the servers that is not on loan.
+    ``servers`` is 0 where the family sets its own size, ``min_workers_percent`` None in a rigid
+    instance, and ``reclaim_percent`` None once N_R is known by it.
 
     Raises
     ------
@@ -110,14 +41,78 @@ class ReclaimParameters:
         servers on loan than `reclaim`.
     """
 
-    reclaim: int
-    servers: int = 0
-    trace: str | Path | None = None
-    placement: str = "bf"
-    load_percent: int | str = 95
-    semantics: str = "rigid"
-    min_workers_percent: int | None = None
-    off_loan_percent: int = 0
+    servers: int = declared(
+        IntegerParameter(
+            meaning="servers of the fleet, 8 GPUs each", least=1, largest=LARGEST_FLEET
+        ),
+        absent=0,
+    )
+    reclaim: int = declared(
+        IntegerParameter(
+            meaning="servers to give back, N_R", least=0, largest=LARGEST_FLEET, metavar="K"
+        )
+    )
+    reclaim_percent: int | None = declared(
+        IntegerParameter(
+            meaning="N_R as a share of the servers, rounded half up, at least 1; in place of "
+            "--reclaim",
+            least=1,
+            largest=100,
+            metavar="P",
+        )
+    )
+    trace: str | Path | None = declared(
+        FileParameter(
+            meaning="job trace, CSV plain or gzip, with the columns "
+            "job_id, submit_time_s, duration_s, gpus",
+            family="snapshot",
+        )
+    )
+    placement: str = declared(
+        ChoiceParameter(
+            meaning="how the replay of a trace places jobs: best fit, random order or 1-2-GPU "
+            "workers anywhere",
+            choices=("bf", "rnd", "messy"),
+            default="bf",
+            family="snapshot",
+        )
+    )
+    load_percent: int | str = declared(
+        IntegerParameter(
+            meaning="GPU time that the trace asks for over its submission span, as a share of "
+            "what the fleet has; arrivals are moved together or apart to reach it, and the word "
+            "trace keeps the trace's own clock",
+            least=1,
+            largest=1000,
+            word="trace",
+            default=95,
+            metavar="P",
+            family="snapshot",
+        )
+    )
+    semantics: str = declared(
+        ChoiceParameter(
+            meaning="when a job is preempted", choices=("rigid", "interchangeable"), default="rigid"
+        )
+    )
+    min_workers_percent: int | None = declared(
+        IntegerParameter(
+            meaning="interchangeable: 60 % of the jobs of several workers survive with this share "
+            f"of them, rounded up; the others need all (default {DEFAULT_MIN_WORKERS_PERCENT})",
+            least=0,
+            largest=100,
+            metavar="P",
+        )
+    )
+    off_loan_percent: int = declared(
+        IntegerParameter(
+            meaning="share of the servers, drawn by seed and rounded down, that is not on loan",
+            least=0,
+            largest=100,
+            default=0,
+            metavar="P",
+        )
+    )
 
     def __post_init__(self) -> None:
         if self.semantics == "interchangeable" and self.min_workers_percent is None:
@@ -175,7 +170,8 @@ def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> d
     percent = given.pop("reclaim_percent", None)
     if percent is None:
         return given
-    require_parameter("reclaim_percent", PARAMETERS["reclaim_percent"], percent)
+    parameters = parameters_of(ReclaimParameters)
+    require_parameter("reclaim_percent", parameters["reclaim_percent"], percent)
     share = f"{option('reclaim_percent')} is {percent}"
     if "reclaim" in given:
         raise UserError(f"{share}: must not be given beside --reclaim")
@@ -183,5 +179,5 @@ def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> d
         raise UserError(f"{share}: is refused by family {family}, whose size --reclaim sets")
     if "servers" not in given:
         raise UserError(f"{share}: is a share of --servers, which is missing")
-    require_parameter("servers", PARAMETERS["servers"], given["servers"])
+    require_parameter("servers", parameters["servers"], given["servers"])
     return given | {"reclaim": max(1, (2 * given["servers"] * percent + 100) // 200)}

@@ -303,6 +303,7 @@ def test_help_lists_the_families(capsys):
 
 
 def test_objectives_that_can_be_asked_for_are_all_there_are():
-    from instances.allocation.parameters import PARAMETERS
+    from instances.allocation.parameters import AllocationParameters
+    from instances.parameters import parameters_of
 
-    assert set(PARAMETERS["objective"].choices) == set(map(str, Objective))
+    assert set(parameters_of(AllocationParameters)["objective"].choices) == set(map(str, Objective))
