@@ -30,7 +30,7 @@ class Proofs:
     def __init__(self, runs: Sequence[SolverRecord]) -> None:
         self._runs = runs
         self._gaps = {
-            run.cell: find_problem(run.problem).proof_gap_of(run.variant)
+            run.cell: find_problem(run.problem).variants(run.variant).proof_gap
             for run in runs
             if run.variant is not None
         }
@@ -114,4 +114,4 @@ class Proofs:
 
 def minimises(run: SolverRecord) -> bool:
     """Return whether the objective of the run's instance is minimised, not maximised."""
-    return run.variant is None or find_problem(run.problem).sense_of(run.variant) == "min"
+    return run.variant is None or find_problem(run.problem).variants(run.variant).sense == "min"

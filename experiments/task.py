@@ -145,7 +145,7 @@ def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated
             "size": problem.size(instance),
             "instance_name": instance.name,
             "content_sha256": content_hash(problem, instance),
-            "variant": problem.variant(instance),
+            "variant": str(instance.variant),
             "known_optimum": None if known is None else known[1],
         },
     )

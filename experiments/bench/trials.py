@@ -137,8 +137,7 @@ def require_agreement(answers: Sequence[Answer]) -> None:
     ]
     for answer, objective in proved[1:]:
         first, of_first = proved[0]
-        proof_gap = answer.problem.proof_gap_of(answer.problem.variant(answer.instance))
-        if not same_value(objective, of_first, tolerance=proof_gap):
+        if not same_value(objective, of_first, tolerance=answer.instance.variant.proof_gap):
             raise RuntimeError(
                 f"{answer.instance.name}: {answer.solver} proves {objective}, "
                 f"{first.solver} proves {of_first}"

@@ -10,7 +10,7 @@ from formulations.exact_solver import Countdown
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.rounding import float_up
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, simple_bound
+from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
 from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -98,7 +98,7 @@ class BruteForce:
     ) -> SolveResult[RoundSchedule]:
         """Try everything; see `lyra_opt.core.solver.Solver.solve`."""
         countdown = Countdown(limits.time_s)
-        maximises = instance.objective in MAXIMISED
+        maximises = instance.objective.sense == "max"
         best = _search(instance, countdown)
         stopped_by = StoppedBy.TIME if best is None else None
         if best is None:

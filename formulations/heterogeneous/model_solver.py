@@ -20,10 +20,9 @@ from formulations.heterogeneous.model_data import round_model
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.rounding import float_up
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, simple_bound
+from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, Objective, RoundSchedule
-from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +46,7 @@ class RoundModelSolver:
 
     Starts from the warm start or from the best of a few list schedules, and never returns worse.
     Claims optimality only where the bound, moved to the safe side by `FLOAT_MARGIN` if it comes
-    from floats, is within the problem's `proof_gap_of` of the objective: 1e-9 for ``makespan`` and
+    from floats, is within the objective's `proof_gap`: 1e-9 for ``makespan`` and
     ``mean_jct``, 1e-6 for ``utility`` and ``round_progress``. One thread; the seed of the backend
     comes from the generator. Of the limits only the time is kept.
 
@@ -126,7 +125,7 @@ class RoundModelSolver:
         if countdown.is_over:
             return _concluded(instance, incumbent, bound, StoppedBy.TIME, {}, observer)
         model = round_model(instance, incumbent)
-        if instance.objective in MAXIMISED and not any(True for _ in model.run_keys()):
+        if instance.objective.sense == "max" and not any(True for _ in model.run_keys()):
             return _concluded(instance, incumbent, bound, None, {}, observer)  # nothing can run
         built = self.build(model, has_start=incumbent is not None)
         if countdown.is_over:
@@ -148,7 +147,7 @@ class RoundModelSolver:
                     message="no schedule completes all jobs within the horizon",
                 )
             tightened = _in_instance_units(model, proved, uses_floats=self.uses_floats)
-            tighter = min if instance.objective in MAXIMISED else max
+            tighter = min if instance.objective.sense == "max" else max
             bound = tighter(bound, tightened)
         return _concluded(instance, incumbent, bound, run.stopped_by, run.counters, observer)
 
@@ -164,7 +163,7 @@ class RoundModelSolver:
 
 def _start(instance: HeterogeneousInstance, warm_start: RoundSchedule | None) -> Incumbent | None:
     if warm_start is None:
-        minimises = instance.objective not in MAXIMISED
+        minimises = instance.objective.sense == "min"
         return greedy_schedule(instance, minimises=minimises)
     report = check(instance, warm_start)
     if report.objective is None:
@@ -184,13 +183,13 @@ def _checked(
 def _is_better(instance: HeterogeneousInstance, value: float, incumbent: Incumbent | None) -> bool:
     if incumbent is None:
         return True
-    return value > incumbent[1] if instance.objective in MAXIMISED else value < incumbent[1]
+    return value > incumbent[1] if instance.objective.sense == "max" else value < incumbent[1]
 
 
 def _in_instance_units(model: RoundModel, cost: Fraction, *, uses_floats: bool) -> float:
     """Return the bound on the objective that a bound on the model's cost is."""
     instance = model.instance
-    if instance.objective in MAXIMISED:
+    if instance.objective.sense == "max":
         unit = model.worth_unit_in_floats if uses_floats else model.worth_unit
         return float_up(-cost * unit)
     seconds = cost * Fraction(instance.round_s)
@@ -201,7 +200,7 @@ def _in_instance_units(model: RoundModel, cost: Fraction, *, uses_floats: bool) 
 
 
 def _rounded(instance: HeterogeneousInstance, bound: Fraction) -> float:
-    return float_up(bound) if instance.objective in MAXIMISED else -float_up(-bound)
+    return float_up(bound) if instance.objective.sense == "max" else -float_up(-bound)
 
 
 def _concluded(
@@ -218,8 +217,7 @@ def _concluded(
         return SolveResult(
             status=Status.UNKNOWN, stopped_by=stopped_by, dual_bound=bound, counters=counters
         )
-    gap = PROBLEM.proof_gap_of(str(instance.objective))
-    is_proved = same_value(bound, incumbent[1], tolerance=gap)
+    is_proved = same_value(bound, incumbent[1], tolerance=instance.objective.proof_gap)
     message = None
     if stopped_by is None and not is_proved:
         message = (

@@ -13,7 +13,6 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
-from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +91,7 @@ class BruteForce:
             objective if stopped_by is None else simple_bound(instance),
             stopped_by=stopped_by,
             observer=observer,
-            proof_gap=PROBLEM.proof_gap_of(str(instance.objective)),
+            proof_gap=instance.objective.proof_gap,
         )
 
 

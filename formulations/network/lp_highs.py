@@ -18,7 +18,6 @@ from formulations.network.greedy_start import best_of, filled
 from formulations.network.model_data import simple_bound
 from formulations.network.model_solver import (
     in_instance_units,
-    proof_gap,
     started,
     too_large,
 )
@@ -342,7 +341,7 @@ class LpHighs:
             stopped_by=stopped_by,
             counters={"iterations": iterations},
             observer=observer,
-            proof_gap=proof_gap(instance),
+            proof_gap=instance.objective.proof_gap,
         )
         return replace(result, message=None)  # a gap is what a relaxation leaves
 

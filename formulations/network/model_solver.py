@@ -23,7 +23,6 @@ from lyra_opt.core.rounding import float_up
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, NetworkSolution, Objective
-from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,7 +135,7 @@ class NetworkModelSolver:
         if observer is not None:
             observer("objective", incumbent[1])
         bound: Number = simple_bound(instance)
-        ending: dict[str, Any] = {"observer": observer, "proof_gap": proof_gap(instance)}
+        ending: dict[str, Any] = {"observer": observer, "proof_gap": instance.objective.proof_gap}
         if countdown.is_over:
             return concluded(incumbent, bound, stopped_by=StoppedBy.TIME, **ending)
         model: Model = self.form(instance)
@@ -184,11 +183,6 @@ def in_instance_units(data: GangData, worth: Fraction, *, in_floats: bool) -> Nu
     if data.instance.objective in COUNTING_OBJECTIVES:
         return math.floor(worth)
     return float_up(worth * (data.unit_in_floats if in_floats else data.unit))
-
-
-def proof_gap(instance: NetworkInstance) -> float:
-    """Return within which relative distance bound and objective prove one another."""
-    return PROBLEM.proof_gap_of(str(instance.objective))
 
 
 def started(instance: NetworkInstance, warm_start: NetworkSolution | None) -> Incumbent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 
@@ -17,21 +16,22 @@ from lyra_opt.core.validation import (
     require_number,
     require_text,
 )
+from lyra_opt.core.variant import Variant
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""
 
 
-class Objective(StrEnum):
+class Objective(Variant):
     """What is optimised; the variants of the problem."""
 
-    JCT_REDUCTION = "jct_reduction"
+    JCT_REDUCTION = "jct_reduction", "max"
     """Extra workers for jobs whose base demand is granted: most sum of T(w_min) - T(w)."""
-    TWO_PHASE = "two_phase"
+    TWO_PHASE = "two_phase", "min"
     """Base demands by work / w_max, then the knapsack of `JCT_REDUCTION`: sum of T(w) started."""
-    JOINT = "joint"
+    JOINT = "joint", "min"
     """Which jobs start, and with how many workers, in one shot: least sum of completions."""
-    MEAN_JCT = "mean_jct"
+    MEAN_JCT = "mean_jct", "min", 1e-6  # bounds are sums of many floats
     """The schedule over time: least mean job completion time."""
 
 
@@ -220,6 +220,11 @@ class AllocationInstance:
                     f"the base demands of the running jobs up to this one, {held} GPUs, must be "
                     f"at most the {self.gpus} of the cluster",
                 )
+
+    @property
+    def variant(self) -> Objective:
+        """The objective, with its sense."""
+        return self.objective
 
     @cached_property
     def job_position(self) -> dict[str, int]:

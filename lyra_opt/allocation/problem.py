@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.allocation.checker import AllocationReport, check
 from lyra_opt.allocation.instance import (
@@ -17,7 +17,6 @@ from lyra_opt.allocation.instance import (
 )
 from lyra_opt.core.documents import JsonObject, Record, located, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError
-from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.validation import require_integer, require_number, require_text
 
 if TYPE_CHECKING:
@@ -46,17 +45,10 @@ class AllocationProblem:
 
     name = "allocation"
     size_name = "jobs"
+    variants = Objective
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("started", "used_gpus", "makespan_s", "mean_queuing_s")
     answer_keys: Sequence[str] = ("workers", "schedule", *measure_keys)
-
-    def sense_of(self, variant: str) -> Literal["min", "max"]:
-        """Return "max" for the reduction of completion times, "min" for the other objectives."""
-        return "max" if variant == Objective.JCT_REDUCTION else "min"
-
-    def proof_gap_of(self, variant: str) -> float:
-        """Return 1e-6 for schedules over time, whose bounds are sums of many floats; else 1e-9."""
-        return 1e-6 if variant == Objective.MEAN_JCT else RELATIVE_TOLERANCE
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named, which depends on the objective."""
@@ -87,10 +79,6 @@ class AllocationProblem:
     def size(self, instance: AllocationInstance) -> int:
         """Return the number of jobs."""
         return len(instance.jobs)
-
-    def variant(self, instance: AllocationInstance) -> str:
-        """Return the objective."""
-        return str(instance.objective)
 
     def parse_solution(self, document: JsonObject) -> tuple[Solution, Mapping[str, Any]]:
         """Return the workers or the schedule, and what the file claims of them.

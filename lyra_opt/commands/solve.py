@@ -142,7 +142,7 @@ def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
     from lyra_opt.core.solver import find_solver
 
     problem = entry.problem
-    default = problem.default_solver_of(problem.variant(entry.instance))
+    default = problem.default_solver_of(entry.instance.variant)
     return [find_solver(problem.name, name) for name in names or [default]]
 
 
@@ -150,7 +150,7 @@ def _require_drawing(path: str, entry: LoadedInstance) -> None:
     """Raise `UserError` if solutions of that instance cannot be drawn."""
     from lyra_opt.core.errors import InputError
 
-    variant = entry.problem.variant(entry.instance)
+    variant = entry.instance.variant
     if entry.problem.drawing_of(variant) is None:
         raise InputError(
             entry.file,
@@ -163,7 +163,7 @@ def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     """Write a picture of the solutions, one for each solver that found one."""
     from lyra_opt.core.pictures import save_picture
 
-    draw = entry.problem.drawing_of(entry.problem.variant(entry.instance))
+    draw = entry.problem.drawing_of(entry.instance.variant)
     solutions = {
         answer.solver: answer.solution for answer in answers if answer.solution is not None
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import FieldError, MissingFieldError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.result import Number
+    from lyra_opt.core.variant import Variant
 
 ENTRY_POINT_GROUP = "lyra_opt.problems"
 
@@ -46,6 +47,10 @@ class Problem(Protocol):
         """What the size of an instance counts, such as ``servers``."""
 
     @property
+    def variants(self) -> type[Variant]:
+        """What may be asked of an instance, whose `variant` says what is."""
+
+    @property
     def instance_format(self) -> str:
         """The ``format`` key of its instance files."""
 
@@ -56,12 +61,6 @@ class Problem(Protocol):
     @property
     def measure_keys(self) -> Sequence[str]:
         """Those of `answer_keys` that the checker computes beside the objective."""
-
-    def sense_of(self, variant: str) -> Literal["min", "max"]:
-        """Return whether the objective of that variant is minimised or maximised."""
-
-    def proof_gap_of(self, variant: str) -> float:
-        """Return the relative gap within which a bound in floats proves an objective."""
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named."""
@@ -74,9 +73,6 @@ class Problem(Protocol):
 
     def size(self, instance: Any) -> int:
         """Return how large the instance is, in `size_name`."""
-
-    def variant(self, instance: Any) -> str:
-        """Return which variant of the problem the instance is, such as ``rigid``."""
 
     def parse_solution(self, document: JsonObject) -> tuple[Any, Mapping[str, Any]]:
         """Return the solution and the claims made of it, from a solution file or an answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import (
     Limits,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import Solver
+    from lyra_opt.core.variant import Sense, Variant
 
 COMMON_ANSWER_KEYS = (
     "file",
@@ -86,9 +87,10 @@ class Answer:
     message: str | None = None
 
     @property
-    def sense(self) -> Literal["min", "max"]:
+    def sense(self) -> Sense:
         """Whether the objective is minimised or maximised."""
-        return self.problem.sense_of(self.problem.variant(self.instance))
+        variant: Variant = self.instance.variant
+        return variant.sense
 
     @property
     def gap(self) -> float | None:
@@ -234,7 +236,6 @@ def _in_words(error: Exception) -> str:
 def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:
     """Return the fields of an answer that survive the checker."""
     checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
-    sense = problem.sense_of(problem.variant(instance))
     if result.solution is None or result.objective is None:
         return checked
     report = problem.check(instance, result.solution)
@@ -249,8 +250,7 @@ def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> 
         "objective": report.objective,
         "measures": report.measures(),
     }
-    proof_gap = problem.proof_gap_of(problem.variant(instance))
-    proved = _is_proved(sense, report.objective, result.dual_bound, proof_gap)
+    proved = _is_proved(instance.variant, report.objective, result.dual_bound)
     if result.status is Status.OPTIMAL and not proved:
         raise RefutedClaimError(
             f"the solver claims that {report.objective} is optimal, "
@@ -264,27 +264,24 @@ def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict
     stopwatch = Stopwatch()
     bound = problem.bound(instance)
     elapsed_s = stopwatch.elapsed_s
-    variant = problem.variant(instance)
-    sense = problem.sense_of(variant)
+    variant: Variant = instance.variant
     if checked["dual_bound"] is not None:
-        tighter = max if sense == "min" else min
+        tighter = max if variant.sense == "min" else min
         bound = tighter(bound, checked["dual_bound"])
     certified: dict[str, Any] = {"dual_bound": bound, "certify_time_s": elapsed_s}
     if checked.get("objective") is not None:
-        proved = _is_proved(sense, checked["objective"], bound, problem.proof_gap_of(variant))
+        proved = _is_proved(variant, checked["objective"], bound)
         certified["status"] = Status.OPTIMAL if proved else Status.FEASIBLE
     return certified
 
 
-def _is_proved(
-    sense: Literal["min", "max"], objective: Number, bound: Number | None, proof_gap: float
-) -> bool:
+def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> bool:
     """Whether the bound meets the objective; an error if it lies beyond it."""
     if bound is None:
         return False
-    beyond = (bound > objective) == (sense == "min")
+    beyond = (bound > objective) == (variant.sense == "min")
     if beyond and not same_value(objective, bound):
         raise RefutedClaimError(
             f"the dual bound {bound} contradicts a valid solution of objective {objective}"
         )
-    return same_value(objective, bound, tolerance=proof_gap)
+    return same_value(objective, bound, tolerance=variant.proof_gap)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
+    from lyra_opt.core.variant import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def verify(
         )
     report = problem.check(instance, solution)
     violations.extend(report.violations)
-    violations.extend(_false_proofs(problem, problem.variant(instance), claims))
+    violations.extend(_false_proofs(instance.variant, claims))
     if report.objective is not None:
         found = {"objective": report.objective, **report.measures()}
         violations.extend(
@@ -78,21 +79,20 @@ def verify(
     )
 
 
-def _false_proofs(problem: Problem, variant: str, claims: Mapping[str, Any]) -> list[str]:
+def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
     """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
     objective, bound = claims.get("objective"), claims.get("dual_bound")
     false = []
     if objective is not None and bound is not None and not same_value(objective, bound):
-        minimises = problem.sense_of(variant) == "min"
+        minimises = variant.sense == "min"
         beyond = bound > objective if minimises else bound < objective
         if beyond:
             false.append(f"the dual bound {bound} lies beyond the objective {objective}")
     if "status" in claims:
-        proof_gap = problem.proof_gap_of(variant)
         proved = (
             objective is not None
             and bound is not None
-            and same_value(objective, bound, tolerance=proof_gap)
+            and same_value(objective, bound, tolerance=variant.proof_gap)
         )
         if (claims["status"] == Status.OPTIMAL) != proved:
             false.append(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from lyra_opt.core.validation import (
     require_number,
     require_text,
 )
+from lyra_opt.core.variant import Variant
 from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
 
 if TYPE_CHECKING:
@@ -34,24 +34,31 @@ MOST_ELAPSED_S = 1e12
 """Thirty thousand years; beyond, what is left to do is lost in rounding."""
 
 
-class Objective(StrEnum):
-    """What is optimised; the variants of the problem."""
+SHARE_PROOF_GAP = 1e-5
+"""Of shares, which may break rules by 1e-6; a bound on them holds for all that do."""
 
-    UTILITY = "utility"
+
+class Objective(Variant):
+    """What is optimised; the variants of the problem.
+
+    Those counted in rounds are proved as integers are, sums of worth within 1e-6.
+    """
+
+    UTILITY = "utility", "max", 1e-6
     """A schedule in rounds of most weighted utility (Hadar's offline problem)."""
-    MAKESPAN = "makespan"
+    MAKESPAN = "makespan", "min"
     """A schedule in rounds whose last job completes earliest."""
-    MEAN_JCT = "mean_jct"
+    MEAN_JCT = "mean_jct", "min"
     """A schedule in rounds of least mean job completion time."""
-    ROUND_PROGRESS = "round_progress"
+    ROUND_PROGRESS = "round_progress", "max", 1e-6
     """One round: most weighted progress, each job's as a share of the steps that it has left."""
-    MAX_MIN_SHARE = "max_min_share"
+    MAX_MIN_SHARE = "max_min_share", "max", SHARE_PROOF_GAP
     """Shares of time: the least normalised throughput is greatest (Gavel's LAS)."""
-    FINISH_TIME_FAIRNESS = "finish_time_fairness"
+    FINISH_TIME_FAIRNESS = "finish_time_fairness", "min", SHARE_PROOF_GAP
     """Shares of time: the greatest ratio to the finish time on an equal part is least."""
-    THROUGHPUT = "throughput"
+    THROUGHPUT = "throughput", "max", SHARE_PROOF_GAP
     """Shares of time: most weighted steps a second."""
-    COST = "cost"
+    COST = "cost", "max", SHARE_PROOF_GAP
     """Shares of time: most steps a second for each unit of money, deadlines kept."""
 
 
@@ -360,6 +367,11 @@ class HeterogeneousInstance:
                 ):
                     rule = "must be positive for a type of which there are GPUs for the gang"
                     raise FieldError(f"jobs[{position}].throughput", dict(job.throughput), rule)
+
+    @property
+    def variant(self) -> Objective:
+        """The objective, with its sense."""
+        return self.objective
 
     @cached_property
     def gpus_of_type(self) -> dict[str, int]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import JsonObject, Record, join_path, located, require_format
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.checker import HeterogeneousReport, check
 from lyra_opt.heterogeneous.instance import (
-    SHARE_OBJECTIVES,
     GangJob,
     GpuServer,
     GpuType,
@@ -21,7 +19,6 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
     TimeShares,
 )
-from lyra_opt.heterogeneous.shares.programme import PROOF_GAP
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table, Utility
 
 if TYPE_CHECKING:
@@ -65,39 +62,16 @@ DEFAULT_SOLVERS = {
     Objective.COST: "lp-highs",
 }
 
-MAXIMISED = frozenset(
-    {
-        Objective.UTILITY,
-        Objective.ROUND_PROGRESS,
-        Objective.MAX_MIN_SHARE,
-        Objective.THROUGHPUT,
-        Objective.COST,
-    }
-)
-COUNTED_IN_ROUNDS = frozenset({Objective.MAKESPAN, Objective.MEAN_JCT})
-
 
 class HeterogeneousProblem:
     """Implements `lyra_opt.core.problem.Problem` for jobs on unlike GPUs."""
 
     name = "heterogeneous"
     size_name = "jobs"
+    variants = Objective
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("completed", "makespan_s", "mean_jct_s", "gpu_s")
     answer_keys: Sequence[str] = ("allocation", *measure_keys)
-
-    def sense_of(self, variant: str) -> Literal["min", "max"]:
-        """Return "min" for times and ratios of times, "max" for what is worth having."""
-        return "max" if variant in MAXIMISED else "min"
-
-    def proof_gap_of(self, variant: str) -> float:
-        """Return 1e-9 for objectives counted in rounds, 1e-6 for sums of worth, 1e-5 for shares.
-
-        Shares may break rules by 1e-6, and a bound on them holds for all that do.
-        """
-        if variant in SHARE_OBJECTIVES:
-            return PROOF_GAP
-        return RELATIVE_TOLERANCE if variant in COUNTED_IN_ROUNDS else 1e-6
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named, which depends on the objective."""
@@ -140,10 +114,6 @@ class HeterogeneousProblem:
     def size(self, instance: HeterogeneousInstance) -> int:
         """Return the number of jobs."""
         return len(instance.jobs)
-
-    def variant(self, instance: HeterogeneousInstance) -> str:
-        """Return the objective."""
-        return str(instance.objective)
 
     def parse_solution(self, document: JsonObject) -> tuple[Solution, Mapping[str, Any]]:
         """Return the schedule or the shares, and what the file claims of them.

@@ -7,7 +7,6 @@ heuristic alone, the optimisation problem is ours. See `formulations/network/REA
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from lyra_opt.core.validation import (
     require_number,
     require_text,
 )
+from lyra_opt.core.variant import Variant
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ LARGEST_NUMBER = 1e12
 """Of waits and weights; beyond, sums lose what they are made of."""
 
 
-class Objective(StrEnum):
+class Objective(Variant):
     """What is maximised; the variants of the problem."""
 
-    EPOCH = "epoch"
+    EPOCH = "epoch", "max", 1e-6
     """Computing GPUs, weighted by how much the network has hurt a job and how long it waits."""
-    WORK_RATE = "work_rate"
+    WORK_RATE = "work_rate", "max", 1e-6
     """Computing GPUs: work that is done a second."""
-    FEWEST_TIERS = "fewest_tiers"
+    FEWEST_TIERS = "fewest_tiers", "max"
     """As many GPUs at work as can be, and gangs across as few tiers as can be for that."""
-    LEAST_FRAGMENTATION = "least_fragmentation"
+    LEAST_FRAGMENTATION = "least_fragmentation", "max"
     """As many GPUs at work as can be, and as few machines partly free as can be for that."""
 
 
@@ -221,6 +221,11 @@ class NetworkInstance:
         if weight > 1:
             raise FieldError("waiting_weight_per_s", weight, "must be at most 1")
         object.__setattr__(self, "waiting_weight_per_s", weight)
+
+    @property
+    def variant(self) -> Objective:
+        """The objective, with its sense."""
+        return self.objective
 
     @cached_property
     def job_position(self) -> dict[str, int]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import JsonObject, Record, join_path, located, require_format
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.validation import require_number, require_text
 from lyra_opt.network.checker import NetworkReport, check
 from lyra_opt.network.instance import (
-    COUNTING_OBJECTIVES,
     GangPlacement,
     Machine,
     NetworkInstance,
     NetworkSolution,
+    Objective,
     WaitingJob,
 )
 
@@ -48,6 +47,7 @@ class NetworkProblem:
 
     name = "network"
     size_name = "jobs"
+    variants = Objective
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = (
         "placed_gpus",
@@ -58,14 +58,6 @@ class NetworkProblem:
         "fragmented_machines",
     )
     answer_keys: Sequence[str] = ("placements", *measure_keys)
-
-    def sense_of(self, variant: str) -> Literal["min", "max"]:  # noqa: ARG002
-        """Return "max": every variant counts what is worth having."""
-        return "max"
-
-    def proof_gap_of(self, variant: str) -> float:
-        """Return 1e-9 for objectives that count, 1e-6 for sums of worth."""
-        return RELATIVE_TOLERANCE if variant in COUNTING_OBJECTIVES else 1e-6
 
     def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
         """Return the solver used where none is named."""
@@ -99,10 +91,6 @@ class NetworkProblem:
     def size(self, instance: NetworkInstance) -> int:
         """Return the number of jobs."""
         return len(instance.jobs)
-
-    def variant(self, instance: NetworkInstance) -> str:
-        """Return the objective."""
-        return str(instance.objective)
 
     def parse_solution(self, document: JsonObject) -> tuple[NetworkSolution, Mapping[str, Any]]:
         """Return the placements, and what the file claims of them.

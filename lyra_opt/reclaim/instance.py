@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,18 +16,19 @@ from lyra_opt.core.validation import (
     require_integer,
     require_text,
 )
+from lyra_opt.core.variant import Variant
 from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Semantics(StrEnum):
-    """When a job counts as preempted."""
+class Semantics(Variant):
+    """When a job counts as preempted; the variants of the problem."""
 
-    RIGID = "rigid"
+    RIGID = "rigid", "min"
     """When a server with one of its base workers is reclaimed; flexible workers are scaled in."""
-    INTERCHANGEABLE = "interchangeable"
+    INTERCHANGEABLE = "interchangeable", "min"
     """When fewer than ``min_workers`` of all its workers remain."""
 
 
@@ -261,6 +261,11 @@ class ReclaimInstance:
             base=Incidence.of_entries(*shape, base),
             gpus=Incidence.of_entries(*shape, gpus),
         )
+
+    @property
+    def variant(self) -> Semantics:
+        """The semantics; it has the sense of the objective."""
+        return self.semantics
 
     @cached_property
     def server_position(self) -> dict[str, int]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import JsonObject, Record, located, require_format
-from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.validation import require_integer, require_text
 from lyra_opt.reclaim.checker import ReclaimReport, check
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.reclaim.instance import (
+    Job,
+    ReclaimInstance,
+    ReclaimSolution,
+    Semantics,
+    Server,
+    WorkerGroup,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,17 +33,10 @@ class ReclaimProblem:
 
     name = "reclaim"
     size_name = "servers"
+    variants = Semantics
     instance_format = INSTANCE_FORMAT
     measure_keys: Sequence[str] = ("preempted_jobs", "collateral_gpus", "scaled_in_workers")
     answer_keys: Sequence[str] = ("servers", *measure_keys)
-
-    def sense_of(self, variant: str) -> Literal["min", "max"]:  # noqa: ARG002
-        """Return "min": the weight of preempted jobs is minimised under both semantics."""
-        return "min"
-
-    def proof_gap_of(self, variant: str) -> float:  # noqa: ARG002
-        """Return what rounding may do to a bound: objectives are integers."""
-        return RELATIVE_TOLERANCE
 
     def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
         """Return Lyra's own rule."""
@@ -74,10 +73,6 @@ class ReclaimProblem:
     def size(self, instance: ReclaimInstance) -> int:
         """Return the number of servers."""
         return len(instance.servers)
-
-    def variant(self, instance: ReclaimInstance) -> str:
-        """Return the semantics."""
-        return str(instance.semantics)
 
     def parse_solution(self, document: JsonObject) -> tuple[ReclaimSolution, Mapping[str, Any]]:
         """Return the chosen servers and what the file claims of them.

@@ -64,7 +64,7 @@ def assert_conforms(
     if skip is not None:
         assert skip.reason, "rule 2: unsupported without a reason"
         return
-    assert problem.variant(instance) in solver.variants, "rule 1: takes an undeclared variant"
+    assert instance.variant in solver.variants, "rule 1: takes an undeclared variant"
     before = problem.instance_document(instance)
     seen: list[Number] = []
     answer = solve_and_check(
@@ -88,7 +88,7 @@ def assert_conforms(
         )
     if not solver.gives_bound:
         assert answer.dual_bound is None, "rule 7: a bound from a solver that gives none"
-    sign = 1 if problem.sense_of(problem.variant(instance)) == "min" else -1
+    sign = 1 if instance.variant.sense == "min" else -1
     if optimum is not None:
         _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
     _assert_observed(seen, answer.objective, sign)

@@ -51,8 +51,6 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
 
-MAXIMISED = frozenset({Objective.UTILITY, Objective.ROUND_PROGRESS})
-
 
 def dual_bound(instance: HeterogeneousInstance) -> float:
     """Return a bound on the optimum: above it where that is maximised, else below.
@@ -65,7 +63,7 @@ def dual_bound(instance: HeterogeneousInstance) -> float:
     simple, fluid = simple_bound(instance), fluid_bound(instance)
     if fluid is None:
         fluid = simple
-    if instance.objective in MAXIMISED:
+    if instance.objective.sense == "max":
         return float_up(min(simple, fluid))
     least = max(simple, fluid)
     if instance.objective is Objective.MEAN_JCT:  # completions in rounds sum to an integer

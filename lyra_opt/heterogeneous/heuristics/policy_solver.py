@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Limits, Number
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
-MAXIMISED = frozenset({Objective.UTILITY, Objective.ROUND_PROGRESS})
-"""Objectives of schedules in rounds for which more is better."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -267,7 +264,7 @@ def result_of(
         message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
     if warm_start is not None:
         start = check(instance, warm_start).objective
-        sign = -1 if instance.objective in MAXIMISED else 1
+        sign = -1 if instance.objective.sense == "max" else 1
         if start is not None and (objective is None or sign * start < sign * objective):
             solution, objective, message = warm_start, start, None
     if observer is not None and objective is not None:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = float(SHARE_TOLERANCE)
 """By how much the checker lets a rule be broken; bounds hold for all that it accepts."""
-PROOF_GAP = 1e-5
-"""Within which a bound proves shares to be optimal: some times `TOLERANCE`."""
 SMALLEST_SHARE = 1e-13
 """What engines leave of a share that is 0."""
 DATA_ROUNDING = 1e-14

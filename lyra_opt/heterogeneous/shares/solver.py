@@ -18,7 +18,6 @@ from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 from lyra_opt.heterogeneous.shares.programme import (
-    PROOF_GAP,
     TOLERANCE,
     ShareArrays,
     SharePrices,
@@ -81,7 +80,7 @@ class _Run:
     @property
     def sign(self) -> int:
         """1 where the objective is maximised, else -1."""
-        return -1 if self.objective is Objective.FINISH_TIME_FAIRNESS else 1
+        return 1 if self.objective.sense == "max" else -1
 
     @property
     def remaining_s(self) -> float | None:
@@ -130,7 +129,7 @@ class _Run:
         return (
             math.isfinite(self.value)
             and math.isfinite(self.bound)
-            and same_value(self.value, self.bound, tolerance=PROOF_GAP)
+            and same_value(self.value, self.bound, tolerance=self.objective.proof_gap)
         )
 
     def counters(self) -> dict[str, int]:

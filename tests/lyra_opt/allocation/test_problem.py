@@ -98,7 +98,7 @@ def test_schedule_comes_back_from_its_file_in_order() -> None:
 
 def test_sense_and_default_solver_depend_on_the_objective() -> None:
     """Only the reduction is maximised."""
-    senses = {str(objective): PROBLEM.sense_of(str(objective)) for objective in Objective}
+    senses = {str(objective): objective.sense for objective in Objective}
     assert [kind for kind, sense in senses.items() if sense == "max"] == ["jct_reduction"]
     assert set(DEFAULT_SOLVERS) == set(Objective)
     assert PROBLEM.default_solver_of("mean_jct") == "srw"

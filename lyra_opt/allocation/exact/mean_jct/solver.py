@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.allocation.instance import AllocationInstance
 
-PROOF_GAP = 1e-6
-"""The relative gap at which an optimum counts as proved."""
 PRUNING_GAP = 5e-7
 """How much better a branch must be to be looked into."""
 BOUND_MARGIN = 1e-12
@@ -252,7 +250,7 @@ class _Search:
         return self.limits.time_s is None or self.limits.time_s >= LEAST_TIME_FOR_PRICES_S
 
     def is_proved(self, bound: float) -> bool:
-        return self.objective - bound <= PROOF_GAP * self.objective
+        return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
 
     def improve_starts(self, plans: list[Plan]) -> None:
         """Solve the orders of the best priority schedules, then swap neighbours in the best."""

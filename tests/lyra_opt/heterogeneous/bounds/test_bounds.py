@@ -23,7 +23,7 @@ from tests.lyra_opt.heterogeneous.examples import instance, job
 
 
 def _assert_bounds(bound: float, objective: float, variant: str) -> None:
-    if PROBLEM.sense_of(variant) == "max":
+    if PROBLEM.variants(variant).sense == "max":
         assert bound >= objective
     else:
         assert bound <= objective
