@@ -159,8 +159,11 @@ def fill(
         found = programme.repaired(point.shares)
         reached = (value * found).sum(axis=1)
         rising = rise > 0
-        level = max(0.0, float(((reached - levels)[rising] / rise[rising]).min()))
-        still = _still_possible(programme, point.prices, rise, level) / best
+        most, need_price = _most(arrays.level_programme(value, rise, need=levels), point.prices)
+        # What the slack lets some lose others may gain: never more than prices without it allow.
+        level = max(0.0, min(most, float(((reached - levels)[rising] / rise[rising]).min())))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            still = np.where(need_price > 0, max(0.0, most - level) / need_price, np.inf) / best
         is_frozen = rising & (still <= SATURATED)
         if not is_frozen.any():
             least = float(still[rising].min())
@@ -182,19 +185,17 @@ def fill(
     )
 
 
-def _still_possible(
-    programme: ShareProgramme, prices: SharePrices, rise: FloatArray, level: float
-) -> FloatArray:
-    """Return by how much each job could rise at most beyond ``need + rise * level``."""
+def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatArray]:
+    """Return how far the level can rise at most, and prices of the needs that prove it.
+
+    No job can rise beyond some level by more than what is left to the most, over its price.
+    """
     prices = prices.cleaned()
-    priced = float((prices.need * rise).sum())
+    priced = float((prices.need * programme.level).sum())
     if priced <= 0:
-        return np.full(len(rise), np.inf)
-    need_price = prices.need / priced
-    scaled = SharePrices(need_price, prices.gpus / priced)
-    spare = max(0.0, programme.upper_bound(scaled, tolerance=0.0) - level)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(need_price > 0, spare / need_price, np.inf)
+        return np.inf, np.zeros_like(prices.need)
+    scaled = SharePrices(prices.need / priced, prices.gpus / priced)
+    return programme.upper_bound(scaled, tolerance=0.0), scaled.need
 
 
 def _members(arrays: ShareArrays, entities: Sequence[Entity]) -> list[list[int]]:

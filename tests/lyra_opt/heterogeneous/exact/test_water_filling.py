@@ -154,6 +154,27 @@ def test_fifo_serves_one_job_after_the_other() -> None:
     assert filled.frozen_in_round[2] < filled.frozen_in_round[0]
 
 
+def test_slack_is_no_level() -> None:
+    """What rounds may miss of frozen levels is not given to jobs for which nothing is left."""
+    rates = [{"a": 1.0}, {"b": 1.0}, {"a": 1.0}, {"a": 1.0}]
+    instance = HeterogeneousInstance(
+        name="two-types",
+        objective="max_min_share",
+        gpu_types=(GpuType(name="a"), GpuType(name="b")),
+        servers=(GpuServer(id="s", gpus={"a": 1, "b": 1}),),
+        jobs=tuple(
+            GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 0.0, "b": 0.0} | rate)
+            for n, rate in enumerate(rates)
+        ),
+    )
+    entities = [
+        Entity(name="light", jobs=("j0", "j1"), policy="fifo"),
+        Entity(name="heavy", jobs=("j2", "j3"), weight=2.0, policy="fifo"),
+    ]
+    filled = fill(ShareArrays.of(instance), entities)
+    assert filled.levels == pytest.approx([2 / 3, 2.0, 4 / 3, 0.0], abs=1e-11)
+
+
 @settings(max_examples=15)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
 def test_hierarchies_are_feasible_and_nobody_can_rise(
