@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import networkx
+
 TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
 LARGEST_FILE_BYTES = 2**20
@@ -108,6 +110,21 @@ class Topology:
     def first_machine_of_rack(self) -> np.ndarray:
         """First machine of each rack, and how many machines there are; shape (racks + 1,)."""
         return np.concatenate(([0], np.cumsum([rack.machines for rack in self.racks])))
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the tree of network, racks and machines.
+
+        Nodes are ``("network",)``, ``("rack", number)`` and ``("machine", number)`` with ``gpus``,
+        numbered from 0. Complexity O(machines).
+        """
+        import networkx
+
+        graph = networkx.Graph(name=self.name)
+        for machine, gpus in enumerate(self.gpus_of_machine.tolist()):
+            rack = ("rack", int(self.rack_of_machine[machine]))
+            graph.add_node(("machine", machine), gpus=gpus)
+            graph.add_edges_from([(("network",), rack), (rack, ("machine", machine))])
+        return graph
 
     @property
     def machines(self) -> int:

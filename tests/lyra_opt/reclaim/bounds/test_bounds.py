@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -91,6 +92,42 @@ def test_rigid_bound_equals_the_linear_relaxation(
         assert abs(float(on_segment) - value) <= TOLERANCE * max(1, value)
 
     agree()
+
+
+def cut_value(instance: ReclaimInstance, servers: int, weight: int) -> int:
+    """Return the least of servers * w(X) - weight * |X| over all sets X of servers on loan.
+
+    By networkx: a minimum cut of source -> server -> job -> sink, built from the records.
+    """
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(("source", "sink"))
+    on_loan = [server.id for server in instance.servers if server.on_loan]
+    for server in on_loan:
+        graph.add_edge("source", ("server", server), capacity=weight)
+    for job in instance.jobs:
+        graph.add_edge(("job", job.id), "sink", capacity=servers * job.weight)
+        for group in job.workers:
+            if group.base and group.server in on_loan:
+                graph.add_edge(("server", group.server), ("job", job.id))  # no capacity: unbounded
+    return int(networkx.minimum_cut_value(graph, "source", "sink")) - weight * len(on_loan)
+
+
+@given(
+    reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12),
+    st.sampled_from((1, 7, 10**15)),
+)
+def test_the_segment_is_a_minimum_cut(instance: ReclaimInstance, factor: int) -> None:
+    """At its slope networkx finds no set of servers below it, in integers of any size."""
+    instance = _scaled(instance, factor)
+    bound = rigid_bound(instance)
+    count = len(bound.lower_servers)
+    run = len(bound.upper_servers) - count
+    if not run:  # a breakpoint of the envelope, the end of two segments of unknown slope
+        return
+    rise = bound.upper_weight - bound.lower_weight
+    height = run * bound.lower_weight - rise * count
+    assert cut_value(instance, run, rise) == height
+    assert bound.bound == -(-(height + rise * instance.reclaim_servers) // run)
 
 
 @pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])

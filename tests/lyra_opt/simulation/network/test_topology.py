@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import networkx
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -263,3 +264,18 @@ def test_a_set_that_is_not_known() -> None:
         find_link_set("fast")
     with pytest.raises(FieldError, match="name"):
         LinkSet(name="", machine=Link(bandwidth_gb_per_s=1, latency_s=0), rack=None, network=None)
+
+
+def test_the_graph_is_a_tree() -> None:
+    """Of all racks and machines, with their GPUs."""
+    graph = MIXED.to_networkx()
+    assert networkx.is_tree(graph)
+    assert dict(graph.nodes(data="gpus")) == {
+        ("network",): None,
+        ("rack", 0): None,
+        ("rack", 1): None,
+        ("machine", 0): 8,
+        ("machine", 1): 8,
+        ("machine", 2): 4,
+    }
+    assert graph.has_edge(("rack", 1), ("machine", 2))

@@ -1,0 +1,42 @@
+"""The graph of an instance says what its records say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import networkx
+from hypothesis import given
+
+from lyra_opt.network.links import Tier
+from lyra_opt.testing.strategies import network_instances
+
+if TYPE_CHECKING:
+    from lyra_opt.network.instance import NetworkInstance
+
+
+@given(network_instances())
+def test_the_cluster_is_a_tree_beside_the_jobs(instance: NetworkInstance) -> None:
+    """What a gang spans is how far apart its machines are; waiting jobs stand alone."""
+    graph = instance.to_networkx()
+    jobs = [("job", job.id) for job in instance.jobs]
+    assert set(networkx.isolates(graph)) == set(jobs)
+    for job in instance.jobs:
+        assert graph.nodes["job", job.id]["tiers"] == tuple(
+            tier.label for tier in instance.tiers_of(job)
+        )
+    cluster = graph.subgraph(set(graph) - set(jobs))
+    assert networkx.is_tree(cluster)
+    assert len(cluster) == 1 + len(instance.racks) + len(instance.machines)
+    first = instance.machines[0]
+    distance = networkx.single_source_shortest_path_length(cluster, ("machine", first.id))
+    for machine in instance.machines:
+        assert graph.nodes["machine", machine.id]["free_gpus"] == machine.free_gpus
+        span = instance.tier_of({first.id: 1, machine.id: 1})
+        assert (
+            distance["machine", machine.id]
+            == {
+                Tier.MACHINE: 0,
+                Tier.RACK: 2,
+                Tier.NETWORK: 4,
+            }[span]
+        )
