@@ -1,9 +1,10 @@
-"""Every registered solver, through one conformance suite."""
+"""Every registered solver, through one conformance suite, on each case that it takes."""
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,11 +17,9 @@ from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation import AllocationInstance, WorkerAllocation
-    from lyra_opt.core.solving import Answer
+    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance
     from lyra_opt.network.instance import NetworkInstance
-    from lyra_opt.reclaim import ReclaimInstance, ReclaimSolution
 
 RECLAIM_CASES = [
     *(
@@ -43,33 +42,6 @@ RECLAIM_CASES = [
     {"family": "grid", "servers": 9, "reclaim": 4},
     {"family": "decoy", "reclaim": 1},
 ]
-
-
-def _case_name(case: dict[str, object]) -> str:
-    return "-".join(str(value) for value in case.values())
-
-
-@pytest.fixture(scope="module", params=RECLAIM_CASES, ids=_case_name)
-def reclaim_case(request: pytest.FixtureRequest) -> tuple[ReclaimInstance, ReclaimSolution]:
-    """A small instance and an optimal solution by looking at every choice."""
-    instance = generate("reclaim", seed=1, **request.param)
-    choices = reference.all_choices(instance)
-    return instance, min(choices, key=lambda choice: reference.objective(instance, choice))
-
-
-@pytest.mark.parametrize("name", [name for _, name in solver_names("reclaim")])
-def test_reclaim_solver_conforms(
-    name: str, reclaim_case: tuple[ReclaimInstance, ReclaimSolution]
-) -> None:
-    """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
-    instance, best = reclaim_case
-    assert_conforms(
-        find_solver("reclaim", name),
-        find_problem("reclaim"),
-        instance,
-        optimum=reference.objective(instance, best),
-        best_solution=best,
-    )
 
 
 ONE_SHOT = ("jct_reduction", "two_phase", "joint")
@@ -95,40 +67,19 @@ ALLOCATION_CASES = [
 ]
 
 
-@pytest.fixture(scope="module", params=ALLOCATION_CASES, ids=_case_name)
-def allocation_case(
-    request: pytest.FixtureRequest,
-) -> tuple[AllocationInstance, WorkerAllocation | None, float | None]:
-    """A small instance and, of a one-shot one, an optimal solution by looking at every choice."""
-    instance = generate("allocation", seed=1, **request.param)
-    if instance.objective == "mean_jct":
-        return instance, None, None
-    return instance, *best_allocation(instance)
+def _two_gangs(
+    objective: str, work: float = 1.0, gang: int = 2, **fields: object
+) -> HeterogeneousInstance:
+    """Two gangs, one of which may be on several servers, and a job that comes later.
 
-
-@pytest.mark.parametrize("name", [name for _, name in solver_names("allocation")])
-def test_allocation_solver_conforms(
-    name: str, allocation_case: tuple[AllocationInstance, WorkerAllocation | None, float | None]
-) -> None:
-    """The same rules, with objectives in seconds, one of them maximised."""
-    instance, best, optimum = allocation_case
-    assert_conforms(
-        find_solver("allocation", name),
-        find_problem("allocation"),
-        instance,
-        optimum=optimum,
-        best_solution=best,
-    )
-
-
-def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
-    """Two gangs, one of which may be on several servers, and a job that comes later."""
+    With all the work some policies do not end within the horizon, with half of it all do.
+    """
     is_one_round = objective == "round_progress"
     return find_problem("heterogeneous").parse_instance(
         {
             "format": "lyra-opt/heterogeneous",
             "version": 1,
-            "name": f"two-gangs-{objective}",
+            "name": f"two-gangs-{objective}-{work}",
             "objective": objective,
             "gpu_types": [{"name": "fast", "price_per_hour": 3.0}, {"name": "slow"}],
             "servers": [
@@ -138,16 +89,16 @@ def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
             "jobs": [
                 {
                     "id": "spread",
-                    "gang": 2,
-                    "steps": 350.0,
+                    "gang": gang,
+                    "steps": 350.0 * work,
                     "throughput": {"fast": 2.0, "slow": 1.0},
-                    "spread_throughput": {"fast": 1.5, "slow": 0.75},
+                    **({"spread_throughput": {"fast": 1.5, "slow": 0.75}} if gang > 1 else {}),
                 },
-                {"id": "small", "gang": 1, "steps": 150.0, "throughput": {"fast": 1.0}},
+                {"id": "small", "gang": 1, "steps": 150.0 * work, "throughput": {"fast": 1.0}},
                 {
                     "id": "later",
                     "gang": 1,
-                    "steps": 300.0,
+                    "steps": 300.0 * work,
                     "throughput": {"fast": 1.0, "slow": 0.5},
                     "release_s": 0.0 if is_one_round or "share" in objective else 50.0,
                     "weight": 2.0,
@@ -161,41 +112,8 @@ def _two_gangs(objective: str, **fields: object) -> HeterogeneousInstance:
 
 
 ROUND_OBJECTIVES = ("utility", "makespan", "mean_jct", "round_progress")
-HETEROGENEOUS_CASES = [
-    *((objective, forking) for objective in ROUND_OBJECTIVES for forking in (False, True)),
-    *(
-        (objective, False)
-        for objective in ("max_min_share", "finish_time_fairness", "throughput", "cost")
-    ),
-]
-
-
-@pytest.fixture(scope="module", params=HETEROGENEOUS_CASES, ids=str)
-def heterogeneous_case(
-    request: pytest.FixtureRequest,
-) -> tuple[HeterogeneousInstance, Answer | None]:
-    """A small instance and, of one in rounds, the best of all schedules."""
-    objective, forking = request.param
-    instance = _two_gangs(objective, **({"forking": True} if forking else {}))
-    if objective not in ROUND_OBJECTIVES:
-        return instance, None
-    solver = find_solver("heterogeneous", "brute-force")
-    return instance, solve_and_check(find_problem("heterogeneous"), instance, solver)
-
-
-@pytest.mark.parametrize("name", [name for _, name in solver_names("heterogeneous")])
-def test_heterogeneous_solver_conforms(
-    name: str, heterogeneous_case: tuple[HeterogeneousInstance, Answer | None]
-) -> None:
-    """The same rules, of schedules in rounds and of shares of time."""
-    instance, best = heterogeneous_case
-    assert_conforms(
-        find_solver("heterogeneous", name),
-        find_problem("heterogeneous"),
-        instance,
-        optimum=None if best is None else best.objective,
-        best_solution=None if best is None else best.solution,
-    )
+TIMES = ("makespan", "mean_jct")
+SHARE_OBJECTIVES = ("max_min_share", "finish_time_fairness", "throughput", "cost")
 
 
 def _beside_a_busy_cluster(objective: str, **waiting: object) -> NetworkInstance:
@@ -227,33 +145,110 @@ def _beside_a_busy_cluster(objective: str, **waiting: object) -> NetworkInstance
     )
 
 
-NETWORK_CASES = [
-    ("epoch", 0.0),
-    ("epoch", 3600.0),
-    ("work_rate", 0.0),
-    ("fewest_tiers", 3600.0),
-    ("least_fragmentation", 0.0),
+def _with_timers(objective: str, timer_s: float) -> NetworkInstance:
+    """Return it with timers that bind, or that are over."""
+    timers = {"waiting_s": 1800.0, "rack_timer_s": timer_s, "network_timer_s": timer_s}
+    return _beside_a_busy_cluster(objective, **timers)
+
+
+INSTANCES: dict[str, list[Any]] = {
+    "reclaim": [generate("reclaim", seed=1, **case) for case in RECLAIM_CASES],
+    "allocation": [generate("allocation", seed=1, **case) for case in ALLOCATION_CASES],
+    "heterogeneous": [
+        *(_two_gangs(objective) for objective in (*ROUND_OBJECTIVES, *SHARE_OBJECTIVES)),
+        *(_two_gangs(objective, forking=True) for objective in ROUND_OBJECTIVES),
+        *(
+            _two_gangs(objective, work=0.5, forking=forking)
+            for objective, forking in product(TIMES, (False, True))
+        ),
+        *(_two_gangs(objective, work=0.5, gang=1) for objective in ROUND_OBJECTIVES),
+    ],
+    "network": [
+        _with_timers("epoch", 0.0),
+        _with_timers("epoch", 3600.0),
+        _with_timers("work_rate", 0.0),
+        _with_timers("fewest_tiers", 0.0),
+        _with_timers("fewest_tiers", 3600.0),
+        _with_timers("least_fragmentation", 0.0),
+    ],
+}
+# All have solutions, but in these some policies find none.
+TIGHT = [
+    instance
+    for instance in INSTANCES["heterogeneous"]
+    if instance.objective in TIMES and instance.name.endswith("-1.0")
 ]
 
 
-@pytest.fixture(scope="module", params=NETWORK_CASES, ids=str)
-def network_case(request: pytest.FixtureRequest) -> tuple[NetworkInstance, Answer]:
-    """A small instance, with timers that bind or that are over, and the best of all placements."""
-    objective, timer_s = request.param
-    timers = {"waiting_s": 1800.0, "rack_timer_s": timer_s, "network_timer_s": timer_s}
-    instance = _beside_a_busy_cluster(objective, **timers)
-    solver = find_solver("network", "brute-force")
-    return instance, solve_and_check(find_problem("network"), instance, solver)
+@cache
+def best_of(problem: str, position: int) -> tuple[Any, Number | None]:
+    """Return an optimal solution and its value by looking at every choice, None where one cannot.
+
+    What the checkers say of every choice, where the choices are few; otherwise the brute force
+    of the problem, which `tests` of the problem hold against the checkers.
+    """
+    instance = INSTANCES[problem][position]
+    if problem == "reclaim":
+        best = min(reference.all_choices(instance), key=partial(reference.objective, instance))
+        return best, reference.objective(instance, best)
+    brute_force = find_solver(problem, "brute-force")
+    if brute_force.supports(instance) is not None:
+        return None, None
+    if problem == "allocation":
+        return best_allocation(instance)
+    answer = solve_and_check(find_problem(problem), instance, brute_force)
+    return answer.solution, answer.objective
 
 
-@pytest.mark.parametrize("name", [name for _, name in solver_names("network")])
-def test_network_solver_conforms(name: str, network_case: tuple[NetworkInstance, Answer]) -> None:
-    """The same rules, of gangs that start close together, or do not yet start."""
-    instance, best = network_case
-    assert_conforms(
-        find_solver("network", name),
-        find_problem("network"),
-        instance,
-        optimum=best.objective,
-        best_solution=best.solution,
+PAIRS = [
+    (problem, name, position)
+    for problem, instances in INSTANCES.items()
+    for position in range(len(instances))
+    for _, name in solver_names(problem)
+]
+TAKEN = [
+    pair for pair in PAIRS if find_solver(*pair[:2]).supports(INSTANCES[pair[0]][pair[2]]) is None
+]
+
+
+@pytest.mark.parametrize(("problem", "name", "position"), TAKEN)
+def test_solver_conforms(problem: str, name: str, position: int) -> None:
+    """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
+    best_solution, optimum = best_of(problem, position)
+    answer = assert_conforms(
+        find_solver(problem, name),
+        find_problem(problem),
+        INSTANCES[problem][position],
+        optimum=optimum,
+        best_solution=best_solution,
     )
+    # `lp-makespan` has a bound and no answer of its own.
+    solved = answer.solution is not None or answer.dual_bound is not None
+    assert solved or INSTANCES[problem][position] in TIGHT
+
+
+def test_every_solver_solves_a_case_of_each_variant_that_it_claims() -> None:
+    """A solver that is registered and takes none of the cases would go untested."""
+    solved = {
+        (problem, name, INSTANCES[problem][position].variant)
+        for problem, name, position in TAKEN
+        if INSTANCES[problem][position] not in TIGHT
+    }
+    claimed = {
+        (problem, name, str(variant))
+        for problem, name in solver_names()
+        for variant in find_solver(problem, name).variants
+    }
+    assert claimed == solved
+
+
+def test_an_instance_that_is_not_taken_is_refused_with_the_reason() -> None:
+    """By the solver, and by the suite, which would otherwise pass without solving."""
+    problem, name, position = next(pair for pair in PAIRS if pair not in TAKEN)
+    solver, instance = find_solver(problem, name), INSTANCES[problem][position]
+    with pytest.raises(AssertionError, match="the solver does not take the instance"):
+        assert_conforms(solver, find_problem(problem), instance)
+    for problem, name, position in set(PAIRS) - set(TAKEN):
+        skip = find_solver(problem, name).supports(INSTANCES[problem][position])
+        assert skip is not None
+        assert skip.reason

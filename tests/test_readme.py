@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.core.problem import find_problem
+from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
 from lyra_opt.testing.conformance import assert_conforms
@@ -73,13 +73,26 @@ def test_instance() -> None:
     assert instance.reclaim_servers == 1
 
 
-def test_every_solver_is_in_the_table() -> None:
-    """Named in the first column."""
+SECTIONS = {
+    "reclaim": "Solvers",
+    "allocation": "Elastic allocation",
+    "heterogeneous": "Unlike GPUs",
+    "network": "Gangs in a network",
+}
+
+
+@pytest.mark.parametrize("problem", problems())
+def test_the_table_of_a_problem_has_its_solvers(problem: str) -> None:
+    """Named in the first column, and no others: `exact` of one problem says nothing of another."""
+    section = README.partition(f"\n## {SECTIONS[problem]}\n")[2].partition("\n## ")[0]
+    (table,) = re.findall(r"^\| solver \| what.*?\n(?=\n)", section, flags=re.MULTILINE | re.DOTALL)
     named = set()
-    for line in README.splitlines():
-        if line.startswith("| `"):
-            named |= set(re.findall(r"`([^`]+)`", line.split("|")[1]))
-    assert {name for _, name in solver_names()} <= named
+    for cell in re.findall(r"^\| (`.*?) \|", re.sub(r" \(.*?\)", "", table), flags=re.MULTILINE):
+        for part in cell.split("; "):
+            also, _, suffix = part.partition(", also with the suffix ")
+            names = re.findall(r"`([^`]+)`", also)
+            named |= {name + end for name in names for end in ("", suffix.strip("`"))}
+    assert named == {name for _, name in solver_names(problem)}
 
 
 def test_every_composed_scheme_is_in_the_table() -> None:

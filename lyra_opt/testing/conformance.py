@@ -17,6 +17,7 @@ from lyra_opt.core.solving import solve_and_check
 if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solving import Answer
 
 SHORT_TIME_S = 1e-3
 
@@ -29,11 +30,11 @@ def assert_conforms(
     optimum: Number | None = None,
     best_solution: Any = None,
     seed: int = 0,
-) -> None:
-    """Assert that `solver` keeps the rules on `instance`.
+) -> Answer:
+    """Assert that `solver` keeps the rules on `instance`, and return its answer.
 
     1. It declares its problem, and takes what its variants say.
-    2. A skip carries a reason.
+    2. It is available and takes the instance: what is skipped is not tested.
     3. Its claims survive the checker: the solution is valid, the objective is the checker's.
     4. The same seed gives the same answer.
     5. Running it does not change the instance.
@@ -57,13 +58,9 @@ def assert_conforms(
     """
     assert solver.problem == problem.name, "rule 1: the problem is not the solver's"
     missing = solver.availability()
-    if missing is not None:
-        assert missing.reason, "rule 2: unavailable without a reason"
-        return
+    assert missing is None, f"rule 2: the solver is not available: {missing.reason}"
     skip = solver.supports(instance)
-    if skip is not None:
-        assert skip.reason, "rule 2: unsupported without a reason"
-        return
+    assert skip is None, f"rule 2: the solver does not take the instance: {skip.reason}"
     assert instance.variant in solver.variants, "rule 1: takes an undeclared variant"
     before = problem.instance_document(instance)
     seen: list[Number] = []
@@ -101,6 +98,7 @@ def assert_conforms(
     assert hurried.status is not Status.ERROR, f"rule 10: {hurried.message}"
     if optimum is not None:
         _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
+    return answer
 
 
 def _assert_keeps_start(

@@ -47,7 +47,7 @@ def test_every_policy_keeps_the_rules_of_solvers(name: str, data: st.DataObject)
     instance = data.draw(
         heterogeneous_instances(
             objective=objective,
-            forking=True if name == "hadare" else None,
+            forking={"hadare": True, "hadar-committed": False}.get(name),
             max_gang=1 if name == "allox" else 3,
             max_jobs=4,
             max_rounds=6,
