@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from instances.workloads.transform import (
     limited,
     rescaled,
     sampled,
-    with_elasticity,
+    with_assumptions,
     without_oversized,
 )
 from lyra_opt.core.documents import unknown_key
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from experiments.simulation.scenario import ClusterTable, NetworkTable, Scenario
     from instances.heterogeneous.throughputs import ThroughputTable
-    from instances.workloads.scenario import Scenario as JobAssumptions
+    from instances.workloads.assumptions import JobAssumptions
     from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.network.communication import CommunicationModel
@@ -136,7 +136,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
     Speed(cluster).require_runs(workload)
     if assumptions is not None:
         # Drawn of those that run, so that shares are exact.
-        workload = with_elasticity(workload, seed=seed, **asdict(assumptions))
+        workload = with_assumptions(workload, assumptions, seed=seed)
     loans = table.cluster.loans
     loaning = None
     if loans is not None:

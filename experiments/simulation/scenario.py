@@ -36,7 +36,7 @@ from experiments.fields import (
     with_change,
 )
 from instances.heterogeneous.gpu_types import gpu_types
-from instances.workloads.scenario import Scenario as JobAssumptions
+from instances.workloads.assumptions import JobAssumptions
 from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.plugins import Plugins

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from instances.randomness import IntegerStream
 from instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
-from instances.workloads.scenario import Scenario, assigned
+from instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
@@ -121,19 +121,14 @@ def lyra_like(
     seed: int = 0,
     training_gpus: int = PUBLISHED_TRAINING_GPUS,
     jobs: int | None = None,
-    fungible_percent: int = 21,
-    elastic_percent: int = 5,
-    heterogeneous_percent: int = 0,
-    all_elastic: bool = False,
-    checkpoint_percent: int = 0,
-    scaling_loss_percent: int = 0,
-    wrong_estimate_percent: int = 0,
+    assumptions: JobAssumptions | None = None,
 ) -> Workload:
     """Generate a workload with the published figures of Lyra's trace.
 
-    Lyra's scenarios (section 7.1) are: Basic, the defaults; Advanced, `heterogeneous_percent` 10;
-    Heterogeneous, that and `fungible_percent` 0; Ideal, `all_elastic`. Every draw has a stream of
-    its own, so that workloads that differ in an option of the scenario are equal in all else.
+    Lyra's scenarios (section 7.1) are: Basic, what is assumed by default; Advanced,
+    `heterogeneous_percent` 10; Heterogeneous, that and `fungible_percent` 0; Ideal, `all_elastic`.
+    Every draw has a stream of its own, so that workloads that differ in an assumption are equal in
+    all else.
 
     Parameters
     ----------
@@ -145,10 +140,9 @@ def lyra_like(
         Of the cluster that the load is meant for, at least 1. No job asks for more.
     jobs
         How many; None scales the published 50,390 with days and GPUs, which keeps the load.
-    fungible_percent, elastic_percent, heterogeneous_percent, all_elastic, checkpoint_percent,
-    scaling_loss_percent, wrong_estimate_percent
-        See `instances.workloads.scenario.Scenario`. Up to 5 %, elastic jobs are drawn from those
-        of the elastic kind; beyond, from all others.
+    assumptions
+        Of the jobs; None for Basic. Up to 5 %, elastic jobs are drawn from those of the elastic
+        kind; beyond, from all others.
 
     Raises
     ------
@@ -170,15 +164,7 @@ def lyra_like(
     is either full for hours or not at all. The load, 77 % of the GPU time during submissions, lies
     between the two usages that the paper states, 72 % (table 5) and 82 % (section 2).
     """
-    scenario = Scenario(
-        fungible_percent=fungible_percent,
-        elastic_percent=elastic_percent,
-        heterogeneous_percent=heterogeneous_percent,
-        all_elastic=all_elastic,
-        checkpoint_percent=checkpoint_percent,
-        scaling_loss_percent=scaling_loss_percent,
-        wrong_estimate_percent=wrong_estimate_percent,
-    )
+    assumptions = assumptions or JobAssumptions()
     require_integer("days", days, minimum=1, maximum=MOST_GENERATED_DAYS)
     require_integer("seed", seed, minimum=0)
     require_integer("training_gpus", training_gpus, minimum=1)
@@ -209,9 +195,9 @@ def lyra_like(
         )
     elastic_kind = [number for number, position in enumerate(order) if drawn[position][2]]
     return Workload(
-        name=f"lyra-like-v{VERSION}-{days}d-{training_gpus}gpus-{jobs}jobs{scenario.label}-seed{seed}",
-        jobs=assigned(plain, scenario, seed=seed, elastic_first=elastic_kind),
-        assumptions=(*ASSUMPTIONS, scenario.in_words),
+        name=f"lyra-like-v{VERSION}-{days}d-{training_gpus}gpus-{jobs}jobs{assumptions.label}-seed{seed}",
+        jobs=assigned(plain, assumptions, seed=seed, elastic_first=elastic_kind),
+        assumptions=(*ASSUMPTIONS, assumptions.in_words),
     )
 
 

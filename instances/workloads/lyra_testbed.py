@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from instances.workloads.assumptions import JobAssumptions
 from instances.workloads.lyra_like import lyra_like
-from instances.workloads.scenario import Scenario
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def lyra_testbed(
     seed: int,
     *,
     jobs: int = TESTBED_JOBS,
-    assumptions: Scenario | None = None,
+    assumptions: JobAssumptions | None = None,
 ) -> Workload:
     """Return the jobs of the testbed (section 7.5).
 
@@ -46,8 +46,8 @@ def lyra_testbed(
     assumptions
         Shares of jobs; None for Basic with 6 % elastic ones: 11 of 180, 10 in the paper.
     """
-    shares = assumptions or Scenario(elastic_percent=TESTBED_ELASTIC_PERCENT)
-    original = lyra_like(training_gpus=cluster.gpus, jobs=jobs, seed=seed, **asdict(shares))
+    shares = assumptions or JobAssumptions(elastic_percent=TESTBED_ELASTIC_PERCENT)
+    original = lyra_like(training_gpus=cluster.gpus, jobs=jobs, seed=seed, assumptions=shares)
     first_s = original.jobs[0].submit_s
     faster = TESTBED_SPAN_S / original.submission_span_s
     by_length = sorted(range(jobs), key=lambda place: original.jobs[place].duration_s)

@@ -5,7 +5,7 @@ A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from instances.network.generated_jobs import (
 )
 from instances.network.job_sets import BATCH, DISTRIBUTED
 from instances.traces import TRACES_VARIABLE, locate
+from instances.workloads.assumptions import JobAssumptions
 from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
 from instances.workloads.lyra_testbed import lyra_testbed
 from instances.workloads.readers import read_workload
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from instances.heterogeneous.throughputs import ThroughputTable
-    from instances.workloads.scenario import Scenario
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
@@ -42,7 +42,7 @@ ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
 DALLY_JOBS_PER_DAY = 100.0
 """Of ``dally-poisson``: the busiest of the published rates."""
 
-NOTHING_ASSUMED = {"elastic_percent": 0, "fungible_percent": 0}
+NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
 """Of what no public trace says: no job is elastic, fungible or heterogeneous."""
 
 
@@ -132,10 +132,15 @@ def _lyra_like(
     *,
     days: int = PUBLISHED_DAYS,
     jobs: int | None = None,
-    assumptions: Scenario | None = None,
+    assumptions: JobAssumptions | None = None,
 ) -> Workload:
-    shares = NOTHING_ASSUMED if assumptions is None else asdict(assumptions)
-    return lyra_like(days=days, seed=seed, training_gpus=cluster.gpus, jobs=jobs, **shares)
+    return lyra_like(
+        days=days,
+        seed=seed,
+        training_gpus=cluster.gpus,
+        jobs=jobs,
+        assumptions=assumptions or NOTHING_ASSUMED,
+    )
 
 
 def _dally_batch(cluster: Cluster, seed: int, *, jobs: int = BATCH.jobs) -> Workload:  # noqa: ARG001

@@ -3,7 +3,7 @@
 `read_workload` tells the layout by what the file holds, plain or gzip. Every layout is read into
 the same thing: jobs of one-GPU workers, with as many as the trace says, from the first submission
 on. What a trace does not say (elasticity above all) is not made up here; see
-`instances.workloads.transform.with_elasticity`.
+`instances.workloads.transform.with_assumptions`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.workloads.scenario import Scenario, assigned
+from instances.workloads.assumptions import assigned
 from lyra_opt.core.errors import FieldError, counted
 from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.simulation.workload import Workload
@@ -16,6 +16,7 @@ from lyra_opt.simulation.workload import Workload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from instances.workloads.assumptions import JobAssumptions
     from lyra_opt.simulation.workload import Job
 
 DAY_S = 86_400
@@ -129,18 +130,7 @@ def sampled(workload: Workload, jobs: int) -> Workload:
     return _changed(workload, workload.jobs[::every][:taken], f"Only one in {every:,} jobs.")
 
 
-def with_elasticity(
-    workload: Workload,
-    *,
-    elastic_percent: int = 5,
-    fungible_percent: int = 21,
-    heterogeneous_percent: int = 0,
-    all_elastic: bool = False,
-    checkpoint_percent: int = 0,
-    scaling_loss_percent: int = 0,
-    wrong_estimate_percent: int = 0,
-    seed: int,
-) -> Workload:
+def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: int) -> Workload:
     """Return the workload with what no public trace says of its jobs, drawn by seed.
 
     All jobs are equally likely to be drawn, unlike in `instances.workloads.lyra_like.lyra_like`,
@@ -150,28 +140,18 @@ def with_elasticity(
     ----------
     workload
         Any.
-    elastic_percent, fungible_percent, heterogeneous_percent, all_elastic, checkpoint_percent,
-    scaling_loss_percent, wrong_estimate_percent
-        See `instances.workloads.scenario.Scenario`; the defaults are Lyra's Basic scenario.
+    assumptions
+        Shares of its jobs.
     seed
         At least 0.
 
     Raises
     ------
     FieldError
-        If a value breaks its rule.
+        If the seed breaks its rule.
     """
     require_integer("seed", seed, minimum=0)
-    scenario = Scenario(
-        elastic_percent=elastic_percent,
-        fungible_percent=fungible_percent,
-        heterogeneous_percent=heterogeneous_percent,
-        all_elastic=all_elastic,
-        checkpoint_percent=checkpoint_percent,
-        scaling_loss_percent=scaling_loss_percent,
-        wrong_estimate_percent=wrong_estimate_percent,
-    )
-    return _changed(workload, assigned(workload.jobs, scenario, seed=seed), scenario.in_words)
+    return _changed(workload, assigned(workload.jobs, assumptions, seed=seed), assumptions.in_words)
 
 
 def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:

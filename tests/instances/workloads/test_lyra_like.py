@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from instances.workloads.assumptions import JobAssumptions
 from instances.workloads.lyra_like import (
     GPUS_PER_JOB,
     INFERENCE_BUSY_PER_MILLE,
@@ -145,8 +146,9 @@ def test_few_jobs_have_the_load_in_the_mean_over_seeds():
     assert fmean(loads) == pytest.approx(0.77, abs=0.05)
 
 
-def small(**options) -> Workload:
-    return lyra_like(days=2, training_gpus=256, **options)
+def small(seed: int = 0, **assumed) -> Workload:
+    assumptions = JobAssumptions(**assumed)
+    return lyra_like(days=2, training_gpus=256, seed=seed, assumptions=assumptions)
 
 
 OPTIONS = {
@@ -218,7 +220,6 @@ def test_assumptions_are_sentences():
         ("training_gpus", 0),
         ("jobs", 0),
         ("days", 1.5),
-        ("elastic_percent", 101),
     ],
 )
 def test_bad_options(field, value):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances.workloads.assumptions import JobAssumptions
 from instances.workloads.readers import read_workload
 from instances.workloads.transform import (
     demand_in_words,
@@ -15,7 +16,7 @@ from instances.workloads.transform import (
     limited,
     merged,
     rescaled,
-    with_elasticity,
+    with_assumptions,
     without_oversized,
 )
 from lyra_opt.core.errors import FieldError
@@ -120,14 +121,16 @@ def test_without_oversized(workload, gpus):
     assert f"larger than {gpus} GPUs left out." in result.assumptions[-1]
 
 
-def test_with_elasticity():
+def test_with_assumptions():
     workload = workload_of(*((n, 100, 1 + n % 4) for n in range(200)))
-    result = with_elasticity(workload, elastic_percent=30, seed=4)
+    result = with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=4)
     assert sum(job.is_elastic for job in result.jobs) == 60
     assert sum(job.fungible for job in result.jobs) == 42
     assert result.gpu_work_s == workload.gpu_work_s
-    assert result == with_elasticity(workload, elastic_percent=30, seed=4)
-    assert result.jobs != with_elasticity(workload, elastic_percent=30, seed=5).jobs
+    assert result == with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=4)
+    assert (
+        result.jobs != with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=5).jobs
+    )
     assert result.assumptions[-1].startswith("Assumed by seed: 21 % of the jobs are fungible")
 
 
@@ -147,8 +150,7 @@ def test_demand_in_words():
         (lambda w: first_days(w, 0), "days"),
         (lambda w: limited(w, 0), "jobs"),
         (lambda w: without_oversized(w, 0), "gpus"),
-        (lambda w: with_elasticity(w, seed=-1), "seed"),
-        (lambda w: with_elasticity(w, elastic_percent=101, seed=0), "elastic_percent"),
+        (lambda w: with_assumptions(w, JobAssumptions(), seed=-1), "seed"),
         (lambda w: demand_in_words(w, 0), "gpus"),
     ],
 )

@@ -26,9 +26,10 @@ from instances.heterogeneous.workload_throughputs import with_throughputs
 from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
 from instances.network.trace_jobs import assigned_models as with_network_models
 from instances.randomness import IntegerStream
+from instances.workloads.assumptions import JobAssumptions
 from instances.workloads.lyra_like import inference_demand, lyra_like
 from instances.workloads.readers import read_workload
-from instances.workloads.transform import rescaled, with_elasticity
+from instances.workloads.transform import rescaled, with_assumptions
 from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
@@ -189,8 +190,9 @@ def _options(*, preemption_s: float = PREEMPTION_S, **options: float) -> Options
     return Options(forever=Forever(preemption_s=preemption_s), **options)  # type: ignore[arg-type]
 
 
-def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **scenario: int | bool) -> Workload:
-    return lyra_like(days=1, jobs=jobs, seed=seed, training_gpus=gpus, **scenario)  # type: ignore[arg-type]
+def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **assumed: Any) -> Workload:
+    assumptions = JobAssumptions(**assumed)
+    return lyra_like(days=1, jobs=jobs, seed=seed, training_gpus=gpus, assumptions=assumptions)
 
 
 def _mixed(jobs: int = 50, seed: int = 1, **scenario: int | bool) -> Workload:
@@ -405,9 +407,8 @@ def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
         if job.min_gpus <= gpus and TRACE_JOB_S[0] <= job.duration_s <= TRACE_JOB_S[1]
     ]
     workload = rescaled(replace(trace, jobs=tuple(fitting[:jobs])), load=TRACE_LOAD, gpus=gpus)
-    return with_elasticity(
-        workload, elastic_percent=40, fungible_percent=60, heterogeneous_percent=20, seed=1
-    )
+    assumptions = JobAssumptions(elastic_percent=40, fungible_percent=60, heterogeneous_percent=20)
+    return with_assumptions(workload, assumptions, seed=1)
 
 
 # Rounds: what is replayed.

@@ -1,8 +1,8 @@
-"""What a scenario says of jobs that no public trace says: who is elastic, fungible and so on.
+"""What is assumed of jobs that no public trace says: who is elastic, fungible and so on.
 
 Shares are kept exactly, and each is drawn from a stream of its own: to change one leaves all
-others as they are, and a larger share holds all jobs of a smaller one. Runs over scenarios are
-therefore paired job by job.
+others as they are, and a larger share holds all jobs of a smaller one. Runs under other assumptions
+are therefore paired job by job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def require_percent(field: str, value: object) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class JobAssumptions:
     """Shares of jobs, in percent; the defaults are Lyra's Basic scenario (section 7.1).
 
     Parameters
@@ -73,7 +73,7 @@ class Scenario:
 
     @property
     def in_words(self) -> str:
-        """The scenario as a sentence."""
+        """As a sentence."""
         elastic, heterogeneous = (
             self.effective_elastic_percent,
             self.effective_heterogeneous_percent,
@@ -112,18 +112,18 @@ class Scenario:
 
 def assigned(
     jobs: Sequence[Job],
-    scenario: Scenario,
+    assumptions: JobAssumptions,
     *,
     seed: int,
     elastic_first: Sequence[int] = (),
 ) -> tuple[Job, ...]:
-    """Return the jobs with what a scenario says of them; what they said before is lost.
+    """Return the jobs with what is assumed of them; what they said before is lost.
 
     Parameters
     ----------
     jobs
         In the order of submission.
-    scenario
+    assumptions
         The shares, each rounded half up to whole jobs.
     seed
         Of all draws.
@@ -144,11 +144,11 @@ def assigned(
         stream.shuffle(others)
         return set((chosen_first + others)[: (count * percent + 50) // 100])
 
-    elastic = drawn("elastic", scenario.effective_elastic_percent, elastic_first)
-    fungible = drawn("fungible", scenario.fungible_percent)
-    heterogeneous = drawn("heterogeneous", scenario.effective_heterogeneous_percent)
-    checkpoints = drawn("checkpoints", scenario.checkpoint_percent)
-    wrong = drawn("wrong-estimate", scenario.wrong_estimate_percent)
+    elastic = drawn("elastic", assumptions.effective_elastic_percent, elastic_first)
+    fungible = drawn("fungible", assumptions.fungible_percent)
+    heterogeneous = drawn("heterogeneous", assumptions.effective_heterogeneous_percent)
+    checkpoints = drawn("checkpoints", assumptions.checkpoint_percent)
+    wrong = drawn("wrong-estimate", assumptions.wrong_estimate_percent)
     errors = IntegerStream(workload="scenario", purpose="estimate-error", seed=seed)
     result = []
     for position, job in enumerate(jobs):
@@ -159,7 +159,7 @@ def assigned(
             replace(
                 job,
                 max_workers=job.min_workers * (LARGEST_RANGE if is_elastic else 1),
-                scaling_loss=scenario.scaling_loss_percent / 100 if is_elastic else 0.0,
+                scaling_loss=assumptions.scaling_loss_percent / 100 if is_elastic else 0.0,
                 fungible=position in fungible,
                 heterogeneous=position in heterogeneous,
                 checkpoints=position in checkpoints,

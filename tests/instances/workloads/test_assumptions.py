@@ -1,4 +1,4 @@
-"""Scenarios: shares are kept exactly, nested, and independent of one another."""
+"""Assumptions: shares are kept exactly, nested, and independent of one another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.workloads.scenario import Scenario, assigned
+from instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.workload import Job
 
@@ -38,8 +38,8 @@ SHARES = {
 @given(st.integers(1, 200), st.sampled_from(sorted(SHARES)), percents, percents, st.integers(0, 9))
 def test_shares_are_exact_nested_and_independent(count, share, percent, other, seed):
     jobs, low, high = jobs_of(count), *sorted((percent, other))
-    few = assigned(jobs, Scenario(**{share: low}), seed=seed)
-    many = assigned(jobs, Scenario(**{share: high}), seed=seed)
+    few = assigned(jobs, JobAssumptions(**{share: low}), seed=seed)
+    many = assigned(jobs, JobAssumptions(**{share: high}), seed=seed)
     assert len(chosen(few, SHARES[share])) == (count * low + 50) // 100
     assert chosen(few, SHARES[share]) <= chosen(many, SHARES[share])
     for name, property_ in SHARES.items():
@@ -50,16 +50,18 @@ def test_shares_are_exact_nested_and_independent(count, share, percent, other, s
 @given(st.integers(1, 60), percents, st.data())
 def test_jobs_of_the_elastic_kind_come_first(count, percent, data):
     first = data.draw(st.lists(st.integers(0, count - 1), unique=True))
-    scenario = Scenario(elastic_percent=percent)
-    jobs = assigned(jobs_of(count), scenario, seed=1, elastic_first=first)
+    assumptions = JobAssumptions(elastic_percent=percent)
+    jobs = assigned(jobs_of(count), assumptions, seed=1, elastic_first=first)
     elastic = {position for position, job in enumerate(jobs) if job.is_elastic}
     assert elastic <= set(first) or set(first) <= elastic
 
 
 def test_what_is_assigned():
-    scenario = Scenario(elastic_percent=50, scaling_loss_percent=20, wrong_estimate_percent=40)
+    assumptions = JobAssumptions(
+        elastic_percent=50, scaling_loss_percent=20, wrong_estimate_percent=40
+    )
     before = jobs_of(1000)
-    after = assigned(before, scenario, seed=3)
+    after = assigned(before, assumptions, seed=3)
     for old, new in zip(before, after, strict=True):
         assert (new.id, new.submit_s, new.work_worker_s) == (old.id, old.submit_s, 100)
         assert new.min_workers == old.min_workers  # the base demand is what was requested
@@ -72,7 +74,7 @@ def test_what_is_assigned():
 
 def test_an_estimate_does_not_depend_on_how_many_are_wrong():
     few, all_ = (
-        assigned(jobs_of(50), Scenario(wrong_estimate_percent=percent), seed=0)
+        assigned(jobs_of(50), JobAssumptions(wrong_estimate_percent=percent), seed=0)
         for percent in (20, 100)
     )
     for job, other in zip(few, all_, strict=True):
@@ -80,17 +82,20 @@ def test_an_estimate_does_not_depend_on_how_many_are_wrong():
 
 
 def test_ideal():
-    jobs = assigned(jobs_of(40), Scenario(all_elastic=True), seed=0)
+    jobs = assigned(jobs_of(40), JobAssumptions(all_elastic=True), seed=0)
     assert all(job.is_elastic and job.heterogeneous for job in jobs)
-    assert "100 % elastic" in Scenario(all_elastic=True).in_words
+    assert "100 % elastic" in JobAssumptions(all_elastic=True).in_words
 
 
 def test_labels_tell_scenarios_apart():
-    assert Scenario().label == ""
-    labels = {replace(Scenario(), **{name: 77}).label for name in SHARES}
-    labels |= {Scenario(all_elastic=True).label, Scenario(scaling_loss_percent=77).label}
-    assert len(labels) == len(fields(Scenario))
-    assert Scenario(all_elastic=True, fungible_percent=0).label == "-fungible0-ideal"
+    assert JobAssumptions().label == ""
+    labels = {replace(JobAssumptions(), **{name: 77}).label for name in SHARES}
+    labels |= {
+        JobAssumptions(all_elastic=True).label,
+        JobAssumptions(scaling_loss_percent=77).label,
+    }
+    assert len(labels) == len(fields(JobAssumptions))
+    assert JobAssumptions(all_elastic=True, fungible_percent=0).label == "-fungible0-ideal"
 
 
 @pytest.mark.parametrize(
@@ -105,5 +110,5 @@ def test_labels_tell_scenarios_apart():
 )
 def test_bad_values(field, value, rule):
     with pytest.raises(FieldError, match=rule) as caught:
-        Scenario(**{field: value})
+        JobAssumptions(**{field: value})
     assert caught.value.field == field
