@@ -137,14 +137,54 @@ class FileParameter(Parameter):
         return isinstance(value, str | Path) and bool(str(value))
 
 
-def declared(parameter: Parameter, *, absent: Any = None) -> Any:
-    """Return the field of a dataclass of checked parameters that stands for one of them.
+def integer(
+    meaning: str,
+    least: int,
+    largest: int,
+    *,
+    default: int | None = None,
+    word: str | None = None,
+    metavar: str = "N",
+    family: str = "",
+    absent: int | None = None,
+) -> Any:
+    """Return the field of a dataclass of parameters that stands for an `IntegerParameter`.
 
     Parameters
     ----------
     absent
         The field's value where the parameter is not given and has no default.
     """
+    parameter = IntegerParameter(
+        meaning=meaning,
+        least=least,
+        largest=largest,
+        default=default,
+        word=word,
+        metavar=metavar,
+        family=family,
+    )
+    return _declared(parameter, absent)
+
+
+def choice(meaning: str, choices: tuple[str, ...], *, default: str, family: str = "") -> Any:
+    """Return the field that stands for a `ChoiceParameter`."""
+    return _declared(
+        ChoiceParameter(meaning=meaning, choices=choices, default=default, family=family)
+    )
+
+
+def names(meaning: str, *, default: str, metavar: str) -> Any:
+    """Return the field that stands for a `NamesParameter`."""
+    return _declared(NamesParameter(meaning=meaning, default=default, metavar=metavar))
+
+
+def file(meaning: str, **said: Any) -> Any:
+    """Return the field that stands for a `FileParameter`."""
+    return _declared(FileParameter(meaning=meaning, **said))
+
+
+def _declared(parameter: Parameter, absent: Any = None) -> Any:
     default = absent if parameter.default is None else parameter.default
     return field(default=default, metadata={"parameter": parameter})
 

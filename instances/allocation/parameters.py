@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances.parameters import ChoiceParameter, IntegerParameter, declared
+from instances.parameters import choice, integer
 from lyra_opt.core.errors import UserError
 
 LARGEST_JOBS = 100_000
@@ -27,68 +27,51 @@ class AllocationParameters:
         If both ``--gpus`` and ``--load-percent`` are given.
     """
 
-    jobs: int = declared(IntegerParameter(meaning="elastic jobs", least=1, largest=LARGEST_JOBS))
-    objective: str = declared(
-        ChoiceParameter(
-            meaning="what is optimised",
-            choices=("jct_reduction", "two_phase", "joint", "mean_jct"),
-            default="mean_jct",
-        )
+    jobs: int = integer("elastic jobs", 1, LARGEST_JOBS)
+    objective: str = choice(
+        "what is optimised", ("jct_reduction", "two_phase", "joint", "mean_jct"), default="mean_jct"
     )
-    gpus: int | None = declared(
-        IntegerParameter(
-            meaning="GPUs of the cluster, in place of --load-percent (family light: default 3.2 a "
-            "job)",
-            least=1,
-            largest=LARGEST_GPUS,
-        )
+    gpus: int | None = integer(
+        "GPUs of the cluster, in place of --load-percent (family light: default 3.2 a job)",
+        1,
+        LARGEST_GPUS,
     )
-    load_percent: int | None = declared(
-        IntegerParameter(
-            meaning="GPUs of all base demands (for jct_reduction: of all extra workers), as a "
-            "share of the GPUs that there are, from slack to overbooked (family load; default "
-            f"{DEFAULT_LOAD_PERCENT})",
-            least=1,
-            largest=1000,
-            metavar="P",
-        )
+    load_percent: int | None = integer(
+        "GPUs of all base demands (for jct_reduction: of all extra workers), as a "
+        "share of the GPUs that there are, from slack to overbooked (family load; default "
+        f"{DEFAULT_LOAD_PERCENT})",
+        1,
+        1000,
+        metavar="P",
     )
-    release_percent: int = declared(
-        IntegerParameter(
-            meaning="jobs are released over this share of the time in which all GPUs could do all "
-            "the work; 0 releases all at once",
-            least=0,
-            largest=1000,
-            default=0,
-            metavar="P",
-            family="load",
-        )
+    release_percent: int = integer(
+        "jobs are released over this share of the time in which all GPUs could do all "
+        "the work; 0 releases all at once",
+        0,
+        1000,
+        default=0,
+        metavar="P",
+        family="load",
     )
-    scaling_loss_percent: int = declared(
-        IntegerParameter(
-            meaning="what each worker beyond the base demand falls short of a worker of it",
-            least=0,
-            largest=100,
-            default=0,
-            metavar="P",
-            family="load",
-        )
+    scaling_loss_percent: int = integer(
+        "what each worker beyond the base demand falls short of a worker of it",
+        0,
+        100,
+        default=0,
+        metavar="P",
+        family="load",
     )
-    gpus_per_worker: str = declared(
-        ChoiceParameter(
-            meaning="GPUs that a worker holds; mixed draws 1, 2, 4 or 8 for each job",
-            choices=("1", "2", "4", "8", "mixed"),
-            default="1",
-            family="load",
-        )
+    gpus_per_worker: str = choice(
+        "GPUs that a worker holds; mixed draws 1, 2, 4 or 8 for each job",
+        ("1", "2", "4", "8", "mixed"),
+        default="1",
+        family="load",
     )
-    extra_workers: int | None = declared(
-        IntegerParameter(
-            meaning="workers beyond the base demand that a job can use (family load: by default "
-            "drawn, up to three times the base demand; family worst-case: by default 0.9 a job)",
-            least=0,
-            largest=MOST_EXTRA_WORKERS,
-        )
+    extra_workers: int | None = integer(
+        "workers beyond the base demand that a job can use (family load: by default "
+        "drawn, up to three times the base demand; family worst-case: by default 0.9 a job)",
+        0,
+        MOST_EXTRA_WORKERS,
     )
 
     def __post_init__(self) -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import (
-    ChoiceParameter,
-    FileParameter,
-    IntegerParameter,
-    NamesParameter,
-    declared,
-)
+from instances.parameters import choice, file, integer, names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,62 +18,33 @@ DEFAULT_THROUGHPUTS = "gavel"
 class HeterogeneousParameters:
     """What a heterogeneous family is asked for."""
 
-    jobs: int = declared(IntegerParameter(meaning="gangs", least=1, largest=10_000))
-    objective: str = declared(
-        ChoiceParameter(
-            meaning="what is optimised",
-            choices=("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
-            default="utility",
-        )
+    jobs: int = integer("gangs", 1, 10_000)
+    objective: str = choice(
+        "what is optimised",
+        ("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
+        default="utility",
     )
-    rounds: int = declared(
-        IntegerParameter(meaning="rounds of the horizon", least=2, largest=10_000, default=10)
+    rounds: int = integer("rounds of the horizon", 2, 10_000, default=10)
+    gpus_of_type: int = integer("GPUs of each type", 1, 10_000, default=4)
+    gpus_of_server: int = integer("GPUs of a server, all of one type", 1, 64, default=4)
+    release_percent: int = integer(
+        "jobs are released in rounds up to this share of the horizon; 0 releases all at once",
+        0,
+        100,
+        default=50,
+        metavar="P",
     )
-    gpus_of_type: int = declared(
-        IntegerParameter(meaning="GPUs of each type", least=1, largest=10_000, default=4)
+    gpu_types: str = names(
+        "types of GPUs, the fastest first", default=DEFAULT_GPU_TYPES, metavar="TYPE,..."
     )
-    gpus_of_server: int = declared(
-        IntegerParameter(
-            meaning="GPUs of a server, all of one type", least=1, largest=64, default=4
-        )
+    throughputs: str | Path = file(
+        "table of throughputs, by name or as a CSV file, see docs/formats.md",
+        default=DEFAULT_THROUGHPUTS,
+        metavar="TABLE",
+        rule="must be the name of a table, or the path of a file",
     )
-    release_percent: int = declared(
-        IntegerParameter(
-            meaning="jobs are released in rounds up to this share of the horizon; 0 releases all "
-            "at once",
-            least=0,
-            largest=100,
-            default=50,
-            metavar="P",
-        )
+    type_definitions: str | Path | None = file(
+        "speeds of further types of GPUs, or other speeds of known ones (TOML)"
     )
-    gpu_types: str = declared(
-        NamesParameter(
-            meaning="types of GPUs, the fastest first",
-            default=DEFAULT_GPU_TYPES,
-            metavar="TYPE,...",
-        )
-    )
-    throughputs: str | Path = declared(
-        FileParameter(
-            meaning="table of throughputs, by name or as a CSV file, see docs/formats.md",
-            default=DEFAULT_THROUGHPUTS,
-            metavar="TABLE",
-            rule="must be the name of a table, or the path of a file",
-        )
-    )
-    type_definitions: str | Path | None = declared(
-        FileParameter(
-            meaning="speeds of further types of GPUs, or other speeds of known ones (TOML)"
-        )
-    )
-    largest_gang: int = declared(
-        IntegerParameter(
-            meaning="larger gangs are drawn again", least=1, largest=8, default=8, metavar="GPUS"
-        )
-    )
-    forking: str = declared(
-        ChoiceParameter(
-            meaning="whether copies of a job may run at once", choices=("no", "yes"), default="no"
-        )
-    )
+    largest_gang: int = integer("larger gangs are drawn again", 1, 8, default=8, metavar="GPUS")
+    forking: str = choice("whether copies of a job may run at once", ("no", "yes"), default="no")

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import (
-    ChoiceParameter,
-    FileParameter,
-    IntegerParameter,
-    declared,
-    option,
-    parameters_of,
-    require_parameter,
-)
+from instances.parameters import choice, file, integer, option, parameters_of, require_parameter
 from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,77 +33,51 @@ class ReclaimParameters:
         servers on loan than `reclaim`.
     """
 
-    servers: int = declared(
-        IntegerParameter(
-            meaning="servers of the fleet, 8 GPUs each", least=1, largest=LARGEST_FLEET
-        ),
-        absent=0,
+    servers: int = integer("servers of the fleet, 8 GPUs each", 1, LARGEST_FLEET, absent=0)
+    reclaim: int = integer("servers to give back, N_R", 0, LARGEST_FLEET, metavar="K")
+    reclaim_percent: int | None = integer(
+        "N_R as a share of the servers, rounded half up, at least 1; in place of --reclaim",
+        1,
+        100,
+        metavar="P",
     )
-    reclaim: int = declared(
-        IntegerParameter(
-            meaning="servers to give back, N_R", least=0, largest=LARGEST_FLEET, metavar="K"
-        )
+    trace: str | Path | None = file(
+        "job trace, CSV plain or gzip, with the columns job_id, submit_time_s, duration_s, gpus",
+        family="snapshot",
     )
-    reclaim_percent: int | None = declared(
-        IntegerParameter(
-            meaning="N_R as a share of the servers, rounded half up, at least 1; in place of "
-            "--reclaim",
-            least=1,
-            largest=100,
-            metavar="P",
-        )
+    placement: str = choice(
+        "how the replay of a trace places jobs: best fit, random order or 1-2-GPU workers anywhere",
+        ("bf", "rnd", "messy"),
+        default="bf",
+        family="snapshot",
     )
-    trace: str | Path | None = declared(
-        FileParameter(
-            meaning="job trace, CSV plain or gzip, with the columns "
-            "job_id, submit_time_s, duration_s, gpus",
-            family="snapshot",
-        )
+    load_percent: int | str = integer(
+        "GPU time that the trace asks for over its submission span, as a share of "
+        "what the fleet has; arrivals are moved together or apart to reach it, and the word "
+        "trace keeps the trace's own clock",
+        1,
+        1000,
+        word="trace",
+        default=95,
+        metavar="P",
+        family="snapshot",
     )
-    placement: str = declared(
-        ChoiceParameter(
-            meaning="how the replay of a trace places jobs: best fit, random order or 1-2-GPU "
-            "workers anywhere",
-            choices=("bf", "rnd", "messy"),
-            default="bf",
-            family="snapshot",
-        )
+    semantics: str = choice(
+        "when a job is preempted", ("rigid", "interchangeable"), default="rigid"
     )
-    load_percent: int | str = declared(
-        IntegerParameter(
-            meaning="GPU time that the trace asks for over its submission span, as a share of "
-            "what the fleet has; arrivals are moved together or apart to reach it, and the word "
-            "trace keeps the trace's own clock",
-            least=1,
-            largest=1000,
-            word="trace",
-            default=95,
-            metavar="P",
-            family="snapshot",
-        )
+    min_workers_percent: int | None = integer(
+        "interchangeable: 60 % of the jobs of several workers survive with this share "
+        f"of them, rounded up; the others need all (default {DEFAULT_MIN_WORKERS_PERCENT})",
+        0,
+        100,
+        metavar="P",
     )
-    semantics: str = declared(
-        ChoiceParameter(
-            meaning="when a job is preempted", choices=("rigid", "interchangeable"), default="rigid"
-        )
-    )
-    min_workers_percent: int | None = declared(
-        IntegerParameter(
-            meaning="interchangeable: 60 % of the jobs of several workers survive with this share "
-            f"of them, rounded up; the others need all (default {DEFAULT_MIN_WORKERS_PERCENT})",
-            least=0,
-            largest=100,
-            metavar="P",
-        )
-    )
-    off_loan_percent: int = declared(
-        IntegerParameter(
-            meaning="share of the servers, drawn by seed and rounded down, that is not on loan",
-            least=0,
-            largest=100,
-            default=0,
-            metavar="P",
-        )
+    off_loan_percent: int = integer(
+        "share of the servers, drawn by seed and rounded down, that is not on loan",
+        0,
+        100,
+        default=0,
+        metavar="P",
     )
 
     def __post_init__(self) -> None:
