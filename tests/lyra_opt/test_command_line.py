@@ -283,24 +283,6 @@ class TestVerify:
         assert exit_code == 1
         assert json.loads(out)["violations"] == ["there is no solution"]
 
-    @pytest.mark.parametrize(
-        ("fields", "part"),
-        [
-            ({"objective": 3.0}, "objective is 3.0: must be an integer"),
-            ({"servers": "s1"}, 'servers is "s1": must be a list'),
-            ({"servers": [1]}, "servers[0] is 1: must be a string"),
-            ({"format": "lyra-opt/reclaim"}, 'must be "lyra-opt/reclaim-solution"'),
-            ({"version": 9}, "version is 9: must be 1"),
-            ({"note": ""}, 'note is "": unknown key'),
-        ],
-    )
-    def test_malformed(
-        self, run: Any, write_json: Callable[[str, Any], Path], fields: dict[str, Any], part: str
-    ) -> None:
-        """A file that is no solution at all is bad input, not an invalid solution."""
-        path = write_json("solution.json", self.solution(**fields))
-        assert_one_line_error(run("verify", FIGURE_5, path), str(path), part)
-
 
 class TestSolvers:
     """``lyra-opt solvers``."""

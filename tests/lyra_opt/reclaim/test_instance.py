@@ -7,25 +7,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.loading import content_hash, instance_text, load_instance
+from lyra_opt.core.loading import content_hash, load_instance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
-from lyra_opt.testing.strategies import reclaim_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 PROBLEM = find_problem("reclaim")
-
-
-@given(reclaim_instances())
-def test_written_and_read_again(instance: ReclaimInstance) -> None:
-    """read(write(x)) = x, in both semantics, defaults left out or not."""
-    assert PROBLEM.parse_instance(json.loads(instance_text(PROBLEM, instance))) == instance
 
 
 def test_defaults(write_json: Callable[[str, Any], Path]) -> None:

@@ -1,0 +1,65 @@
+"""What holds for every problem: its solvers by default, its files and its commands."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.loading import content_hash, load_instance, load_solution
+from lyra_opt.core.problem import find_problem, problems
+from lyra_opt.core.solver import find_solver
+from lyra_opt.testing import strategies
+from tests.malformed import INSTANCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
+
+
+@EVERY_PROBLEM
+def test_every_variant_has_a_default_solver(name: str) -> None:
+    """One that exists and takes the variant."""
+    problem = find_problem(name)
+    assert problem.name == name
+    for variant in problem.variants:
+        assert variant in find_solver(name, problem.default_solver_of(variant)).variants
+
+
+@EVERY_PROBLEM
+@given(data=st.data())
+def test_instance_comes_back_from_its_file(name: str, data: st.DataObject) -> None:
+    """Through JSON text, every field, and with the same content hash."""
+    problem = find_problem(name)
+    drawn = data.draw(getattr(strategies, f"{name}_instances")())
+    text = format_document(problem.instance_document(drawn))
+    back = problem.parse_instance(json.loads(text))
+    assert back == drawn
+    assert content_hash(problem, back) == content_hash(problem, drawn)
+
+
+@EVERY_PROBLEM
+def test_what_solve_prints_verify_accepts(
+    name: str, run: Any, write_json: Callable[[str, Any], Path]
+) -> None:
+    """An answer as it was printed; with another objective it is refused."""
+    problem = find_problem(name)
+    path = write_json("instance.json", INSTANCES[name].valid)
+    solver = "exact" if name == "allocation" else "cpsat"
+    exit_code, out, _ = run("solve", path, "--solver", solver, "--json")
+    (found,) = json.loads(out)
+    assert exit_code == 0
+    assert found["status"] == "optimal"
+    answer = write_json("answer.json", found)
+    assert run("verify", path, answer)[0] == 0
+    solution, claims = load_solution(answer, problem)
+    assert claims["objective"] == found["objective"]
+    assert problem.check(load_instance(path).instance, solution).objective == found["objective"]
+    answer = write_json("answer.json", {**found, "objective": found["objective"] + 1})
+    assert run("verify", path, answer)[0] == 1
