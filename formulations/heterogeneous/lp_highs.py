@@ -6,7 +6,7 @@ README-shares.md beside this file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,7 +127,7 @@ class LpHighs(ShareSolver):
     at a corner of the optimal ones, but that jobs alike share alike.
     """
 
-    name: ClassVar[str] = "lp-highs"
+    name = "lp-highs"
 
     def availability(self) -> Unsupported | None:
         """Return which package is missing, None if none is; imports none of them."""

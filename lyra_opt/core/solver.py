@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Number, SolveResult, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
-    from lyra_opt.core.result import Limits, SolveResult
+    from lyra_opt.core.result import Limits
+
+Observer = Callable[[str, Number], None]
+"""Called with ("objective", value) or ("dual_bound", value) at each improvement."""
 
 ENTRY_POINT_GROUP = "lyra_opt.solvers"
 
@@ -67,7 +74,7 @@ class Solver(Protocol):
         limits: Limits,
         rng: np.random.Generator,
         warm_start: Any = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Any]:
         """Solve a validated instance.
 
@@ -82,8 +89,78 @@ class Solver(Protocol):
         warm_start
             A solution to start from; the answer is never worse.
         observer
-            Called with ("objective", value) or ("dual_bound", value) at each improvement.
+            Told of each improvement.
         """
+
+
+class SolverBase:
+    """What most solvers have in common; implements `Solver` but for `solve`."""
+
+    name: str
+    problem: ClassVar[str]
+    variants: ClassVar[Sequence[str]]
+    proves_optimality: ClassVar[bool] = False
+    gives_bound: ClassVar[bool] = False
+    modules: tuple[str, ...] = ()
+    """Python modules that it needs and that may not be installed."""
+
+    def availability(self) -> Unsupported | None:
+        """Return which package is missing, None if none is; imports none of them."""
+        for module in self.modules:
+            package = module.partition(".")[0]
+            if find_spec(package) is None:
+                return Unsupported(f"the Python package {package} is not installed")
+        return None
+
+    def supports(self, instance: Any) -> Unsupported | None:
+        """Return why the instance is of no variant that the solver takes, None if it is."""
+        if instance.variant in self.variants:
+            return None
+        return Unsupported(
+            f"{self.name} takes {' and '.join(self.variants)} instances, "
+            f"not {instance.variant} ones"
+        )
+
+
+class HeuristicSolver(SolverBase, ABC):
+    """A rule that runs to its end: it keeps no limits and claims no proof.
+
+    Ask for a bound with ``certify`` where it gives none.
+    """
+
+    @abstractmethod
+    def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
+        """Return what the rule makes of an instance that `supports` accepts."""
+
+    @abstractmethod
+    def objective_of(self, instance: Any, solution: Any) -> Number | None:
+        """Return the value of a solution that somebody gives, None if it is not valid."""
+
+    def solve(
+        self,
+        instance: Any,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,
+        warm_start: Any = None,
+        observer: Observer | None = None,
+    ) -> SolveResult[Any]:
+        """Apply the rule; return the warm start instead where that is better."""
+        found = self.apply(instance, rng)
+        if warm_start is not None:
+            start, objective = self.objective_of(instance, warm_start), found.objective
+            sign = 1 if instance.variant.sense == "min" else -1
+            if start is not None and (objective is None or sign * start < sign * objective):
+                found = replace(
+                    found,
+                    status=Status.FEASIBLE,
+                    solution=warm_start,
+                    objective=start,
+                    message=None,
+                )
+        if observer is not None and found.objective is not None:
+            observer("objective", found.objective)
+        return found
 
 
 @cache

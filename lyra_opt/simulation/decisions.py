@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.core.result import Limits

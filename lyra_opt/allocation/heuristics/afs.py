@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.heuristics.gain_kernel import share_by_afs
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.schedules.evaluator import FluidState

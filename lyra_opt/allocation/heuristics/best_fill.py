@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.allocation.heuristics.policy import SchedulePolicy
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
 from lyra_opt.allocation.heuristics.priority_fill import (
     REMAINING_GPU_WORK,
     REMAINING_GPU_WORK_ROOT_BASE,
@@ -40,7 +40,7 @@ LEAST_GAIN = 1e-12
 """Sums of completion times closer than this, relatively, are equal."""
 
 
-class BestFill(SchedulePolicy):
+class BestFill(SchedulePolicySolver):
     """Keep the best of seven schedules, each made by one priority fill from start to end.
 
     A fill either gives base demands first, as ``srw`` does, or fills jobs *one by one*: in order

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.schedules.kernel import (
     ACTIVE,
     BY_ARRIVAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.heuristics.extra_workers import most_reduction
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.heuristics.priority_fill import SHORTEST_JOB
 from lyra_opt.allocation.schedules.kernel import add_by_gain
 

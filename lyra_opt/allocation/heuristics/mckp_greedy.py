@@ -33,8 +33,6 @@ class MckpGreedy(KnapsackSolver):
     """
 
     name = "mckp-greedy"
-    proves_optimality = False
-    gives_bound = False
 
     def choose(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.schedules.kernel import add_by_gain
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.allocation.heuristics.policy import StepPolicy
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.allocation.schedules.kernel import FILL_BASES_FIRST, decide_by_rule
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.allocation.heuristics.best_fill import LEAST_GAIN
-from lyra_opt.allocation.heuristics.policy import SchedulePolicy
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
 from lyra_opt.allocation.heuristics.priority_fill import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -51,7 +51,7 @@ BASE_POLICIES = (
 """What finishes a schedule: ``sjf``, ``srw``, three fills of ``best-fill``, Lyra's greedy."""
 
 
-class Rollout(SchedulePolicy):
+class Rollout(SchedulePolicySolver):
     """At each decision, take the priority fill that ends best.
 
     Candidates are the decisions of the base policies; of every order of the active jobs, those

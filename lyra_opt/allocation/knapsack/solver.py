@@ -14,10 +14,11 @@ from lyra_opt.allocation.knapsack.of_instance import (
     refusal,
 )
 from lyra_opt.core.result import SolveResult, Status, same_value
+from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import numpy as np
 
@@ -49,27 +50,20 @@ class KnapsackChoice:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-class KnapsackSolver(ABC):
+class KnapsackSolver(SolverBase, ABC):
     """A knapsack algorithm as a solver; implements `lyra_opt.core.solver.Solver`.
 
     Optimal is claimed where objective and bound are one value, within 1e-9 relative.
     """
 
-    name: str
     problem = "allocation"
-    variants: Sequence[str] = tuple(str(objective) for objective in KNAPSACK_OBJECTIVES)
-    proves_optimality: bool
-    gives_bound: bool
+    variants = tuple(KNAPSACK_OBJECTIVES)
 
     @abstractmethod
     def choose(
         self, knapsack: ReducedKnapsack, limits: Limits, stopwatch: Stopwatch
     ) -> KnapsackChoice:
         """Return items of a reduced knapsack; for `Limits` see `lyra_opt.core.solver.Solver`."""
-
-    def availability(self) -> Unsupported | None:
-        """Return None: it needs nothing beyond this package."""
-        return None
 
     def supports(self, instance: AllocationInstance) -> Unsupported | None:
         """Return why the instance is no knapsack or a too large one, None if it is neither."""

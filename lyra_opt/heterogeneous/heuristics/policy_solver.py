@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
@@ -21,11 +21,11 @@ from lyra_opt.heterogeneous.instance import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import numpy as np
 
-    from lyra_opt.core.result import Limits, Number
+    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
@@ -48,14 +48,14 @@ class Run:
     decisions: int
 
 
-class RolledOutPolicy:
+class RoundPolicySolver(HeuristicSolver):
     """Runs a round policy over an instance; implements `Solver`.
 
     Each round the policy sees the jobs that are released and not complete and says where they
-    run; nothing is asked of it that a scheduler would not know then. It runs to its end and keeps
-    no limits. With forking each gang, copy or not, has to be on one server: policies see jobs that
-    run at speed 0 on several. For ``round_progress`` there is one decision, and jobs have had the
-    placement `GangJob.current` before it.
+    run; nothing is asked of it that a scheduler would not know then. With forking each gang,
+    copy or not, has to be on one server: policies see jobs that run at speed 0 on several. For
+    ``round_progress`` there is one decision, and jobs have had the placement `GangJob.current`
+    before it.
 
     Complexity: that of the policy's decision, at most `HeterogeneousInstance.horizon_rounds`
     times, plus O(active jobs) for each. It has the guarantee of the policy, if that has one.
@@ -67,43 +67,32 @@ class RolledOutPolicy:
     """
 
     problem = "heterogeneous"
-    variants: Sequence[str] = (*sorted(SCHEDULE_OBJECTIVES), Objective.ROUND_PROGRESS)
-    proves_optimality = False
-    gives_bound = False
+    variants = (*sorted(SCHEDULE_OBJECTIVES), Objective.ROUND_PROGRESS)
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._make: Callable[[], RoundPolicy] = ROUND_POLICIES[name]
 
-    def availability(self) -> Unsupported | None:
-        """Policies need nothing beyond this package."""
-        return None
-
     def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""
         policy = self._make()
-        if instance.objective not in self.variants:
-            return Unsupported(
-                f"{self.name} gives schedules in rounds, not the shares of {instance.objective}"
-            )
         if policy.forks and not instance.forking:
             return Unsupported(f"{self.name} runs copies of jobs; the instance has no forking")
         if not policy.takes_gangs and any(job.gang > 1 for job in instance.jobs):
             return Unsupported(f"{self.name} takes jobs of one GPU alone")
-        return None
+        return super().supports(instance)
 
-    def solve(
-        self,
-        instance: HeterogeneousInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
-        rng: np.random.Generator,
-        warm_start: RoundSchedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+    def apply(
+        self, instance: HeterogeneousInstance, rng: np.random.Generator
     ) -> SolveResult[RoundSchedule]:
-        """Run the policy; return the warm start instead where that is better."""
-        found = run_policy(self._make(), instance, rng)
-        return result_of(instance, found, warm_start=warm_start, observer=observer)
+        """Run the policy."""
+        return result_of(instance, run_policy(self._make(), instance, rng))
+
+    def objective_of(
+        self, instance: HeterogeneousInstance, solution: RoundSchedule
+    ) -> Number | None:
+        """Return what the checker makes of the schedule."""
+        return check(instance, solution).objective
 
 
 def run_policy(
@@ -252,26 +241,15 @@ def result_of(
     dual_bound: float | None = None,
     counters: Mapping[str, int] | None = None,
     message: str | None = None,
-    warm_start: RoundSchedule | None = None,
-    observer: Callable[[str, int | float], None] | None = None,
 ) -> SolveResult[RoundSchedule]:
-    """Return what a solver says that made `found`, or the warm start where that is better."""
-    solution: RoundSchedule | None = found.schedule
-    objective: Number | None = value_of(instance, found)
+    """Return what a solver says that made `found`."""
+    objective = value_of(instance, found)
     if objective is None:
-        solution = None
         missing = len(instance.jobs) - len(found.last_round)
         message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
-    if warm_start is not None:
-        start = check(instance, warm_start).objective
-        sign = -1 if instance.objective.sense == "max" else 1
-        if start is not None and (objective is None or sign * start < sign * objective):
-            solution, objective, message = warm_start, start, None
-    if observer is not None and objective is not None:
-        observer("objective", objective)
     return SolveResult(
-        status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
-        solution=solution,
+        status=Status.UNKNOWN if objective is None else Status.FEASIBLE,
+        solution=None if objective is None else found.schedule,
         objective=objective,
         dual_bound=dual_bound,
         counters={"decisions": found.decisions, **(counters or {})},
@@ -279,13 +257,13 @@ def result_of(
     )
 
 
-ALLOX = RolledOutPolicy("allox")
-GAVEL_COST = RolledOutPolicy("gavel-cost")
-GAVEL_FTF = RolledOutPolicy("gavel-ftf")
-GAVEL_LAS = RolledOutPolicy("gavel-las")
-GAVEL_MAKESPAN = RolledOutPolicy("gavel-makespan")
-GAVEL_THROUGHPUT = RolledOutPolicy("gavel-throughput")
-HADARE = RolledOutPolicy("hadare")
-PRICED_PROGRESS = RolledOutPolicy("priced-progress")
-TIRESIAS = RolledOutPolicy("tiresias")
-YARN_CS = RolledOutPolicy("yarn-cs")
+ALLOX = RoundPolicySolver("allox")
+GAVEL_COST = RoundPolicySolver("gavel-cost")
+GAVEL_FTF = RoundPolicySolver("gavel-ftf")
+GAVEL_LAS = RoundPolicySolver("gavel-las")
+GAVEL_MAKESPAN = RoundPolicySolver("gavel-makespan")
+GAVEL_THROUGHPUT = RoundPolicySolver("gavel-throughput")
+HADARE = RoundPolicySolver("hadare")
+PRICED_PROGRESS = RoundPolicySolver("priced-progress")
+TIRESIAS = RoundPolicySolver("tiresias")
+YARN_CS = RoundPolicySolver("yarn-cs")

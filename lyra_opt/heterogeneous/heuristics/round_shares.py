@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy as np
 
-    from lyra_opt.core.result import Limits
+    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance
 
 ROUNDS = 400
 """Half a round that each job begins with, and the last rounds, blur shares by about one in 400."""
 
 
-class RoundShares:
+class RoundShares(HeuristicSolver):
     """The shares that 400 rounds of Gavel give jobs that never end; implements `Solver`.
 
     `GavelRounds` computes the best shares once and has all the time to come near them, so that
@@ -36,42 +34,22 @@ class RoundShares:
     Complexity: 400 decisions, each as of `GavelRounds`, and one linear programme. Guarantee: none.
     """
 
-    name: ClassVar[str] = "gavel-rounds"
-    problem: ClassVar[str] = "heterogeneous"
-    variants: ClassVar[Sequence[str]] = (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
-    proves_optimality: ClassVar[bool] = False
-    gives_bound: ClassVar[bool] = False
+    name = "gavel-rounds"
+    problem = "heterogeneous"
+    variants = (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
 
-    def availability(self) -> Unsupported | None:
-        """Need nothing beyond what shares are solved by."""
-        return None
-
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
-        """Return why the instance does not ask for such shares, None if it does."""
-        if instance.objective in self.variants:
-            return None
-        return Unsupported(f"{self.name} gives shares, and not for {instance.objective}")
-
-    def solve(
-        self,
-        instance: HeterogeneousInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
-        rng: np.random.Generator,
-        warm_start: TimeShares | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+    def apply(
+        self, instance: HeterogeneousInstance, rng: np.random.Generator
     ) -> SolveResult[TimeShares]:
-        """Run the rounds; return the warm start instead where that is better."""
-        found = shares_of_rounds(instance, rng)
-        objective = check(instance, found).objective
-        assert objective is not None, "rounds keep to the GPUs and to the time that there is"
-        if warm_start is not None:
-            start = check(instance, warm_start).objective
-            if start is not None and start > objective:
-                found, objective = warm_start, start
-        if observer is not None:
-            observer("objective", objective)
-        return SolveResult(status=Status.FEASIBLE, solution=found, objective=objective)
+        """Return the shares that the rounds give."""
+        shares = shares_of_rounds(instance, rng)
+        return SolveResult(
+            status=Status.FEASIBLE, solution=shares, objective=self.objective_of(instance, shares)
+        )
+
+    def objective_of(self, instance: HeterogeneousInstance, solution: TimeShares) -> Number | None:
+        """Return what the checker makes of the shares."""
+        return check(instance, solution).objective
 
 
 def shares_of_rounds(

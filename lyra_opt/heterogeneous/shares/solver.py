@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
@@ -24,12 +25,11 @@ from lyra_opt.heterogeneous.shares.programme import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
     from lyra_opt.heterogeneous.shares.programme import ShareProgramme
 
@@ -148,7 +148,7 @@ def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
     return np.where(arrays.usable, shares, 0.0)
 
 
-class ShareSolver(ABC):
+class ShareSolver(SolverBase, ABC):
     """A solver of share objectives by linear programmes; implements `lyra_opt.core.solver.Solver`.
 
     ``max_min_share``, ``throughput`` and ``cost`` are one programme each (two where there are
@@ -162,27 +162,12 @@ class ShareSolver(ABC):
     by 1e-6.
     """
 
-    name: ClassVar[str]
-    problem: ClassVar[str] = "heterogeneous"
-    variants: ClassVar[Sequence[str]] = tuple(
-        str(objective) for objective in Objective if objective in SHARE_OBJECTIVES
-    )
-    proves_optimality: ClassVar[bool] = True
-    gives_bound: ClassVar[bool] = True
+    problem = "heterogeneous"
+    variants = tuple(objective for objective in Objective if objective in SHARE_OBJECTIVES)
+    proves_optimality = True
+    gives_bound = True
 
-    def availability(self) -> Unsupported | None:
-        """Return why the solver cannot run on this machine, None if it can."""
-        return None
-
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
-        """Return why the instance is no question about shares, None if it is."""
-        from lyra_opt.core.solver import Unsupported
-
-        if instance.objective in SHARE_OBJECTIVES:
-            return None
-        return Unsupported(f"the objective {instance.objective} asks for a schedule in rounds")
-
-    def load(self) -> None:  # noqa: B027
+    def load(self) -> None:
         """Import what the engine needs."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import check, objective_of
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
@@ -25,7 +25,7 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.core.result import Limits
+    from lyra_opt.core.result import Number
     from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 
 LEASE_S = 3600.0
@@ -105,12 +105,12 @@ def solution_of(
     )
 
 
-class OneEpoch:
+class PlacementPolicySolver(HeuristicSolver):
     """Asks a placement policy for one decision on an instance; implements `Solver`.
 
-    The policy sees the instance's jobs as waiting and nobody as running. It keeps no limits. Jobs
-    are in file order where it asks for the order of submission. Complexity and guarantee are those
-    of the policy's decision.
+    The policy sees the instance's jobs as waiting and nobody as running. Jobs are in file order
+    where it asks for the order of submission. Complexity and guarantee are those of the policy's
+    decision.
 
     Parameters
     ----------
@@ -124,9 +124,7 @@ class OneEpoch:
     """
 
     problem = "network"
-    variants: Sequence[str] = tuple(Objective)
-    proves_optimality = False
-    gives_bound = False
+    variants = tuple(Objective)
 
     def __init__(
         self,
@@ -139,50 +137,39 @@ class OneEpoch:
         self._make = make or PLACEMENT_POLICIES[name]
         self._keeps_timers = keeps_timers
 
-    def availability(self) -> Unsupported | None:
-        """Policies need nothing beyond this package."""
-        return None
-
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""
-        if self._keeps_timers:
-            return None
-        for job in instance.jobs:
+        for job in instance.jobs if not self._keeps_timers else ():
             if len(instance.tiers_of(job)) < len(job.efficiency):
                 return Unsupported(
                     f"{self.name} does not ask for timers; job {job.id!r} is held back by one"
                 )
-        return None
+        return super().supports(instance)
 
-    def solve(
-        self,
-        instance: NetworkInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
-        rng: np.random.Generator,
-        warm_start: NetworkSolution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+    def apply(
+        self, instance: NetworkInstance, rng: np.random.Generator
     ) -> SolveResult[NetworkSolution]:
-        """Ask the policy; return the warm start instead where that is better."""
+        """Ask the policy."""
         policy = self._make()
         epoch = state_of(instance)
         policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
         solution = solution_of(instance, epoch, policy.decide(epoch.state))
-        objective = objective_of(instance, solution)
-        if warm_start is not None:
-            start = check(instance, warm_start).objective
-            if start is not None and start > objective:
-                solution, objective = warm_start, start
-        if observer is not None:
-            observer("objective", objective)
-        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+        return SolveResult(
+            status=Status.FEASIBLE,
+            solution=solution,
+            objective=objective_of(instance, solution),
+        )
+
+    def objective_of(self, instance: NetworkInstance, solution: NetworkSolution) -> Number | None:
+        """Return what the checker makes of the placements."""
+        return check(instance, solution).objective
 
 
-BEST_FIT = OneEpoch("best-fit")
-CONSOLIDATED = OneEpoch("consolidated", keeps_timers=True)
-DALLY = OneEpoch("dally", dally_with_given_timers, keeps_timers=True)
-GANDIVA_AFFINITY = OneEpoch("gandiva-affinity")
-MANUAL = OneEpoch("manual")
-NO_WAIT = OneEpoch("no-wait")
-SRTF_NETWORK = OneEpoch("srtf-network")
-TIRESIAS_SKEW = OneEpoch("tiresias-skew")
+BEST_FIT = PlacementPolicySolver("best-fit")
+CONSOLIDATED = PlacementPolicySolver("consolidated", keeps_timers=True)
+DALLY = PlacementPolicySolver("dally", dally_with_given_timers, keeps_timers=True)
+GANDIVA_AFFINITY = PlacementPolicySolver("gandiva-affinity")
+MANUAL = PlacementPolicySolver("manual")
+NO_WAIT = PlacementPolicySolver("no-wait")
+SRTF_NETWORK = PlacementPolicySolver("srtf-network")
+TIRESIAS_SKEW = PlacementPolicySolver("tiresias-skew")

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.network.checker import check, objective_of
+from lyra_opt.network.checker import objective_of
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.delay_scheduling import most_hurt_first
 from lyra_opt.network.heuristics.packing import pack
-from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
+from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver, solution_of, state_of
 from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.network.heuristics.policy import PlacementState
 
 
@@ -29,7 +25,7 @@ BUDGET = 100_000
 """Units that are looked at to improve packings, more than in the simulated cluster."""
 
 
-class PricedPlacementSolver:
+class PricedPlacementSolver(PlacementPolicySolver):
     """Packs the gangs that are worth most to the objective, within their timers.
 
     `lyra_opt.network.heuristics.packing.pack` with the objective's worth of each gang at each tier,
@@ -43,30 +39,13 @@ class PricedPlacementSolver:
     several on more than one machine are not looked for.
     """
 
-    name = "priced-placement"
-    problem = "network"
-    variants: Sequence[str] = tuple(Objective)
-    proves_optimality = False
-    gives_bound = False
+    def __init__(self) -> None:
+        super().__init__("priced-placement", keeps_timers=True)
 
-    def availability(self) -> Unsupported | None:
-        """Return None: it needs nothing beyond this package."""
-        return None
-
-    def supports(self, instance: NetworkInstance) -> Unsupported | None:  # noqa: ARG002
-        """Return None: it takes every instance."""
-        return None
-
-    def solve(
-        self,
-        instance: NetworkInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
-        rng: np.random.Generator,
-        warm_start: NetworkSolution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+    def apply(
+        self, instance: NetworkInstance, rng: np.random.Generator
     ) -> SolveResult[NetworkSolution]:
-        """Return the best packing found; it keeps no limits."""
+        """Return the best packing found."""
         epoch = state_of(instance)
         state = epoch.state
         waiting = state.waiting
@@ -77,13 +56,7 @@ class PricedPlacementSolver:
         dally.prepare(state.machines, state.lease_s, rng)
         answers = [solution_of(instance, epoch, grants) for grants in (packed, dally.decide(state))]
         scored = [(objective_of(instance, answer), answer) for answer in answers]
-        if warm_start is not None:
-            start = check(instance, warm_start).objective
-            if start is not None:
-                scored.append((start, warm_start))
         objective, solution = max(scored, key=lambda entry: entry[0])
-        if observer is not None:
-            observer("objective", objective)
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.search_result import SearchResult
@@ -19,11 +20,10 @@ from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.reclaim.reduction import reduce_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.reclaim.instance import ReclaimInstance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
@@ -35,7 +35,7 @@ SHORT_SEARCH = 300
 """Nodes after which the tree search counts as long."""
 
 
-class Exact:
+class Exact(SolverBase):
     """The proved optimum, or incumbent and bound when a limit is reached.
 
     In this order, each step only while bound and incumbent differ: `Fast`; a short tabu search
@@ -57,17 +57,9 @@ class Exact:
 
     name = "exact"
     problem = "reclaim"
-    variants: Sequence[str] = (str(Semantics.RIGID), str(Semantics.INTERCHANGEABLE))
+    variants = tuple(Semantics)
     proves_optimality = True
     gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Return None: it needs nothing beyond this package."""
-        return None
-
-    def supports(self, instance: ReclaimInstance) -> Unsupported | None:  # noqa: ARG002
-        """Return None: it takes every instance."""
-        return None
 
     def solve(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.reclaim.bounds.dual_bound import RigidBound
     from lyra_opt.reclaim.instance import ReclaimInstance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
-class Fast:
+class Fast(SolverBase):
     """A certified answer in milliseconds: the best of several heuristics, with a proved bound.
 
     Rigid: single-server jobs are folded into server costs and jobs with equal spans merged
@@ -51,17 +51,8 @@ class Fast:
 
     name = "fast"
     problem = "reclaim"
-    variants: Sequence[str] = (str(Semantics.RIGID), str(Semantics.INTERCHANGEABLE))
-    proves_optimality = False
+    variants = tuple(Semantics)
     gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Return None: it needs nothing beyond this package."""
-        return None
-
-    def supports(self, instance: ReclaimInstance) -> Unsupported | None:  # noqa: ARG002
-        """Return None: it takes every instance."""
-        return None
 
     def solve(
         self,

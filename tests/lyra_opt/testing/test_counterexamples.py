@@ -10,7 +10,7 @@ import pytest
 
 from lyra_opt.allocation import Schedule
 from lyra_opt.allocation.counterexamples import AllocationSpace
-from lyra_opt.allocation.heuristics.policy import SchedulePolicy
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import Unsupported, find_solver
@@ -51,7 +51,7 @@ class Picky(Own):
         return None if instance.servers[-1].id in hosts else Unsupported("an empty server")
 
 
-class Late(SchedulePolicy):
+class Late(SchedulePolicySolver):
     """The exact schedule, but all begins later where it may: mean JCT is worse by a factor."""
 
     name = "late"

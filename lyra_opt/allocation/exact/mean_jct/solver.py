@@ -27,7 +27,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _BYTES_PER_OBJECT = 64
 _NOTHING = np.zeros((0, 0))
 
 
-class MeanJctExact:
+class MeanJctExact(SolverBase):
     """The proved optimum of mean JCT, or incumbent and bound when a limit is reached.
 
     Best-first branch and bound. A node fixes the events (completions, releases) up to some time
@@ -74,21 +74,9 @@ class MeanJctExact:
 
     name = "exact"
     problem = "allocation"
-    variants: Sequence[str] = (str(Objective.MEAN_JCT),)
+    variants = (Objective.MEAN_JCT,)
     proves_optimality = True
     gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Return None: it needs nothing beyond this package's dependencies."""
-        return None
-
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
-        """Return a reason for the knapsack objectives, which other solvers prove."""
-        if instance.objective is not Objective.MEAN_JCT:
-            return Unsupported(
-                f"the objective {instance.objective} is a knapsack: use mckp-core or mckp-dp"
-            )
-        return None
 
     def solve(
         self,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import SolverBase, Unsupported
 from lyra_opt.heterogeneous.bounds.utility_prices import dual_bound
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
 from lyra_opt.heterogeneous.heuristics.hadar.prices import competitive_ratio
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
 from lyra_opt.heterogeneous.heuristics.policy_solver import (
-    RolledOutPolicy,
+    RoundPolicySolver,
     Run,
     result_of,
     run_policy,
@@ -22,11 +22,9 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import (
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, RoundSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from lyra_opt.core.result import Limits, SolveResult
+    from lyra_opt.core.result import SolveResult
     from lyra_opt.heterogeneous.bounds.utility_prices import DualBound
     from lyra_opt.heterogeneous.heuristics.hadar.prices import PriceRange
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
@@ -128,7 +126,7 @@ class _PriceWatch:
                     self.prices[number, place, kind] = price
 
 
-class HadarSolver(RolledOutPolicy):
+class HadarSolver(RoundPolicySolver):
     """`Hadar` round by round; on utility instances with a proved bound.
 
     The bound is the dual of the offline problem at the policy's prices, made feasible by solving
@@ -140,31 +138,23 @@ class HadarSolver(RolledOutPolicy):
     def __init__(self) -> None:
         super().__init__("hadar")
 
-    def solve(
-        self,
-        instance: HeterogeneousInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,
-        warm_start: RoundSchedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+    def apply(
+        self, instance: HeterogeneousInstance, rng: np.random.Generator
     ) -> SolveResult[RoundSchedule]:
         """Run the policy, and bound the optimum of a utility instance."""
         if instance.objective is not Objective.UTILITY:
-            return super().solve(
-                instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
-            )
-        return _result(instance, certify_hadar(instance, rng), warm_start, observer)
+            return super().apply(instance, rng)
+        return _result(instance, certify_hadar(instance, rng))
 
 
-class HadarCommitted(RolledOutPolicy):
+class HadarCommitted(RoundPolicySolver):
     """Each job buys its whole schedule as it arrives; with a proved bound and ratio.
 
     Source and proof: `commit`. It is 2 alpha-competitive, with the alpha of the message.
     """
 
     gives_bound = True
-    variants: Sequence[str] = (Objective.UTILITY,)
+    variants = (Objective.UTILITY,)
     name = "hadar-committed"
 
     def __init__(self) -> None:
@@ -172,30 +162,21 @@ class HadarCommitted(RolledOutPolicy):
 
     def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
         """Return why the rule cannot answer the instance, None if it can."""
-        if instance.objective is not Objective.UTILITY:
-            return Unsupported(f"{self.name} buys by utility, not by {instance.objective}")
         if instance.forking:
             return Unsupported(f"{self.name} has no rule for copies of jobs")
-        return None
+        return SolverBase.supports(self, instance)
 
-    def solve(
+    def apply(
         self,
         instance: HeterogeneousInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
-        warm_start: RoundSchedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[RoundSchedule]:
         """Let the jobs buy."""
-        return _result(instance, certify_committed(instance), warm_start, observer)
+        return _result(instance, certify_committed(instance))
 
 
 def _result(
-    instance: HeterogeneousInstance,
-    certificate: HadarCertificate,
-    warm_start: RoundSchedule | None,
-    observer: Callable[[str, int | float], None] | None,
+    instance: HeterogeneousInstance, certificate: HadarCertificate
 ) -> SolveResult[RoundSchedule]:
     bound = certificate.bound
     return result_of(
@@ -204,8 +185,6 @@ def _result(
         dual_bound=max(bound.value, certificate.utility),
         counters={"price_vectors": bound.evaluations, "relaxed_pricings": bound.relaxed},
         message=certificate.message(),
-        warm_start=warm_start,
-        observer=observer,
     )
 
 

@@ -1,0 +1,71 @@
+"""A schedule policy as a solver; each policy adds its rule in a file of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from lyra_opt.allocation.instance import AllocationInstance, Schedule
+
+
+class SchedulePolicySolver(HeuristicSolver):
+    """A rule that decides anew at every release and completion; implements `Solver`.
+
+    It gives whole workers. A job that has started keeps at least its base demand until it
+    completes.
+
+    In complexities, J is the number of jobs, A of those released and not complete, G of GPUs;
+    there are at most 2 J decisions. Every policy adds O(A) a decision for what the evaluator
+    does. If all jobs start when they are released, any policy is within max w_max / w_min of the
+    optimum, since C_j <= r_j + W_j / w_min and no schedule ends job j before r_j + W_j / w_max;
+    where jobs queue, no constant ratio is known to this project.
+    """
+
+    problem = "allocation"
+    variants = (Objective.MEAN_JCT,)
+
+    @abstractmethod
+    def schedule(self, instance: AllocationInstance, rng: np.random.Generator) -> Schedule:
+        """Return the schedule that the rule makes."""
+
+    def apply(
+        self, instance: AllocationInstance, rng: np.random.Generator
+    ) -> SolveResult[Schedule]:
+        """Return the schedule and its mean JCT."""
+        schedule = self.schedule(instance, rng)
+        return SolveResult(
+            status=Status.FEASIBLE, solution=schedule, objective=mean_jct_s(instance, schedule)
+        )
+
+    def objective_of(self, instance: AllocationInstance, solution: Schedule) -> float:
+        """Return its mean JCT in seconds."""
+        return mean_jct_s(instance, solution)
+
+
+class StepPolicy(SchedulePolicySolver):
+    """A policy that is told by its decisions, each from the state alone."""
+
+    @abstractmethod
+    def decide(self, state: FluidState) -> None:
+        """Set the target of every active job."""
+
+    def prepare(self, state: FluidState) -> None:
+        """Set the keys that `decide` orders by, if it does."""
+
+    def schedule(
+        self,
+        instance: AllocationInstance,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Schedule:
+        """Return the schedule that the decisions make."""
+        state = FluidState(instance)
+        self.prepare(state)
+        return evaluate(state, self.decide)
