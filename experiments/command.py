@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.commands.arguments import integer_from
 from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
@@ -75,12 +75,10 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="run a study: many solvers on many instances",
         description=STUDY_DESCRIPTION,
         epilog=STUDY_EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     study.add_argument(
         "study",
         nargs="?",
-        type=plain_text,
         metavar="STUDY",
         help=f"a study file, or one of {', '.join(bundled_studies())}",
     )
@@ -90,9 +88,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     study.add_argument(
         "--schema", action="store_true", help="print the JSON schema of study files, likewise"
     )
-    study.add_argument(
-        "--out", type=plain_text, metavar="DIR", help="folder of the results (default results/NAME)"
-    )
+    study.add_argument("--out", metavar="DIR", help="folder of the results (default results/NAME)")
     study.add_argument(
         "--processes",
         type=integer_from(1),
@@ -101,7 +97,6 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     study.add_argument(
         "--trace",
-        type=plain_text,
         metavar="FILE",
         help="job trace for the families that read one; looked up as given, then in the folder "
         "that the variable LYRA_OPT_TRACES names",
@@ -116,12 +111,10 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="draw tables, plots and a page from the results of a study",
         description=REPORT_DESCRIPTION,
         epilog=REPORT_EXAMPLES,
-        formatter_class=HelpFormatter,
     )
-    report.add_argument("folder", type=plain_text, metavar="DIR", help="folder of the results")
+    report.add_argument("folder", metavar="DIR", help="folder of the results")
     report.add_argument(
         "--window",
-        type=plain_text,
         metavar="FROM,TO",
         help="of replays: hours since the first submission between which the page draws every job "
         "(default: the busiest day)",
@@ -133,10 +126,9 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="compare two folders of results, run by run",
         description=DIFF_DESCRIPTION,
         epilog=DIFF_EXAMPLES,
-        formatter_class=HelpFormatter,
     )
-    diff.add_argument("a", type=plain_text, metavar="A", help="folder of results")
-    diff.add_argument("b", type=plain_text, metavar="B", help="folder of other results")
+    diff.add_argument("a", metavar="A", help="folder of results")
+    diff.add_argument("b", metavar="B", help="folder of other results")
     form = diff.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write one JSON object to stdout")
     form.add_argument("--csv", action="store_true", help="write the measures as CSV to stdout")

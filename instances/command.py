@@ -17,7 +17,7 @@ from instances.heterogeneous.parameters import HeterogeneousParameters
 from instances.network.parameters import NetworkParameters
 from instances.parameters import SEED, IntegerParameter, option, parameters_of
 from instances.reclaim.parameters import ReclaimParameters
-from lyra_opt.commands.arguments import HelpFormatter, OneLineParser, plain_text
+from lyra_opt.commands.arguments import OneLineParser
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.core.errors import UserError, show_value
 
@@ -171,7 +171,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="write instances of a family, synthetic or cut from a trace",
         description="Write instances of a family, synthetic or cut from a job trace.",
         epilog='"lyra-opt generate PROBLEM --help" lists the families of a problem.',
-        formatter_class=HelpFormatter,
     )
     problems = generate.add_subparsers(
         metavar="PROBLEM", required=True, parser_class=_FamilyListingParser
@@ -182,14 +181,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCommand) -> None:
     parser = problems.add_parser(
-        command.problem,
-        help=command.help,
-        description=command.description,
-        formatter_class=HelpFormatter,
+        command.problem, help=command.help, description=command.description
     )
-    parser.add_argument(
-        "--family", metavar="F", required=True, type=plain_text, help="one of those listed below"
-    )
+    parser.add_argument("--family", metavar="F", required=True, help="one of those listed below")
     for name, parameter in command.parameters.items():
         # The family knows its own defaults, and says what it requires or does not take.
         _add_option(parser, name, parameter, default=None)
@@ -200,7 +194,6 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
         "--out",
         metavar="DIR",
         required=True,
-        type=plain_text,
         help="folder to write to, made if it is missing; files of the same name are replaced",
     )
     parser.set_defaults(

@@ -15,7 +15,7 @@ import instances.command
 import paper_figures.command
 from lyra_opt import __version__
 from lyra_opt.commands import counterexample, solve, solvers, verify
-from lyra_opt.commands.arguments import HelpFormatter, OneLineParser
+from lyra_opt.commands.arguments import OneLineParser
 from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = OneLineParser(
-        prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=HelpFormatter
-    )
+    parser = OneLineParser(prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES)
     parser.add_argument("--version", action="version", version=f"lyra-opt {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     solve.add_parser(subparsers)

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.commands.arguments import integer_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,21 +51,13 @@ class _Help(argparse._HelpAction):  # noqa: SLF001
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "paper",
-        help="make published tables and figures again",
-        epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
-        add_help=False,
+        "paper", help="make published tables and figures again", epilog=EXAMPLES, add_help=False
     )
     parser.add_argument("-h", "--help", action=_Help, help="show this help message and exit")
     parser.add_argument("paper", choices=PAPERS, metavar="PAPER", help=", ".join(PAPERS))
     for kind in ("table", "figure"):
         parser.add_argument(
-            f"--{kind}",
-            type=plain_text,
-            action="append",
-            metavar="N",
-            help=f"this {kind}; may be repeated",
+            f"--{kind}", action="append", metavar="N", help=f"this {kind}; may be repeated"
         )
     parser.add_argument("--all", action="store_true", help="everything (the default)")
     parser.add_argument(
@@ -87,9 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         help="simulations at the same time (default: one for each processor)",
     )
-    parser.add_argument(
-        "--out", type=plain_text, metavar="DIR", help="folder of the pages (default: see above)"
-    )
+    parser.add_argument("--out", metavar="DIR", help="folder of the pages (default: see above)")
     parser.add_argument(
         "--resume", action="store_true", help="go on with the simulations that are there already"
     )

@@ -30,7 +30,7 @@ from experiments.runner import run_study
 from experiments.store import STORE_FILE
 from experiments.study import load_study
 from experiments.tables import csv_text, speed_table
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, seconds
+from lyra_opt.commands.arguments import integer_from, seconds
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError, one_line
 
@@ -85,7 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m experiments.bench",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument("--out", type=Path, default=Path("results/bench"), metavar="DIR")
     parser.add_argument(

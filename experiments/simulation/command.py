@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.commands.arguments import integer_from
 
 if TYPE_CHECKING:
     import argparse
@@ -54,28 +54,20 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "scenarios",
         help="list and show scenarios of the simulated cluster",
         description="Scenarios that come along, and what one can say.",
-        formatter_class=HelpFormatter,
     )
     what = scenarios.add_subparsers(metavar="WHAT", required=True)
     for name, meaning in SCENARIOS_COMMANDS.items():
-        parser = what.add_parser(
-            name, help=meaning, description=f"Print {meaning}.", formatter_class=HelpFormatter
-        )
+        parser = what.add_parser(name, help=meaning, description=f"Print {meaning}.")
         if name == "show":
-            parser.add_argument("scenario", type=plain_text, metavar="SCENARIO")
+            parser.add_argument("scenario", metavar="SCENARIO")
         parser.set_defaults(run=run_scenarios, what=name)
     schemes = subparsers.add_parser(
         "schemes",
         help="list the schemes of the simulated cluster",
         description="List the schemes, and which of them run in a scenario, or why not.",
-        formatter_class=HelpFormatter,
     )
     schemes.add_argument(
-        "--for",
-        type=plain_text,
-        metavar="SCENARIO",
-        dest="scenario",
-        help="a scenario by name, or a TOML file",
+        "--for", metavar="SCENARIO", dest="scenario", help="a scenario by name, or a TOML file"
     )
     add_changes(schemes)
     schemes.set_defaults(run=run_schemes)
@@ -85,7 +77,6 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     """Add the options that change a scenario."""
     parser.add_argument(
         "--jobs",
-        type=plain_text,
         metavar="FILE",
         help="job trace in place of the scenario's jobs; looked for as given, then in the folder "
         "that the variable LYRA_OPT_TRACES names",
@@ -94,7 +85,6 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         default=[],
-        type=plain_text,
         metavar="KEY=VALUE",
         dest="changes",
         help="a key of the scenario, such as cluster.loans.servers=70; may be repeated",
@@ -107,17 +97,13 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="replay jobs on a simulated cluster",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "scenario", type=plain_text, metavar="SCENARIO", help="its name, or a TOML file"
-    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
     add_changes(parser)
     parser.add_argument(
         "--scheme",
         action="append",
         default=[],
-        type=plain_text,
         metavar="NAME",
         dest="schemes",
         help="in place of the scenario's schemes; may be repeated",
@@ -132,10 +118,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="in place of the scenario's seeds; may be repeated",
     )
     parser.add_argument(
-        "--out",
-        type=plain_text,
-        metavar="DIR",
-        help="keep the runs there, with a page, plots and tables",
+        "--out", metavar="DIR", help="keep the runs there, with a page, plots and tables"
     )
     parser.add_argument(
         "--resume", action="store_true", help="go on with the runs that --out holds already"
@@ -153,7 +136,6 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--capture",
-        type=plain_text,
         metavar="DIR",
         help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
         "for studies: KIND-contested-* those in which somebody loses, KIND-easy-* the others",

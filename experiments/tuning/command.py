@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from experiments.simulation.command import add_changes, given_scenario
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text
+from lyra_opt.commands.arguments import integer_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,11 +57,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="find Dally's best fixed timers by simulation",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "scenario",
-        type=plain_text,
         metavar="SCENARIO",
         help="cluster with a network, and jobs: a name, such as dally-batch, or a TOML file",
     )
@@ -121,7 +119,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
     parser.add_argument(
         "--out",
-        type=plain_text,
         metavar="DIR",
         help=f"write {TIMERS_FILE}, for scheme manual, and {RESULT_FILE} with all trials there",
     )

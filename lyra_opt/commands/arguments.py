@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.validation import LARGEST_INTEGER
@@ -15,17 +15,27 @@ if TYPE_CHECKING:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that reports bad usage in one line and exits with 2."""
+    """A parser that reports bad usage in one line and exits with 2.
+
+    Descriptions and examples keep their line breaks; an argument without a type is text that is not
+    empty.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        self.register("type", None, plain_text)
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Return the action that gives what follows to sub-commands, to be checked by them."""
+        action = super().add_subparsers(**options)
+        action.type = str
+        return action
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""
         if message.endswith("expected one argument"):
             message += "; if its value starts with -, put = in front of it"
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keep the line breaks of descriptions and examples."""
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:

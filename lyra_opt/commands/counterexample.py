@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text, ratio, seconds
+from lyra_opt.commands.arguments import integer_from, plain_text, ratio, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -131,7 +131,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="find a small instance on which a heuristic is worse",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "--heuristic",

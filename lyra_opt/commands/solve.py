@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter, integer_from, plain_text, seconds
+from lyra_opt.commands.arguments import integer_from, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="solve instance files",
         description="Solve instance files with one or more solvers and check the answers.",
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="instance file, JSON, plain or gzip"
@@ -71,13 +70,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--out",
-        type=plain_text,
         metavar="FILE",
         help="write the best solution found to a solution file (with one instance file only)",
     )
     parser.add_argument(
         "--plot",
-        type=plain_text,
         metavar="FILE",
         help="draw the solutions, one above the other, as .svg or .png (with one instance file of "
         "allocation over time only)",

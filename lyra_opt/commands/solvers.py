@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter
-
 if TYPE_CHECKING:
     import argparse
 
@@ -24,7 +22,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="List the solvers: what they take, whether they prove optimality, whether "
         "they can run here.",
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
     parser.add_argument("--json", action="store_true", help="write one JSON array to stdout")

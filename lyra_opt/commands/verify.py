@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import HelpFormatter
-
 if TYPE_CHECKING:
     import argparse
 
@@ -25,7 +23,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="check a solution against its instance",
         description="Recompute what a solution costs and compare every claim made of it.",
         epilog=EXAMPLES,
-        formatter_class=HelpFormatter,
     )
     parser.add_argument("instance", metavar="INSTANCE", help="instance file")
     parser.add_argument(
