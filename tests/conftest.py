@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lyra_opt.__main__ import main
+from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
 
 if TYPE_CHECKING:
@@ -53,6 +54,18 @@ def write_json(tmp_path: Path) -> Callable[[str, Any], Path]:
 
 
 @pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes text or bytes into a fresh folder."""
+
+    def write_file(content: str | bytes, name: str = "trace.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+@pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs the command line: exit code, stdout, stderr."""
 
@@ -77,3 +90,21 @@ def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
     assert "Traceback" not in err
     for part in parts:
         assert part in err
+
+
+def assert_refused(read: Callable[[Path], object], path: Path, part: str) -> None:
+    """Assert that a file is refused in one short line that names it and holds `part`."""
+    with pytest.raises(InputError) as refusal:
+        read(path)
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: ")
+    assert part in message
+    assert "\n" not in message
+    assert len(message) < len(str(path)) + 1000
+
+
+def assert_field_refused(make: Callable[[], object], field: str) -> None:
+    """Assert that the field that breaks its rule is named."""
+    with pytest.raises(FieldError) as refusal:
+        make()
+    assert refusal.value.field == field

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +16,7 @@ from instances.traces import Trace, TraceJob, read_trace
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
+from tests.instances.workloads.published import published
 
 
 def trace_of(*rows: tuple[str, int, int, int]) -> Trace:
@@ -233,14 +232,6 @@ def test_snapshots_of_one_call_equal_those_asked_alone(trace_file, rule):
         snapshot._replay_once.cache_clear()
         assert cut(seed) == together[seed]
     assert len({instance.jobs for instance in together}) > 1
-
-
-def published(file: str) -> Path:
-    folder = os.environ.get("LYRA_OPT_TRACES")
-    path = Path(folder or "", file)
-    if not folder or not path.is_file():
-        pytest.skip(f"needs {file} in the folder that LYRA_OPT_TRACES names")
-    return path
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 from instances.traces import TraceJob, read_trace
 from lyra_opt.core.errors import InputError
+from tests.conftest import assert_refused
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "trace.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
 
 
 def test_columns_in_any_order_with_others_between(write):
@@ -127,13 +118,7 @@ MALFORMED = {
 def test_malformed_trace(write, tmp_path, defect):
     content, reason = MALFORMED[defect]
     path = tmp_path / "missing.csv" if content is None else write(content)
-    with pytest.raises(InputError) as caught:
-        read_trace(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    assert reason in message
-    assert "\n" not in message
-    assert len(message) < len(str(path)) + 200
+    assert_refused(read_trace, path, reason)
 
 
 def test_models_are_read_where_there_is_a_column(tmp_path):

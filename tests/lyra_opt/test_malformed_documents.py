@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.documents import LARGEST_DOCUMENT_BYTES
-from lyra_opt.core.errors import InputError
 from lyra_opt.core.loading import load_instance
-from tests.conftest import FIGURE_5, assert_one_line_error
+from tests.conftest import FIGURE_5, assert_one_line_error, assert_refused
 from tests.malformed import INSTANCES, SOLUTIONS, Defect, defects
 
 if TYPE_CHECKING:
@@ -35,15 +34,6 @@ def test_defect_in_a_solution_is_named(
     instance = write_json("instance.json", INSTANCES[name.partition("-")[0]].valid)
     path = write_json("bad.json", defect.in_(SOLUTIONS[name].valid))
     assert_one_line_error(run("verify", instance, path), f"{path}: ", defect.expected)
-
-
-def _assert_refused(path: Path, expected: str) -> None:
-    with pytest.raises(InputError) as refusal:
-        load_instance(path)
-    message = str(refusal.value)
-    assert message.startswith(f"{path}: ")
-    assert expected in message
-    assert "\n" not in message
 
 
 FIGURE_5_TEXT = '{"format": "lyra-opt/reclaim"}'
@@ -85,7 +75,7 @@ def test_defect_in_the_bytes_is_named(defect: str, tmp_path: Path) -> None:
     name, data, expected = RAW_FILES[defect]
     path = tmp_path / name
     path.write_bytes(data)
-    _assert_refused(path, expected)
+    assert_refused(load_instance, path, expected)
 
 
 def test_file_beyond_the_largest_size(tmp_path: Path) -> None:
@@ -93,7 +83,7 @@ def test_file_beyond_the_largest_size(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as stream:
         stream.truncate(LARGEST_DOCUMENT_BYTES + 1)
-    _assert_refused(path, "is larger than 64 MiB once unpacked")
+    assert_refused(load_instance, path, "is larger than 64 MiB once unpacked")
 
 
 def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
@@ -103,10 +93,12 @@ def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
         block = b"[" * 2**20
         for _ in range(LARGEST_DOCUMENT_BYTES // 2**20 + 1):
             stream.write(block)
-    _assert_refused(path, "is larger than 64 MiB once unpacked")
+    assert_refused(load_instance, path, "is larger than 64 MiB once unpacked")
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     """What cannot be opened is named."""
-    _assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
-    _assert_refused(tmp_path, "cannot be read: Is a directory")
+    assert_refused(
+        load_instance, tmp_path / "none.json", "cannot be read: No such file or directory"
+    )
+    assert_refused(load_instance, tmp_path, "cannot be read: Is a directory")

@@ -20,80 +20,45 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "part"),
+    ("paper", "arguments", "part"),
     [
-        (["--table", "11"], "'11': no such table here; there are 1, 2, 3"),
-        (["--table", "x"], "'x': no such table"),
-        (["--table", "-1"], "'-1': no such table"),
-        (["--figure", "99"], "'99': no such figure here; there are 1, 2, 5"),
-        (["--figure", "3"], "'3': no such figure"),
-        (["--scale", "0"], "'0': must be a number above 0 and at most 1"),
-        (["--scale", "2"], "'2': must be a number above 0"),
-        (["--scale", "-0.1"], "'-0.1': must be a number above 0"),
-        (["--scale", "nan"], "'nan': must be a number above 0"),
-        (["--scale", "inf"], "'inf': must be a number above 0"),
-        (["--scale", "big"], "'big': must be a number above 0"),
-        (["--seeds", "0"], "'0': must be an integer"),
-        (["--processes", "0"], "'0': must be an integer"),
-        (["--out", ""], "must not be empty"),
-        (["--all", "--table", "1"], "--all makes everything"),
+        ("lyra", ["--table", "11"], "'11': no such table here; there are 1, 2, 3"),
+        ("lyra", ["--table", "x"], "'x': no such table"),
+        ("lyra", ["--table", "-1"], "'-1': no such table"),
+        ("lyra", ["--figure", "99"], "'99': no such figure here; there are 1, 2, 5"),
+        ("lyra", ["--figure", "3"], "'3': no such figure"),
+        ("lyra", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
+        ("lyra", ["--scale", "2"], "'2': must be a number above 0"),
+        ("lyra", ["--scale", "-0.1"], "'-0.1': must be a number above 0"),
+        ("lyra", ["--scale", "nan"], "'nan': must be a number above 0"),
+        ("lyra", ["--scale", "inf"], "'inf': must be a number above 0"),
+        ("lyra", ["--scale", "big"], "'big': must be a number above 0"),
+        ("lyra", ["--seeds", "0"], "'0': must be an integer"),
+        ("lyra", ["--processes", "0"], "'0': must be an integer"),
+        ("lyra", ["--out", ""], "must not be empty"),
+        ("lyra", ["--all", "--table", "1"], "--all makes everything"),
+        ("hadar", ["--table", "4"], "'4': no such table here; there are 1, 2, 3 of hadar"),
+        ("hadar", ["--figure", "x"], "'x': no such figure here; there are 1, 2 of hadar"),
+        ("hadar", ["--table", ""], "must not be empty"),
+        ("hadar", ["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
+        ("hadar", ["--seeds", "101"], "'101': must be an integer from 1 to 100"),
+        ("hadar", ["--all", "--figure", "1"], "--all makes everything"),
+        ("dally", ["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of dally"),
+        ("dally", ["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
+        ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
     ],
 )
 def test_bad_input(
     run: Callable[..., tuple[int, str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    paper: str,
     arguments: list[str],
     part: str,
 ) -> None:
-    """One line that names the option, the value and the rule, and nothing written."""
+    """One line that names the option, the value and the rule of that paper; nothing is written."""
     monkeypatch.chdir(tmp_path)
-    assert_one_line_error(run("paper", "lyra", *arguments), part)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["--table", "4"], "'4': no such table here; there are 1, 2, 3 of hadar"),
-        (["--figure", "x"], "'x': no such figure here; there are 1, 2 of hadar"),
-        (["--table", ""], "must not be empty"),
-        (["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
-        (["--seeds", "101"], "'101': must be an integer from 1 to 100"),
-        (["--all", "--figure", "1"], "--all makes everything"),
-    ],
-)
-def test_bad_input_on_hadar(
-    run: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    part: str,
-) -> None:
-    """Numbers are those of the paper that is asked for; nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    assert_one_line_error(run("paper", "hadar", *arguments), part)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of dally"),
-        (["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
-        (["--scale", "0"], "'0': must be a number above 0 and at most 1"),
-    ],
-)
-def test_bad_input_on_dally(
-    run: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    part: str,
-) -> None:
-    """Its own numbers; nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    assert_one_line_error(run("paper", "dally", *arguments), part)
+    assert_one_line_error(run("paper", paper, *arguments), part)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -225,20 +190,6 @@ class _Links(HTMLParser):
                 self.ids.append(value)
 
 
-def test_page_needs_no_other_file(folder: Path) -> None:
-    """Plots are inside, nothing is loaded."""
-    page = (folder / "index.html").read_text()
-    links = _Links()
-    links.feed(page)
-    assert all(link.startswith("#") for link in links.loaded)
-    assert "svg" in links.tags
-    assert not {"link", "img", "iframe", "object"} & links.tags
-    assert re.findall(r"url\((?!#)", page) == []
-    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
-    assert re.sub(names, "", page).count("://") == 0
-    assert len(links.ids) == len(set(links.ids))
-
-
 def test_page_says_how_it_was_made_and_where_what_is(folder: Path) -> None:
     """Version, date and command line; contents lead to every table, and to how it was run."""
     page = (folder / "index.html").read_text()
@@ -273,15 +224,6 @@ def test_hadar_from_end_to_end(hadar_folder: Path) -> None:
     assert "from memory, with little confidence" in page
 
 
-def test_page_on_hadar_needs_no_other_file(hadar_folder: Path) -> None:
-    """Plots are inside, nothing is loaded, no id stands twice."""
-    links = _Links()
-    links.feed((hadar_folder / "index.html").read_text())
-    assert all(link.startswith("#") for link in links.loaded)
-    assert not {"link", "img", "iframe", "object"} & links.tags
-    assert len(links.ids) == len(set(links.ids))
-
-
 @pytest.fixture(scope="module")
 def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything on Dally but the questions of our own, with five jobs and no traces."""
@@ -312,10 +254,16 @@ def test_dally_from_end_to_end(dally_folder: Path) -> None:
     }
 
 
-def test_page_on_dally_needs_no_other_file(dally_folder: Path) -> None:
+@pytest.mark.parametrize("made", ["folder", "hadar_folder", "dally_folder"])
+def test_page_needs_no_other_file(made: str, request: pytest.FixtureRequest) -> None:
     """Plots are inside, nothing is loaded, no id stands twice."""
+    page = (request.getfixturevalue(made) / "index.html").read_text()
     links = _Links()
-    links.feed((dally_folder / "index.html").read_text())
+    links.feed(page)
     assert all(link.startswith("#") for link in links.loaded)
+    assert "svg" in links.tags
     assert not {"link", "img", "iframe", "object"} & links.tags
+    assert re.findall(r"url\((?!#)", page) == []
+    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
+    assert re.sub(names, "", page).count("://") == 0
     assert len(links.ids) == len(set(links.ids))

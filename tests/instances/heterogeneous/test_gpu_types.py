@@ -14,10 +14,11 @@ from instances.heterogeneous.gpu_types import (
     speeds_in_words,
     types_of,
 )
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
+from tests.conftest import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,10 +91,7 @@ def test_damage_is_named(tmp_path: Path, text: str, message: str) -> None:
     """One line with the file, the field, its value and the rule."""
     path = tmp_path / "types.toml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        read_gpu_types(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+    assert_refused(read_gpu_types, path, message)
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:

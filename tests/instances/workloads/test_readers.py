@@ -16,17 +16,8 @@ from instances.workloads.adaptdl import measured_runs
 from instances.workloads.readers import LAYOUTS as READERS
 from instances.workloads.readers import read_workload
 from lyra_opt.core.errors import InputError, UserError
+from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "trace.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
 
 
 def rows_of(workload):
@@ -625,12 +616,7 @@ MALFORMED = {
 def test_malformed(write, tmp_path, defect):
     content, reason = MALFORMED[defect]
     path = tmp_path / "absent.csv" if content is None else write(content)
-    with pytest.raises(InputError) as caught:
-        read_workload(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    assert reason in message
-    assert "\n" not in message
+    assert_refused(read_workload, path, reason)
 
 
 @pytest.mark.parametrize(

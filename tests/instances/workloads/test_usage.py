@@ -7,7 +7,8 @@ import gzip
 import pytest
 
 from instances.workloads.usage import read_usage
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError
+from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
 
 HEADER = "time,vc,total_gpu_num,running_gpu_num,pending_gpu_num\n"
@@ -20,19 +21,9 @@ def series(minutes: int, running=lambda minute: 10) -> str:
     return HEADER + "".join(rows)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "usage.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
-
-
 def test_busy_share_of_all_clusters_in_steps_of_five_minutes(write):
     demand = read_usage(write(series(12, running=lambda minute: 10 if minute < 5 else minute)))
-    assert demand.name == "usage"
+    assert demand.name == "trace"
     assert demand.step_s == 300
     assert demand.busy_share == pytest.approx((10 / 40, 7 / 40))  # minutes 10 and 11 are no step
     assert "its jobs are not inference" in demand.assumptions[0]
@@ -79,12 +70,7 @@ MALFORMED = {
 def test_malformed(write, tmp_path, defect):
     content, reason = MALFORMED[defect]
     path = tmp_path / "absent.csv" if content is None else write(content)
-    with pytest.raises(InputError) as caught:
-        read_usage(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    assert reason in message
-    assert "\n" not in message
+    assert_refused(read_usage, path, reason)
 
 
 @pytest.mark.parametrize("step_s", [0, 90])

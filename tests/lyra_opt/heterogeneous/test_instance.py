@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import GpuServer, GpuType
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.conftest import assert_field_refused
 from tests.lyra_opt.heterogeneous.examples import RATES, SERVERS, TYPES, instance, job
 
 
@@ -114,10 +115,7 @@ DEFECTS = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_defects_are_named(defect: str) -> None:
     """The field that breaks its rule."""
-    make, field = DEFECTS[defect]
-    with pytest.raises(FieldError) as refusal:
-        make()
-    assert refusal.value.field == field
+    assert_field_refused(*DEFECTS[defect])
 
 
 def test_what_would_exhaust_the_machine_is_refused() -> None:

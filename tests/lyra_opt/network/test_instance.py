@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import FieldError
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import GangPlacement, Machine
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from tests.conftest import assert_field_refused
 from tests.lyra_opt.network.examples import MACHINES, instance, job
 
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
@@ -134,7 +134,4 @@ DEFECTS = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_defects_are_named(defect: str) -> None:
     """The field that breaks its rule."""
-    make, field = DEFECTS[defect]
-    with pytest.raises(FieldError) as refusal:
-        make()
-    assert refusal.value.field == field
+    assert_field_refused(*DEFECTS[defect])

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.network.class_timers import (
     ClassTimers,
     TimerClass,
     read_timers,
     timers_text,
 )
+from tests.conftest import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,10 +86,7 @@ def test_bad_files_are_refused_by_name(tmp_path: Path, text: str, part: str) -> 
     """The line says which file, field and rule."""
     path = tmp_path / "timers.toml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
-        read_timers(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert part in str(caught.value)
+    assert_refused(read_timers, path, part)
 
 
 def test_there_is_at_least_one_class() -> None:

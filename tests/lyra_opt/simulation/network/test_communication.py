@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
 from lyra_opt.simulation.network.communication import (
     MODELS,
@@ -19,8 +19,10 @@ from lyra_opt.simulation.network.communication import (
     read_slowdowns,
 )
 from lyra_opt.simulation.network.topology import Rack, Topology
+from tests.conftest import assert_field_refused, assert_refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SHIPPED = ClosedForm()
@@ -175,10 +177,7 @@ DEFECTS = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_defects_are_named(defect: str) -> None:
     """The field that breaks its rule."""
-    make, field = DEFECTS[defect]
-    with pytest.raises(FieldError) as refusal:
-        make()
-    assert refusal.value.field == field
+    assert_field_refused(*DEFECTS[defect])
 
 
 def test_an_unknown_model_names_those_that_are_known() -> None:
@@ -196,16 +195,9 @@ mine,2,network,4
 """
 
 
-def write(tmp_path: Path, text: str) -> Path:
-    """Return a file that holds the text."""
-    path = tmp_path / "slowdowns.csv"
-    path.write_text(text)
-    return path
-
-
-def test_a_table_of_slowdowns(tmp_path: Path) -> None:
+def test_a_table_of_slowdowns(write: Callable[..., Path]) -> None:
     """One over the slowdown, however many units; a single GPU is never slowed."""
-    table = read_slowdowns(write(tmp_path, TABLE))
+    table = read_slowdowns(write(TABLE))
     assert list(table.models()) == ["mine"]
     assert [table.efficiency("mine", 2, tier, 2) for tier in Tier] == [1.0, 0.8, 0.25]
     assert table.efficiency("mine", 2, Tier.RACK, 7) == 0.8
@@ -241,13 +233,8 @@ BAD_TABLES = {
 
 
 @pytest.mark.parametrize("defect", BAD_TABLES)
-def test_defect_in_a_table_is_named(defect: str, tmp_path: Path) -> None:
+def test_defect_in_a_table_is_named(defect: str, write: Callable[..., Path]) -> None:
     """On one line with file, line, field, value and rule."""
     text, expected = BAD_TABLES[defect]
-    path = write(tmp_path, text)
-    with pytest.raises(InputError) as refusal:
-        read_slowdowns(path)
-    message = str(refusal.value)
-    assert message.startswith(f"{path}: ")
-    assert expected in message
-    assert "\n" not in message
+    path = write(text)
+    assert_refused(read_slowdowns, path, expected)

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.network.topology import Rack, Topology, read_topology
+from tests.conftest import assert_refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MIXED = Topology(
@@ -133,25 +135,18 @@ latency_s = 1e-6
 """
 
 
-def write(tmp_path: Path, text: str) -> Path:
-    """Return a file that holds the text."""
-    path = tmp_path / "topology.toml"
-    path.write_text(text)
-    return path
-
-
-def test_a_file_of_equal_racks(tmp_path: Path) -> None:
+def test_a_file_of_equal_racks(write: Callable[..., Path]) -> None:
     """Links are the shipped ones unless it says otherwise, or the command line does."""
-    path = write(tmp_path, UNIFORM)
+    path = write(UNIFORM)
     topology, links = read_topology(path)
     assert (topology.name, topology.machines, topology.gpus) == ("four racks", 32, 256)
     assert links is LINK_SETS["shipped"]
     assert read_topology(path, network=LINK_SETS["congested-1"])[1].name == "congested-1"
 
 
-def test_a_file_of_unlike_racks(tmp_path: Path) -> None:
+def test_a_file_of_unlike_racks(write: Callable[..., Path]) -> None:
     """Racks are counted, and a tier of links of its own changes the named set there alone."""
-    topology, links = read_topology(write(tmp_path, RACKS))
+    topology, links = read_topology(write(RACKS))
     assert topology.gpus_of_machine.tolist() == [8] * 8 + [2]
     assert topology.first_machine_of_rack.tolist() == [0, 4, 8, 9]
     assert links.rack == Link(bandwidth_gb_per_s=10, latency_s=1e-6)
@@ -215,16 +210,11 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_defect_in_a_file_is_named(defect: str, tmp_path: Path) -> None:
+def test_defect_in_a_file_is_named(defect: str, write: Callable[..., Path]) -> None:
     """On one line with file, field, value and rule."""
     text, expected = DEFECTS[defect]
-    path = write(tmp_path, text)
-    with pytest.raises(InputError) as refusal:
-        read_topology(path)
-    message = str(refusal.value)
-    assert message.startswith(f"{path}: ")
-    assert expected in message
-    assert "\n" not in message
+    path = write(text)
+    assert_refused(read_topology, path, expected)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
