@@ -43,10 +43,15 @@ class Kernel:
     ----------
     function
         The inner loop. It may call other kernels that are globals of its module.
+    makes_lists
+        Whether it makes lists, for a heap as a rule. All other kernels own nothing: compiled, they
+        count no references, which in a named tuple of arrays would take longer than the work. Of
+        arrays they return only arguments, or tuples that hold such.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, makes_lists: bool = False) -> None:
         self._function = function
+        self._makes_lists = makes_lists
         self._compiled: Any = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
@@ -130,10 +135,18 @@ class Kernel:
         # The cache compares the age of this function's file alone: name all that is compiled.
         linked.__qualname__ = f"{function.__qualname__}_{self._digest(fields)}"
         linked.__module__ = function.__module__
+        counts_references = self._counts_references()
         try:
-            return numba.njit(cache=True)(linked)
+            return numba.njit(cache=True, _nrt=counts_references)(linked)
         except RuntimeError:  # no folder to keep the cache in: compile anew in each process
-            return numba.njit(linked)
+            return numba.njit(_nrt=counts_references)(linked)
+
+    def _counts_references(self) -> bool:
+        """Whether the function, or a kernel that it calls, makes lists."""
+        return self._makes_lists or any(
+            called._counts_references()  # noqa: SLF001
+            for called in self._called().values()
+        )
 
     def _called(self) -> dict[str, Kernel]:
         """Return the kernels that the function calls, by the name that it knows them by."""
@@ -146,7 +159,7 @@ class Kernel:
         code = self._function.__code__
         values = {name: self._function.__globals__.get(name) for name in code.co_names}
         numbers = {name: value for name, value in values.items() if type(value) is int}
-        parts = [_code_parts(code), numbers, fields]
+        parts = [_code_parts(code), numbers, fields, self._counts_references()]
         parts += [value._digest(fields) for value in self._called().values()]  # noqa: SLF001
         return sha256(repr(parts).encode()).hexdigest()[:12]
 
@@ -171,6 +184,11 @@ def _code_parts(code: CodeType) -> list[Any]:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Turn an inner loop into a `Kernel`."""
     return Kernel(function)
+
+
+def kernel_with_lists(function: Callable[..., Any]) -> Kernel:
+    """Turn an inner loop that makes lists, as for a heap, into a `Kernel`."""
+    return Kernel(function, makes_lists=True)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -17,10 +17,10 @@ from lyra_opt.allocation.schedules.kernel import (
     TARGET,
     remaining_work,
 )
-from lyra_opt.core.kernels import kernel
+from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 
-@kernel
+@kernel_with_lists
 def add_to_smallest_share(
     free: int,
     limits: Any,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from lyra_opt.core.kernels import kernel
+from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 # Rows of `limits`, integers by job; the last lists the jobs by release, then in file order.
 MIN_WORKERS, MAX_WORKERS, GPUS_PER_WORKER, ARRIVALS = 0, 1, 2, 3
@@ -298,7 +298,7 @@ def fill_one_by_one(
     return 0
 
 
-@kernel
+@kernel_with_lists
 def add_by_gain(
     free: int,
     per_gpu: int,

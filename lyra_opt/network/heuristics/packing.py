@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.network.heuristics.free_machines import BestFit
-from lyra_opt.network.heuristics.packing_kernel import best_packing, clear_market
+from lyra_opt.network.heuristics.market_kernel import Market, clear_market
+from lyra_opt.network.heuristics.packing_kernel import Exchange, Gangs, Packing, Tree, best_packing
 from lyra_opt.network.heuristics.policy import Grant
 from lyra_opt.network.links import Tier
 
@@ -40,7 +41,7 @@ def pack(
     """Return gangs that start, and where, by the prices at which GPUs find takers.
 
     A price of a GPU for gangs of each size on one machine, and one for gangs that span several, is
-    found by steps on the dual of the relaxed problem (`packing_kernel.clear_market`). Gangs choose
+    found by steps on the dual of the relaxed problem (`market_kernel.clear_market`). Gangs choose
     by what they gain at these prices for each GPU: all in that order, and once with those that gain
     in order of size, the largest first. Each takes the tightest room at the tier where it is worth
     most. Then gangs that do not start, or not where they would like to, take the places of gangs
@@ -143,22 +144,24 @@ def clear_price_of_gpus(
     """
     kinds = len(sizes)
     counts = np.bincount(machines.free_gpus)
-    prices = clear_market.run(
+    market = clear_market.run(
         PRICE_STEPS,
-        gang,
-        value.ravel(),
-        size_of,
-        sizes,
-        counts,
-        np.full(kinds + 1, start),
-        np.zeros(kinds + 1),
-        np.zeros(kinds + 1),
-        np.zeros(len(counts)),
-        np.zeros(len(counts), np.int64),
+        Market(
+            gang=gang,
+            value=value.ravel(),
+            kind_of=size_of,
+            sizes=sizes,
+            machines=counts,
+            prices=np.full(kinds + 1, start),
+            best_prices=np.zeros(kinds + 1),
+            excess=np.zeros(kinds + 1),
+            fill=np.zeros(len(counts)),
+            fill_kind=np.zeros(len(counts), np.int64),
+        ),
         work=PRICE_STEPS * (len(gang) + kinds * len(counts)),
         largest=int(counts.sum()) * len(counts),
     )
-    return np.asarray(prices, float)
+    return np.asarray(market.best_prices, float)
 
 
 class _Units:
@@ -167,15 +170,19 @@ class _Units:
     def __init__(self, machines: MachineState) -> None:
         self._machines = machines
         first, free = machines.first_machine_of_rack, machines.free_gpus
-        self._of_tier = [len(free), len(first) - 1, 1]
-        self._first_unit = np.cumsum([0, *self._of_tier])
-        racks, network = self._first_unit[1], self._first_unit[2]
+        first_unit = np.cumsum([0, len(free), len(first) - 1, 1])
+        racks, network = first_unit[1], first_unit[2]
         rack_of = np.repeat(np.arange(racks, network), np.diff(first))
         of_rack = np.add.reduceat(free, first[:-1])
-        self._parent = np.concatenate((rack_of, np.full(network - racks, network), [-1]))
-        self._capacity = np.concatenate((free, of_rack, [of_rack.sum()]))
         open_machines = np.add.reduceat((free > 0).astype(np.int64), first[:-1])
-        self._parts = np.concatenate((np.ones_like(free), open_machines, [(of_rack > 0).sum()]))
+        self._tree = Tree(
+            first_unit=first_unit,
+            parent=np.concatenate((rack_of, np.full(network - racks, network), [-1])),
+            parts=np.concatenate((np.ones_like(free), open_machines, [(of_rack > 0).sum()])),
+            first_machine=first,
+            capacity=np.concatenate((free, of_rack, [of_rack.sum()])),
+        )
+        self._first_rack, self._network = int(racks), int(network)
 
     def pack(
         self,
@@ -185,7 +192,7 @@ class _Units:
         budget: int,
     ) -> IntArray:
         """Return the unit of each gang in the best packing, -1 for those that do not start."""
-        jobs, units = len(gang), len(self._parent)
+        jobs, units = len(gang), len(self._tree.parent)
 
         def scratch(length: int) -> IntArray:
             return np.zeros(length, np.int64)
@@ -193,23 +200,22 @@ class _Units:
         unit_of = best_packing.run(
             np.concatenate(orders),
             budget,
-            gang,
-            value.ravel(),
-            self._first_unit,
-            self._parent,
-            self._parts,
-            self._machines.first_machine_of_rack,
-            self._capacity,
-            scratch(units),
-            scratch(units),
-            scratch(jobs),
-            scratch(jobs),
-            scratch(jobs),
-            scratch(jobs + 1),
-            scratch(jobs + 1),
-            scratch(jobs),
-            scratch(jobs),
-            scratch(len(Tier)),
+            Gangs(size=gang, value=value.ravel()),
+            self._tree,
+            Packing(
+                left=scratch(units),
+                head=scratch(units),
+                following=scratch(jobs),
+                previous=scratch(jobs),
+                unit_of=scratch(jobs),
+                too_large=scratch(len(Tier)),
+            ),
+            Exchange(
+                leaving=scratch(jobs + 1),
+                chosen=scratch(jobs + 1),
+                came_from=scratch(jobs),
+                marked=scratch(jobs),
+            ),
             scratch(jobs),
             # Packing looks at each unit once, improving at some gangs on each of them.
             work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
@@ -225,7 +231,7 @@ class _Units:
         Gangs across machines take as few machines as can be, the largest gang first. Those that
         cannot be split as their tier says get what else there is, or nothing.
         """
-        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        first_rack, network = self._first_rack, self._network
         unit_of = self._leave_two_racks(gang, unit_of)
         given: list[tuple[Tier, dict[int, int]]] = [
             (Tier.MACHINE, {unit: size} if 0 <= unit < first_rack else {})
@@ -255,15 +261,15 @@ class _Units:
 
         Nobody's tier changes. It is needed where all that is left is in one rack, or nearly so.
         """
-        first_rack, network = int(self._first_unit[1]), int(self._first_unit[2])
+        first_rack, network = self._first_rack, self._network
         spanning = int((unit_of == network).sum())
         if not spanning:
             return unit_of
-        left = self._capacity.copy()
+        left = self._tree.capacity.copy()
         inside = np.flatnonzero((unit_of >= 0) & (unit_of < network))
         np.subtract.at(left, unit_of[inside], gang[inside])
         on_machine = inside[unit_of[inside] < first_rack]
-        np.subtract.at(left, self._parent[unit_of[on_machine]], gang[on_machine])
+        np.subtract.at(left, self._tree.parent[unit_of[on_machine]], gang[on_machine])
         unit_of = unit_of.copy()
         racks = left[first_rack:network]
         smallest_first = inside[np.argsort(gang[inside], kind="stable")]
@@ -272,12 +278,12 @@ class _Units:
             if racks.sum() - left[rack] >= spanning:
                 break
             size, old = int(gang[job]), int(unit_of[job])
-            old_rack = old if old >= first_rack else int(self._parent[old])
+            old_rack = old if old >= first_rack else int(self._tree.parent[old])
             if old_rack == rack or size >= left[rack]:
                 continue
             new = rack
             if old < first_rack:
-                fitting = np.flatnonzero((self._parent == rack) & (left >= size))
+                fitting = np.flatnonzero((self._tree.parent == rack) & (left >= size))
                 if not len(fitting):
                     continue
                 new = int(fitting[left[fitting].argmin()])

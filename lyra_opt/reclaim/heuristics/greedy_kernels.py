@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from lyra_opt.core.kernels import kernel
+from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 SHARE_UNIT = 2**20
 """Resolution of the shares of slack: tie-breaking shares are rounded down to 1 / SHARE_UNIT."""
@@ -196,7 +196,7 @@ def take_by_share(
     return chosen
 
 
-@kernel
+@kernel_with_lists
 def take_with_slack(
     picks: int,
     radix: int,
