@@ -273,4 +273,4 @@ def allocate_queue(
         path[length] = take_job[take]
         take = take_before[take]
         length += 1
-    return path[:length]
+    return length, path

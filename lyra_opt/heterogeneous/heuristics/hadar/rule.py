@@ -160,7 +160,7 @@ class Hadar(RoundPolicy):
         left[:types] = list(self._gpus_of_type.values())
         takes = jobs * self._width
         gang = int(queue.gangs.max())
-        path = allocate_queue.run(
+        length, path = allocate_queue.run(
             jobs,
             self._width,
             types,
@@ -190,7 +190,7 @@ class Hadar(RoundPolicy):
             work=jobs * self._width * cells * types,
             largest=cells * jobs,
         )
-        return [int(job) for job in path][::-1]
+        return [int(job) for job in path[:length]][::-1]
 
     def _placements(
         self, queue: _Queue, prices: NDArray[np.float64], taken: Sequence[int]
