@@ -14,17 +14,13 @@ True
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from instances.parameters import SEED, given_parameters, parameters_of, require_parameter
-from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-ENTRY_POINT_GROUP = "lyra_opt.instance_families"
 
 
 class Family(Protocol):
@@ -122,24 +118,18 @@ class ParameterisedFamily(ABC):
         return ()
 
 
+FAMILIES = Plugins("lyra_opt.instance_families", "family")
+"""All families, as ``problem.name``."""
+
+
 def family_names(problem: str) -> list[str]:
     """Return the names of the families of `problem`, in order, without loading any."""
-    return sorted(_entry_points(problem))
+    return FAMILIES.names(problem)
 
 
 def find_family(problem: str, name: str) -> Family:
-    """Return the family called `name`.
-
-    Raises
-    ------
-    UserError
-        If `problem` has no such family; names those it has.
-    """
-    found = _entry_points(problem).get(name)
-    if found is None:
-        known = ", ".join(family_names(problem)) or "none"
-        raise UserError(f"--family is {show_value(name)}: must be one of: {known}")
-    family: Family = found.load()
+    """Return the family called `name`; see `Plugins.find` for errors."""
+    family: Family = FAMILIES.find(name, problem)
     return family
 
 
@@ -162,13 +152,3 @@ def generate(problem: str, family: str, *, seed: int = 0, **parameters: Any) -> 
     """
     require_parameter("seed", SEED, seed)
     return find_family(problem, family).generate(parameters, seed)
-
-
-@cache
-def _entry_points(problem: str) -> dict[str, EntryPoint]:
-    prefix = f"{problem}."
-    return {
-        found.name.removeprefix(prefix): found
-        for found in entry_points(group=ENTRY_POINT_GROUP)
-        if found.name.startswith(prefix)
-    }

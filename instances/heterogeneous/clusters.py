@@ -6,18 +6,17 @@ of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.plugins import Named, Plugins
 from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
@@ -26,23 +25,8 @@ GPUS_PER_SERVER = 4
 """Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedCluster:
-    """A cluster that the command line knows.
-
-    Parameters
-    ----------
-    name
-        The name it is known by.
-    summary
-        What it has, on one line.
-    make
-        Returns it.
-    """
-
-    name: str
-    summary: str
-    make: Callable[[], Cluster]
+class NamedCluster(Named):
+    """A cluster that the command line knows; `make()` returns it."""
 
 
 CLUSTERS = Plugins("lyra_opt.clusters", "cluster", NamedCluster)
@@ -51,8 +35,8 @@ CLUSTERS = Plugins("lyra_opt.clusters", "cluster", NamedCluster)
 
 def find_cluster(name: str) -> Cluster:
     """Return the cluster called `name`; `UserError` that names all if there is none."""
-    found: NamedCluster = CLUSTERS.find(name)
-    return found.make()
+    cluster: Cluster = CLUSTERS.find(name).make()
+    return cluster
 
 
 def cluster_of(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,10 +23,10 @@ from instances.heterogeneous.throughputs import JobType, ThroughputTable
 from instances.traces import bad_value
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
-from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.plugins import Named, Plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.simulation.cluster import GpuType
 
@@ -39,23 +38,8 @@ LARGEST_COUNT = 10**9
 GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedThroughputs:
-    """A table that is known by name.
-
-    Parameters
-    ----------
-    name
-        The name it is known by.
-    summary
-        What was measured, on one line.
-    make
-        Returns it.
-    """
-
-    name: str
-    summary: str
-    make: Callable[[], ThroughputTable]
+class NamedThroughputs(Named):
+    """A table that is known by name; `make()` returns it."""
 
 
 THROUGHPUTS = Plugins("lyra_opt.throughputs", "table of throughputs", NamedThroughputs)
@@ -89,8 +73,8 @@ def load_throughputs(
         If the file is no table; names row, column, value and rule.
     """
     if isinstance(name_or_path, str) and name_or_path in THROUGHPUTS.names():
-        named: NamedThroughputs = THROUGHPUTS.find(name_or_path)
-        return named.make()
+        table: ThroughputTable = THROUGHPUTS.find(name_or_path).make()
+        return table
     if not Path(name_or_path).exists():
         known = ", ".join(THROUGHPUTS.names())
         raise UserError(f"throughputs {str(name_or_path)!r}: must be a CSV file or one of: {known}")

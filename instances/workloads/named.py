@@ -5,7 +5,6 @@ A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
@@ -25,10 +24,9 @@ from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
 from instances.workloads.lyra_testbed import lyra_testbed
 from instances.workloads.readers import read_workload
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.plugins import Named, Plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from instances.heterogeneous.throughputs import ThroughputTable
@@ -46,26 +44,13 @@ NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
 """Of what no public trace says: no job is elastic, fungible or heterogeneous."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedWorkload:
-    """A generator of workloads.
+class NamedWorkload(Named):
+    """A generator of workloads: `make(cluster, seed)` returns the jobs.
 
-    Parameters
-    ----------
-    name
-        The name the command line knows it by.
-    summary
-        What its jobs are, on one line.
-    make
-        Returns the jobs for a cluster, drawn by a seed. Arguments that may only be given by name
-        are parameters that a scenario may set; but ``assumptions`` gets what the scenario assumes
-        of jobs, which is drawn afterwards for generators that do not ask for it, and ``table`` its
-        table of throughputs.
+    Arguments of `make` that may only be given by name are parameters that a scenario may set; but
+    ``assumptions`` gets what the scenario assumes of jobs, which is drawn afterwards for generators
+    that do not ask for it, and ``table`` its table of throughputs.
     """
-
-    name: str
-    summary: str
-    make: Callable[..., Workload]
 
     @property
     def asks_for(self) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ class AllocationProblem:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def bound(self, instance: AllocationInstance) -> float:
+    def dual_bound(self, instance: AllocationInstance) -> float:
         """Return a proved bound on the optimum, above it for the reduction, else below."""
         from lyra_opt.allocation.bounds.dual_bound import dual_bound
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,27 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.metadata import EntryPoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """What makes an object that the command line lists.
+
+    Parameters
+    ----------
+    name
+        The name it is known by.
+    summary
+        What it is, on one line.
+    make
+        Returns it.
+    """
+
+    name: str
+    summary: str
+    make: Callable[..., Any]
 
 
 class Plugins:
@@ -45,36 +66,57 @@ class Plugins:
                 )
         return found
 
-    def names(self) -> list[str]:
-        """Return all names, in order."""
-        return sorted(self._points)
+    def names(self, problem: str | None = None) -> list[str]:
+        """Return all names, in order; of a problem, what follows ``problem.`` in them."""
+        if problem is None:
+            return sorted(self._points)
+        prefix = f"{problem}."
+        return sorted(name.removeprefix(prefix) for name in self._points if name.startswith(prefix))
 
-    def find(self, name: str) -> Any:
-        """Return the object called `name`.
+    def find(self, name: str, problem: str | None = None) -> Any:
+        """Return the object called `name`; of a problem, the one called ``problem.name``.
+
+        A class stands for an object made without arguments.
 
         Raises
         ------
         UserError
             If there is none (the message names all), or it is somebody's own and cannot be loaded.
         """
-        if name not in self._loaded:
-            point = self._points.get(name)
+        key = name if problem is None else f"{problem}.{name}"
+        if key not in self._loaded:
+            point = self._points.get(key)
             if point is None:
-                known = ", ".join(self.names())
-                raise UserError(f"{self._noun} {name!r}: must be one of: {known}")
-            try:
-                found = point.load()
-            except Exception as error:  # somebody's own module may fail in any way
-                raise UserError(
-                    f"{self._noun} {name!r}: {point.value} cannot be loaded: {error}"
-                ) from None
-            if self._kind is not None and not isinstance(found, self._kind):
-                raise UserError(f"{self._noun} {name!r}: {point.value} is no {self._noun}")
-            if getattr(found, "name", name) != name and self._checks_names:
-                raise UserError(f"{self._noun} {name!r}: {point.value} calls itself {found.name!r}")
-            self._loaded[name] = found
-        return self._loaded[name]
+                known = ", ".join(self.names(problem)) or "none"
+                rule = f"must be one of: {known}"
+                if problem is not None:
+                    rule = f"no such {self._noun} for the problem {problem}; known: {known}"
+                raise UserError(f"{self._noun} {name!r}: {rule}")
+            self._loaded[key] = self._load(point, name)
+        return self._loaded[key]
+
+    def _load(self, point: EntryPoint, name: str) -> Any:
+        try:
+            loaded = point.load()
+            found = loaded() if isinstance(loaded, type) else loaded
+        except Exception as error:  # somebody's own module may fail in any way
+            raise UserError(
+                f"{self._noun} {name!r}: {point.value} cannot be loaded: {error}"
+            ) from None
+        if self._kind is not None and not isinstance(found, self._kind):
+            raise UserError(f"{self._noun} {name!r}: {point.value} is no {self._noun}")
+        own = getattr(found, "name", name)
+        if point.name != name:
+            own, name = f"{found.problem}.{own}", point.name
+        if own != name and self._checks_names:
+            raise UserError(f"{self._noun} {name!r}: {point.value} calls itself {own!r}")
+        return found
 
     def all(self) -> dict[str, Any]:
         """Return all of them by name, in order."""
         return {name: self.find(name) for name in self.names()}
+
+    def forget(self) -> None:
+        """Look again at what is installed when next asked."""
+        self.__dict__.pop("_points", None)
+        self._loaded.clear()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.result import Number
     from lyra_opt.core.variant import Variant
-
-ENTRY_POINT_GROUP = "lyra_opt.problems"
 
 
 class CheckReport(Protocol):
@@ -86,23 +83,26 @@ class Problem(Protocol):
     def check(self, instance: Any, solution: Any) -> CheckReport:
         """Recompute feasibility and objective from the instance alone."""
 
-    def bound(self, instance: Any) -> Number:
+    def dual_bound(self, instance: Any) -> Number:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
     def drawing_of(self, variant: str) -> Callable[[Any, Mapping[str, Any]], Figure] | None:
         """Return what draws an instance and its solutions by solver, for ``--plot``, or None."""
 
 
-@cache
+PROBLEMS = Plugins("lyra_opt.problems", "problem")
+"""All problems by name."""
+
+
 def problems() -> dict[str, Problem]:
     """Return every registered problem by name, in order of name."""
-    found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
-    return {entry_point.name: entry_point.load() for entry_point in found}
+    return PROBLEMS.all()
 
 
 def find_problem(name: str) -> Problem:
-    """Return the problem called `name`; KeyError if there is none."""
-    return problems()[name]
+    """Return the problem called `name`; see `Plugins.find` for errors."""
+    problem: Problem = PROBLEMS.find(name)
+    return problem
 
 
 def problem_of_format(document: JsonObject) -> Problem:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.result import Number, SolveResult, Status
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 Observer = Callable[[str, Number], None]
 """Called with ("objective", value) or ("dual_bound", value) at each improvement."""
-
-ENTRY_POINT_GROUP = "lyra_opt.solvers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,46 +159,17 @@ class HeuristicSolver(SolverBase, ABC):
         return found
 
 
-@cache
-def _entry_points() -> dict[tuple[str, str], Any]:
-    """Return the registered solvers by (problem, name), not loaded yet, in order of name."""
-    found = {}
-    for entry_point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-        problem, _, name = entry_point.name.partition(".")
-        found[problem, name] = entry_point
-    return found
+SOLVERS = Plugins("lyra_opt.solvers", "solver")
+"""All solvers, as ``problem.name``."""
 
 
 def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
-    """Return (problem, name) of every registered solver, of one problem or of all."""
-    return [key for key in _entry_points() if problem in (None, key[0])]
+    """Return (problem, name) of every registered solver, of one problem or of all, in order."""
+    parted = (name.partition(".") for name in SOLVERS.names())
+    return [(of, name) for of, _, name in parted if problem in (None, of)]
 
 
-@cache
 def find_solver(problem: str, name: str) -> Solver:
-    """Return the solver registered as `name` for `problem`.
-
-    Raises
-    ------
-    UserError
-        If there is no such solver (the message lists those that exist), or if it is somebody's
-        own and cannot be loaded.
-    """
-    try:
-        entry_point = _entry_points()[problem, name]
-    except KeyError:
-        known = ", ".join(known_name for _, known_name in solver_names(problem))
-        raise UserError(
-            f"solver {name!r}: no such solver for the problem {problem}; known: {known}"
-        ) from None
-    try:
-        loaded = entry_point.load()
-    except Exception as error:  # somebody's own module may fail in any way
-        raise UserError(f"solver {name!r}: {entry_point.value} cannot be loaded: {error}") from None
-    solver: Solver = loaded() if isinstance(loaded, type) else loaded
-    if (solver.problem, solver.name) != (problem, name):
-        raise UserError(
-            f"solver {name!r}: the entry point {problem}.{name} leads to a solver that calls "
-            f"itself {solver.problem}.{solver.name}"
-        )
+    """Return the solver registered as `name` for `problem`; see `Plugins.find` for errors."""
+    solver: Solver = SOLVERS.find(name, problem)
     return solver

@@ -262,7 +262,7 @@ def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> 
 def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict[str, Any]:
     """Return what the problem's own bound adds to a checked answer."""
     stopwatch = Stopwatch()
-    bound = problem.bound(instance)
+    bound = problem.dual_bound(instance)
     elapsed_s = stopwatch.elapsed_s
     variant: Variant = instance.variant
     if checked["dual_bound"] is not None:

@@ -187,7 +187,7 @@ class HeterogeneousProblem:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def bound(self, instance: HeterogeneousInstance) -> float:
+    def dual_bound(self, instance: HeterogeneousInstance) -> float:
         """Return a proved bound on the optimum, above it where that is maximised, else below."""
         from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 

@@ -146,11 +146,11 @@ class NetworkProblem:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def bound(self, instance: NetworkInstance) -> Number:
+    def dual_bound(self, instance: NetworkInstance) -> Number:
         """Return a proved upper bound on the optimum."""
-        from lyra_opt.network.bounds.dual_bound import upper_bound
+        from lyra_opt.network.bounds.dual_bound import dual_bound
 
-        return upper_bound(instance)
+        return dual_bound(instance)
 
     def drawing_of(
         self,

@@ -117,11 +117,11 @@ class ReclaimProblem:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def bound(self, instance: ReclaimInstance) -> int:
+    def dual_bound(self, instance: ReclaimInstance) -> int:
         """Return a proved lower bound on the weight of preempted jobs."""
-        from lyra_opt.reclaim.bounds.dual_bound import lower_bound
+        from lyra_opt.reclaim.bounds.dual_bound import dual_bound
 
-        return lower_bound(instance)
+        return dual_bound(instance)
 
     def drawing_of(
         self,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import instances.family
-import lyra_opt.core.solver
+from instances.family import FAMILIES
+from lyra_opt.core.solver import SOLVERS
 from tests.experiments import plugin as plugin_module
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
 
 
 def _forget_entry_points() -> None:
-    lyra_opt.core.solver._entry_points.cache_clear()
-    lyra_opt.core.solver.find_solver.cache_clear()
-    instances.family._entry_points.cache_clear()
+    SOLVERS.forget()
+    FAMILIES.forget()
 
 
 @pytest.fixture

@@ -236,7 +236,11 @@ def test_names_tell_the_parameters(name, parameters):
 
 
 BAD_PARAMETERS = {
-    "unknown_family": ("nope", {"jobs": 1}, '--family is "nope": must be one of: light, load'),
+    "unknown_family": (
+        "nope",
+        {"jobs": 1},
+        "family 'nope': no such family for the problem allocation; known: light",
+    ),
     "of_reclaiming": ("load", {"jobs": 1, "servers": 1}, "servers is no parameter"),
     "no_jobs": ("load", {}, "--jobs is required by family load"),
     "zero_jobs": ("load", {"jobs": 0}, "--jobs is 0: must be an integer from 1 to 100000"),

@@ -121,7 +121,10 @@ def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
 
 
 REFUSED = {
-    "unknown_family": ("--family nope --reclaim 1", '--family is "nope": must be one of'),
+    "unknown_family": (
+        "--family nope --reclaim 1",
+        "family 'nope': no such family for the problem ",
+    ),
     "sized_net": ("--family net --reclaim 6 --servers 55", "--servers is refused by family net"),
     "net_of_composite": (
         "--family net --reclaim 7",

@@ -319,10 +319,10 @@ class TestSolvers:
         """Somebody's broken package does not take the listing down."""
         from importlib.metadata import EntryPoint
 
-        from lyra_opt.core import solver
+        from lyra_opt.core.solver import SOLVERS
 
-        broken = EntryPoint("reclaim.broken", "no_such_package:Solver", solver.ENTRY_POINT_GROUP)
-        monkeypatch.setattr(solver, "_entry_points", lambda: {("reclaim", "broken"): broken})
+        broken = EntryPoint("reclaim.broken", "no_such_package:Solver", "lyra_opt.solvers")
+        monkeypatch.setattr(SOLVERS, "_points", {"reclaim.broken": broken})
         exit_code, out, _ = run("solvers", "--json")
         (record,) = json.loads(out)
         assert exit_code == 0

@@ -26,7 +26,7 @@ SAFETY = 1e-11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DualBound:
+class PriceBound:
     """An upper bound on the optimum of a utility instance.
 
     Parameters
@@ -47,9 +47,9 @@ class DualBound:
     relaxed: int
 
 
-def dual_bound(
+def price_bound(
     instance: HeterogeneousInstance, prices: NDArray[np.float64], utility: float
-) -> DualBound:
+) -> PriceBound:
     """Return an upper bound on the offline optimum from any prices.
 
     Weak duality. Let k[t, h, r] >= 0 be prices, c[h, r] the GPUs, S_j the schedules of job j that
@@ -92,7 +92,7 @@ def dual_bound(
         if value <= utility or not norm:
             break
         here = np.maximum(0.0, here - (value - utility) / norm * slope)
-    return DualBound(
+    return PriceBound(
         value=search.best * (1 + SAFETY),
         at_given_prices=at_given * (1 + SAFETY),
         evaluations=search.evaluations,
@@ -101,7 +101,7 @@ def dual_bound(
 
 
 class _PriceSearch:
-    """Evaluates D and keeps the best; see `dual_bound`."""
+    """Evaluates D and keeps the best; see `price_bound`."""
 
     def __init__(self, instance: HeterogeneousInstance) -> None:
         self._jobs = instance.jobs

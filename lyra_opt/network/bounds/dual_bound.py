@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import NetworkInstance
 
 
-def upper_bound(instance: NetworkInstance) -> int | float:
+def dual_bound(instance: NetworkInstance) -> int | float:
     """Return a bound on the optimum, an integer for objectives that count.
 
     The better of `knapsack_bound` and `lyra_opt.network.bounds.prices`; it does not depend on the

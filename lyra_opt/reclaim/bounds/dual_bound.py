@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
-def lower_bound(instance: ReclaimInstance) -> int:
+def dual_bound(instance: ReclaimInstance) -> int:
     """Return a proved lower bound: the rigid Lagrangian bound, or the interchangeable LP bound."""
     if instance.semantics is Semantics.RIGID:
         return rigid_bound(instance).bound

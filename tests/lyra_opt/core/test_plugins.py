@@ -64,3 +64,23 @@ def test_refused(name: str, message: str, fruit: Callable[..., Plugins]) -> None
     with pytest.raises(UserError, match=message):
         fruits.find(name)
     assert fruits.find("apple") == "A"
+
+
+class Pip:
+    """A solver that cannot do anything but say what it is."""
+
+    name, problem = "pip", "apple"
+
+
+def test_those_of_a_problem_by_their_own_name(fruit: Callable[..., Plugins]) -> None:
+    """A class is made into an object; what calls itself otherwise is refused."""
+    fruits = fruit(Point("apple.pip", Pip), Point("apple.seed", Pip), Point("pear.pip", Pip))
+    fruits._kind = None
+    assert fruits.names("apple") == ["pip", "seed"]
+    assert isinstance(fruits.find("pip", "apple"), Pip)
+    with pytest.raises(UserError, match=r"'apple.seed': x:Y calls itself 'apple.pip'"):
+        fruits.find("seed", "apple")
+    with pytest.raises(UserError, match=r"'pear.pip': x:Y calls itself"):
+        fruits.find("pip", "pear")
+    with pytest.raises(UserError, match="no such fruit for the problem pear; known: pip$"):
+        fruits.find("stone", "pear")

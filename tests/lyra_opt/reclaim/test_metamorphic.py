@@ -13,7 +13,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
-from lyra_opt.reclaim.bounds.dual_bound import lower_bound
+from lyra_opt.reclaim.bounds.dual_bound import dual_bound
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
 
@@ -69,7 +69,7 @@ def test_renaming_and_reordering(prover: str) -> None:
         jobs = data.draw(st.permutations(range(len(instance.jobs))))
         other = shuffled(instance, servers, jobs, data.draw(st.sampled_from(["", "z", "é "])))
         assert proved_optimum(prover, other) == proved_optimum(prover, instance)
-        assert lower_bound(other) == lower_bound(instance)
+        assert dual_bound(other) == dual_bound(instance)
 
     unchanged()
 
@@ -91,7 +91,7 @@ def test_adding_a_job(prover: str) -> None:
         roomy = tuple(replace(server, gpus=server.gpus + 1) for server in instance.servers)
         more = replace(instance, servers=roomy, jobs=(*instance.jobs, job))
         assert proved_optimum(prover, more) >= proved_optimum(prover, instance)
-        assert lower_bound(more) >= lower_bound(instance)
+        assert dual_bound(more) >= dual_bound(instance)
 
     never_lower()
 
@@ -127,7 +127,7 @@ def test_reclaiming_more_servers(prover: str) -> None:
         optima = [proved_optimum(prover, step) for step in steps]
         assert optima == sorted(optima)
         assert optima[0] == 0
-        bounds = [lower_bound(step) for step in steps]
+        bounds = [dual_bound(step) for step in steps]
         assert bounds == sorted(bounds)
 
     never_falls()

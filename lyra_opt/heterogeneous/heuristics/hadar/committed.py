@@ -69,7 +69,7 @@ def commit(instance: HeterogeneousInstance) -> CommittedRun:
     that takes it has no payoff. So a buyer takes GPUs only where w more are there.
 
     *The dual.* With the prices at the end, D = sum_j mu_j + sum p c is no less than the optimum
-    (`dual_bound`), where mu_j at the end is at most mu_j at arrival, since prices only rise. A
+    (`price_bound`), where mu_j at the end is at most mu_j at arrival, since prices only rise. A
     sale raises the utility by U_j and the dual by mu_j + sum c (p(g + a) - p(g)) over the cells of
     the schedule, a being the number taken, and c (p(g + a) - p(g)) = c (rho^(a / n) - 1) / a times
     the cost p(g) a, with rho = U / L. That factor grows with a, so it is at most

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.solver import SolverBase, Unsupported
-from lyra_opt.heterogeneous.bounds.utility_prices import dual_bound
+from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
 from lyra_opt.heterogeneous.heuristics.hadar.prices import competitive_ratio
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.core.result import SolveResult
-    from lyra_opt.heterogeneous.bounds.utility_prices import DualBound
+    from lyra_opt.heterogeneous.bounds.utility_prices import PriceBound
     from lyra_opt.heterogeneous.heuristics.hadar.prices import PriceRange
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 
@@ -49,7 +49,7 @@ class HadarCertificate:
 
     run: Run
     utility: float
-    bound: DualBound
+    bound: PriceBound
     two_alpha: float
 
     @property
@@ -80,7 +80,7 @@ def certify_hadar(instance: HeterogeneousInstance, rng: np.random.Generator) -> 
     return HadarCertificate(
         run=found,
         utility=utility,
-        bound=dual_bound(instance, watch.prices, utility),
+        bound=price_bound(instance, watch.prices, utility),
         two_alpha=watch.two_alpha,
     )
 
@@ -94,7 +94,7 @@ def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
     return HadarCertificate(
         run=found,
         utility=utility,
-        bound=dual_bound(instance, committed.prices, utility),
+        bound=price_bound(instance, committed.prices, utility),
         two_alpha=2 * committed.alpha if committed.is_exact else float("inf"),
     )
 
@@ -130,7 +130,7 @@ class HadarSolver(RoundPolicySolver):
     """`Hadar` round by round; on utility instances with a proved bound.
 
     The bound is the dual of the offline problem at the policy's prices, made feasible by solving
-    each job's pricing problem exactly and improved by a few subgradient steps: see `dual_bound`.
+    each job's pricing problem exactly and improved by a few subgradient steps: see `price_bound`.
     """
 
     gives_bound = True

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.bounds import best_purchase
 from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
-from lyra_opt.heterogeneous.bounds.utility_prices import dual_bound
+from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -108,7 +108,7 @@ def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
     """Weak duality, with forking too, against brute force."""
     instance = data.draw(UTILITIES)
     optimum = proved_optimum(instance)
-    bound = dual_bound(instance, drawn_prices(data, instance), 0.0)
+    bound = price_bound(instance, drawn_prices(data, instance), 0.0)
     assert optimum <= bound.value <= bound.at_given_prices
 
 
@@ -128,11 +128,11 @@ def test_hadar_optimum_and_dual_are_in_order(instance: HeterogeneousInstance) ->
 def test_a_relaxed_oracle_still_bounds(instance: HeterogeneousInstance) -> None:
     """Labels that are merged promise more, never less."""
     prices = np.full(PricingOracle(instance).shape, 0.05)
-    exact = dual_bound(instance, prices, 0.0).at_given_prices
+    exact = price_bound(instance, prices, 0.0).at_given_prices
     before = best_purchase.MOST_LABELS
     try:
         best_purchase.MOST_LABELS = 2
-        relaxed = dual_bound(instance, prices, 0.0).at_given_prices
+        relaxed = price_bound(instance, prices, 0.0).at_given_prices
     finally:
         best_purchase.MOST_LABELS = before
     assert relaxed >= exact * (1 - 1e-12)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.network.bounds import prices as module
-from lyra_opt.network.bounds.dual_bound import knapsack_bound, offers_of, upper_bound
+from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of
 from lyra_opt.network.bounds.prices import price_bound
 from lyra_opt.network.bounds.rack_pattern_kernel import fill_racks
 from lyra_opt.network.checker import check
@@ -39,7 +39,7 @@ def _optimum(instance: NetworkInstance) -> float:
 def test_no_optimum_is_beyond_the_bound(instance: NetworkInstance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     optimum = _optimum(instance)
-    assert upper_bound(instance) >= optimum
+    assert dual_bound(instance) >= optimum
     offers = offers_of(instance)
     if offers:
         # The optimum is rounded from an exact value, and rounding keeps order.
@@ -56,7 +56,7 @@ def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
     objective = check(instance, data.draw(network_solutions_of(instance))).objective
     assert objective is not None
-    assert upper_bound(instance) >= objective
+    assert dual_bound(instance) >= objective
 
 
 @given(network_instances(max_jobs=5, max_machines=4), st.data())
@@ -99,7 +99,7 @@ def test_order_and_names_do_not_matter(instance: NetworkInstance, data: st.DataO
     jobs = data.draw(st.permutations(instance.jobs))
     renamed = tuple(replace(job, id=f"x{number}") for number, job in enumerate(jobs))
     other = replace(instance, machines=tuple(machines), jobs=renamed)
-    assert upper_bound(other) == upper_bound(instance)
+    assert dual_bound(other) == dual_bound(instance)
 
 
 def test_two_gangs_that_need_the_same_machine() -> None:
@@ -110,27 +110,27 @@ def test_two_gangs_that_need_the_same_machine() -> None:
     )
     instance = instance_of([[8]], jobs)
     assert float(knapsack_bound(instance, offers_of(instance))) > 7
-    assert upper_bound(instance) == 5.0
+    assert dual_bound(instance) == 5.0
 
 
 def test_gangs_do_not_share_a_rack_in_parts() -> None:
     """Two racks of 6 GPUs hold two gangs of 4, and not three."""
     jobs = [gang(4, name, efficiency={"rack": 0.5}) for name in "abc"]
-    assert upper_bound(instance_of([[3, 3], [3, 3]], jobs)) == 4.0
+    assert dual_bound(instance_of([[3, 3], [3, 3]], jobs)) == 4.0
 
 
 def test_the_network_is_not_shared_in_parts() -> None:
     """Whole gangs of 5 in 8 GPUs: one, though the prices of GPUs say 1.6."""
     jobs = [gang(5, name, efficiency={"network": 0.5}) for name in "ab"]
-    assert upper_bound(instance_of([[4], [4]], jobs)) == 2.5
+    assert dual_bound(instance_of([[4], [4]], jobs)) == 2.5
 
 
 def test_machines_that_cannot_be_filled_cost_what_they_do() -> None:
     """One gang of 3: it leaves its machine partly free, or another one."""
     instance = instance_of([[4, 4]], [gang(3)], gpus=4, objective="least_fragmentation")
-    assert upper_bound(instance) == 3 * 3 - 1
+    assert dual_bound(instance) == 3 * 3 - 1
     nobody = instance_of([[3, 4]], [gang(9)], gpus=4, objective="least_fragmentation")
-    assert upper_bound(nobody) == -1 == check(nobody, NetworkSolution(())).objective
+    assert dual_bound(nobody) == -1 == check(nobody, NetworkSolution(())).objective
 
 
 def test_bound_of_counts_is_an_integer() -> None:
@@ -138,7 +138,7 @@ def test_bound_of_counts_is_an_integer() -> None:
     jobs = [gang(3, name) for name in "abc"]
     for objective in ("fewest_tiers", "least_fragmentation"):
         instance = instance_of([[4, 4]], jobs, gpus=4, objective=objective)
-        assert isinstance(upper_bound(instance), int)
+        assert isinstance(dual_bound(instance), int)
 
 
 def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 4.0 <= apart.value <= 6
     monkeypatch.setattr(module, "MOST_WORK", 0)
     assert price_bound(instance, offers_of(instance)) is None
-    assert upper_bound(instance) == 6.0
+    assert dual_bound(instance) == 6.0
 
 
 @given(network_instances(max_jobs=6))
@@ -198,4 +198,4 @@ def test_weights_of_any_size_scale_the_bound(weight: float) -> None:
             for n in range(7)
         ),
     )
-    assert 20 * weight <= upper_bound(instance) <= 20 * weight * (1 + 1e-6)
+    assert 20 * weight <= dual_bound(instance) <= 20 * weight * (1 + 1e-6)

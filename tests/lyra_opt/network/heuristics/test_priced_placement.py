@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
-from lyra_opt.network.bounds.dual_bound import upper_bound
+from lyra_opt.network.bounds.dual_bound import dual_bound
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.expected_room import ExpectedRoom
 from lyra_opt.network.heuristics.policy_solver import state_of
@@ -55,7 +55,7 @@ def test_between_dally_and_the_bound(instance: NetworkInstance) -> None:
     report = check(instance, result.solution)
     assert report.violations == ()
     assert report.objective == result.objective
-    assert _solve("dally", instance).objective <= result.objective <= upper_bound(instance)
+    assert _solve("dally", instance).objective <= result.objective <= dual_bound(instance)
 
 
 @given(network_instances(max_jobs=4, max_machines=3, max_gpus=4))
@@ -77,7 +77,7 @@ def test_the_best_packing_is_found_where_dally_misses_it() -> None:
     instance = instance_of([[4, 2, 2]], [hurt, bound_to_machine])
     assert _solve("dally", instance).objective == pytest.approx(4 * 0.9)
     ours = _solve("priced-placement", instance)
-    assert ours.objective == pytest.approx(4 * 0.9 + 4 * 0.6) == upper_bound(instance)
+    assert ours.objective == pytest.approx(4 * 0.9 + 4 * 0.6) == dual_bound(instance)
 
 
 # In the simulated cluster.

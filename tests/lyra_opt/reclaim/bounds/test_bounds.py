@@ -22,8 +22,8 @@ from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
 from lyra_opt.reclaim.bounds import dual_bound as bounds
 from lyra_opt.reclaim.bounds.dual_bound import (
     PriceCertificate,
+    dual_bound,
     interchangeable_bound,
-    lower_bound,
     rigid_bound,
 )
 from lyra_opt.reclaim.heuristics.base import preempted_weight
@@ -201,7 +201,7 @@ def test_interchangeable_bound_equals_the_linear_relaxation(instance: ReclaimIns
 @given(reclaim_instances(max_servers=8))
 def test_bound_never_crosses_the_optimum(instance: ReclaimInstance) -> None:
     """In both semantics, with servers off loan and jobs of any weight."""
-    assert 0 <= lower_bound(instance) <= reference.optimum(instance)
+    assert 0 <= dual_bound(instance) <= reference.optimum(instance)
 
 
 @given(reclaim_instances(max_servers=6, max_jobs=5), st.data())
