@@ -97,13 +97,8 @@ def gavel_like(
     require_integer("largest_gang", largest_gang, minimum=1)
     if arrivals_per_hour is not None:
         require_number("arrivals_per_hour", arrivals_per_hour, minimum=0, above=True)
-    for name, percent in (
-        ("high_priority_percent", high_priority_percent),
-        ("slo_percent", slo_percent),
-    ):
-        if require_integer(name, percent, minimum=0) > 100:
-            raise FieldError(name, percent, "must be at most 100")
-
+    require_integer("high_priority_percent", high_priority_percent, minimum=0, maximum=100)
+    require_integer("slo_percent", slo_percent, minimum=0, maximum=100)
     table = gavel_throughputs() if table is None else table
 
     def stream(purpose: str) -> IntegerStream:

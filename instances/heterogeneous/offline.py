@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
 from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.randomness import IntegerStream
-from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, HeterogeneousInstance, Objective
@@ -79,8 +78,7 @@ def offline_instance(
     require_integer("rounds", rounds, minimum=2)
     require_integer("seed", seed, minimum=0)
     require_number("round_s", round_s, minimum=0, above=True)
-    if require_integer("latest_release_percent", latest_release_percent, minimum=0) > 100:
-        raise FieldError("latest_release_percent", latest_release_percent, "must be at most 100")
+    require_integer("latest_release_percent", latest_release_percent, minimum=0, maximum=100)
     require_integer("largest_gang", largest_gang, minimum=1)
     table = gavel_throughputs() if table is None else table
     largest_gang = min(largest_gang, max(cluster.gpus_of_type.values()))
@@ -103,14 +101,6 @@ def offline_instance(
         choices = table.types_for(gang, cluster.gpu_types)
         parts = times.between(_PARTS // 2, _PARTS * rounds // 2)
         reference_s = round_s * parts / _PARTS
-        utility: Utility = InverseJct(scale=gang * reference_s)
-        factor = SLACK_FACTORS[deadlines.below(len(SLACK_FACTORS))]
-        if deadlines.percent(DEADLINE_PERCENT):
-            deadline_s = max(round_s, factor * reference_s)
-            value = gang * reference_s / deadline_s
-            utility = Deadline(
-                deadline_s=deadline_s, value=value, late_value=value / LATE_WORTH_DIVISOR
-            )
         job = table.gang_of(
             f"j{number}",
             choices[models.below(len(choices))],
@@ -118,7 +108,7 @@ def offline_instance(
             reference_s=reference_s,
             release_s=round_s * releases.between(0, rounds * latest_release_percent // 100),
             gpu_types=cluster.gpu_types,
-            utility=utility,
+            utility=_drawn_utility(deadlines, gang, reference_s, round_s),
         )
         drawn.append(at_attainable_rates(job, on_a_server) if asks_for_shares else job)
     return HeterogeneousInstance(
@@ -132,3 +122,12 @@ def offline_instance(
         horizon_rounds=rounds,
         forking=forking,
     )
+
+
+def _drawn_utility(stream: IntegerStream, gang: int, reference_s: float, round_s: float) -> Utility:
+    factor = SLACK_FACTORS[stream.below(len(SLACK_FACTORS))]
+    if not stream.percent(DEADLINE_PERCENT):
+        return InverseJct(scale=gang * reference_s)
+    deadline_s = max(round_s, factor * reference_s)
+    value = gang * reference_s / deadline_s
+    return Deadline(deadline_s=deadline_s, value=value, late_value=value / LATE_WORTH_DIVISOR)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from instances.network.busy_cluster import busy_machines
 from instances.network.job_sets import BATCH, HOUR_MS
 from instances.randomness import IntegerStream
-from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer
 from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
 from lyra_opt.network.links import TIER_OF_LABEL
@@ -86,8 +85,7 @@ def epoch_instance(
     """
     require_integer("jobs", jobs, minimum=1)
     require_integer("seed", seed, minimum=0)
-    if require_integer("busy_percent", busy_percent, minimum=0) > 100:
-        raise FieldError("busy_percent", busy_percent, "must be at most 100")
+    require_integer("busy_percent", busy_percent, minimum=0, maximum=100)
 
     def stream(purpose: str) -> IntegerStream:
         return IntegerStream(workload="epoch", version=VERSION, purpose=purpose, seed=seed)

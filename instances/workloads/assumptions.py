@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from instances.randomness import IntegerStream
-from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_flag, require_integer
 
 if TYPE_CHECKING:
@@ -24,14 +23,6 @@ LARGEST_RANGE = 2
 
 LARGEST_ESTIMATE_ERROR_PER_MILLE = 250
 """How far a wrong estimate of the running time can be off (Lyra, section 7.4)."""
-
-
-def require_percent(field: str, value: object) -> int:
-    """Return `value` if it is an integer from 0 to 100."""
-    percent = require_integer(field, value, minimum=0)
-    if percent > 100:
-        raise FieldError(field, value, "must be at most 100")
-    return percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +60,7 @@ class JobAssumptions:
             if field.name == "all_elastic":
                 require_flag(field.name, self.all_elastic)
             else:
-                require_percent(field.name, getattr(self, field.name))
+                require_integer(field.name, getattr(self, field.name), minimum=0, maximum=100)
 
     @property
     def in_words(self) -> str:
