@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import integer_from
+from lyra_opt.commands.arguments import add_debug_option, integer_from
 from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     study.add_argument(
         "--resume", action="store_true", help="go on with the results that are there already"
     )
+    add_debug_option(study)
     study.set_defaults(run=run_study_command)
 
     report = subparsers.add_parser(
@@ -163,6 +164,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         processes=processes,
         resume=arguments.resume,
         command=arguments.command_line,
+        debug=arguments.debug,
     )
 
 

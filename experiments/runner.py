@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def run_study(
-    study: Study, folder: Path, *, processes: int, resume: bool = False, command: str | None = None
+    study: Study,
+    folder: Path,
+    *,
+    processes: int,
+    resume: bool = False,
+    command: str | None = None,
+    debug: bool = False,
 ) -> int:
     """Run what the store in `folder` does not hold yet, and check all results together.
 
@@ -31,6 +37,8 @@ def run_study(
         As in `experiments.executor.run_stored`.
     command
         The command line that asked for it, where there was one.
+    debug
+        Whether runs that fail write their tracebacks to stderr.
 
     Returns
     -------
@@ -52,6 +60,7 @@ def run_study(
             cell=cell,
             configuration=configuration,
             trace=study.trace,
+            debug=debug,
         )
         for position, (cell, configuration) in enumerate(study.runs())
     ]

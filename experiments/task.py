@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -53,6 +54,8 @@ class SolverTask:
         The solver to run.
     trace
         The job trace of the study, None if it has none.
+    debug
+        Whether a run that fails writes its traceback to stderr.
     """
 
     study: str
@@ -61,6 +64,7 @@ class SolverTask:
     cell: Cell
     configuration: Configuration
     trace: Trace | None
+    debug: bool = False
 
     @property
     def key(self) -> str:
@@ -166,6 +170,8 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
         certify=task.configuration.certify,
     )
     cpu_time_s = _cpu_time_s() - cpu_before_s
+    if task.debug and answer.traceback is not None:
+        print(f"{task.key}\n{answer.traceback}", file=sys.stderr)
     solution = None
     if answer.solution is not None and answer.objective is not None:
         solution = problem.solution_document(generated.instance, answer.solution, answer.objective)

@@ -38,6 +38,15 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
+def add_debug_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command be asked where in a solver an exception was raised."""
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="write the traceback of a solver that fails to stderr, for whoever mends it",
+    )
+
+
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:
     """Return an argument type: an integer from `minimum` to `maximum`, in plain digits."""
 

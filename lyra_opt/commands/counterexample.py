@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import integer_from, plain_text, ratio, seconds
+from lyra_opt.commands.arguments import add_debug_option, integer_from, plain_text, ratio, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -189,6 +189,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="instance file to write (default: A-against-B.json); this file and the solution "
         "files beside it are replaced if they exist",
     )
+    add_debug_option(parser)
     _add_options_of_reclaim(parser.add_argument_group("instances of reclaim"))
     _add_options_of_allocation(parser.add_argument_group("instances of allocation"))
     parser.set_defaults(run=run)
@@ -280,6 +281,8 @@ def run(arguments: argparse.Namespace) -> int:
                 _write(search.counterexample, out, solution_files)
                 _check_files(search.counterexample, space, heuristic, against, out, solution_files)
     except SolverFailedError as error:
+        if arguments.debug and error.traceback is not None:
+            print(error.traceback, file=sys.stderr)
         print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
         return 1
     files = [out, *solution_files] if search.counterexample is not None else []

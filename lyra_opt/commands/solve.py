@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import integer_from, seconds
+from lyra_opt.commands.arguments import add_debug_option, integer_from, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -79,6 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="draw the solutions, one above the other, as .svg or .png (with one instance file of "
         "allocation over time only)",
     )
+    add_debug_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -120,6 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
                 for solver in solvers
             ]
             answers.extend((entry.file, answer) for answer in refute_bounds(of_file))
+    for _, answer in answers:
+        if arguments.debug and answer.traceback is not None:
+            print(answer.traceback, file=sys.stderr)
     if arguments.json:
         print_json([answer.as_json_object(file) for file, answer in answers])
     else:

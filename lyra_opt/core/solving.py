@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.instance_guard import InstanceGuard
 from lyra_opt.core.result import (
     Limits,
     Number,
@@ -18,11 +20,14 @@ from lyra_opt.core.seeding import generator
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solver import Observer, Solver
     from lyra_opt.core.variant import Sense, Variant
+
+PLACES_NAMED = 3
+"""Of those where a solver has changed its instance."""
 
 COMMON_ANSWER_KEYS = (
     "file",
@@ -69,6 +74,8 @@ class Answer:
         Effort spent, by name.
     message
         The reason of a skip or of an error.
+    traceback
+        Where an exception was raised, for developers; in no output but that of ``--debug``.
     """
 
     problem: Problem
@@ -85,6 +92,7 @@ class Answer:
     measures: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     message: str | None = None
+    traceback: str | None = None
 
     @property
     def sense(self) -> Sense:
@@ -133,12 +141,13 @@ def solve_and_check(
     seed: int = 0,
     certify: bool = False,
     warm_start: Any = None,
-    observer: Callable[[str, int | float], None] | None = None,
+    observer: Observer | None = None,
 ) -> Answer:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
     Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
-    with status error and a message that names both numbers.
+    with status error and a message that names both numbers. So is a change of the instance, which
+    is undone for the solvers that come after.
 
     Parameters
     ----------
@@ -147,44 +156,74 @@ def solve_and_check(
     certify
         Whether to compute the problem's own bound beside the solver's.
     """
-    base: dict[str, Any] = {
-        "problem": problem,
-        "instance": instance,
-        "solver": solver.name,
-        "seed": seed,
-    }
-    try:
-        skip = solver.availability() or solver.supports(instance)
-    except Exception as error:  # a solver may be anybody's
-        return Answer(**base, status=Status.ERROR, message=_in_words(error))
-    if skip is not None:
-        return Answer(**base, status=Status.UNSUPPORTED, message=skip.reason)
-    rng = generator(problem=problem.name, instance=instance.name, solver=solver.name, seed=seed)
-    stopwatch = Stopwatch()
-    try:
-        result = solver.solve(
-            instance,
-            limits=limits or Limits(),
-            rng=rng,
-            warm_start=warm_start,
-            observer=observer,
+    guard = InstanceGuard(instance)
+    run = _Run(problem, instance, solver, seed)
+    answer = run.answer(limits or Limits(), warm_start, observer, certify=certify)
+    changed = guard.restore()
+    if changed:
+        message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
+        return _as_error(answer, message)
+    return answer
+
+
+class _Run:
+    """One run of a solver, whatever comes of it."""
+
+    def __init__(self, problem: Problem, instance: Any, solver: Solver, seed: int) -> None:
+        self._problem, self._instance, self._solver = problem, instance, solver
+        self._known: dict[str, Any] = {
+            "problem": problem,
+            "instance": instance,
+            "solver": solver.name,
+            "seed": seed,
+        }
+
+    def answer(
+        self, limits: Limits, warm_start: Any, observer: Observer | None, *, certify: bool
+    ) -> Answer:
+        problem, instance, solver = self._problem, self._instance, self._solver
+        try:
+            skip = solver.availability() or solver.supports(instance)
+        except Exception as error:  # a solver may be anybody's
+            return self._failed(error)
+        if skip is not None:
+            return Answer(**self._known, status=Status.UNSUPPORTED, message=skip.reason)
+        rng = generator(
+            problem=problem.name,
+            instance=instance.name,
+            solver=solver.name,
+            seed=self._known["seed"],
         )
-    except Exception as error:
-        base["wall_time_s"] = stopwatch.elapsed_s
-        return Answer(**base, status=Status.ERROR, message=_in_words(error))
-    base["wall_time_s"] = stopwatch.elapsed_s
-    base["stopped_by"] = result.stopped_by
-    base["counters"] = result.counters
-    try:
-        checked = _check_claims(problem, instance, result)
-        if certify:
-            checked |= _certified(problem, instance, checked)
-    except RefutedClaimError as error:
-        return Answer(**base, status=Status.ERROR, message=str(error))
-    except Exception as error:  # the bound failed; without it nothing that was asked for is known
-        return Answer(**base, status=Status.ERROR, message=_in_words(error))
-    proved = checked["status"] is Status.OPTIMAL
-    return Answer(**base, **checked, message=None if proved else result.message)
+        stopwatch = Stopwatch()
+        try:
+            result = solver.solve(
+                instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
+            )
+        except Exception as error:
+            self._known["wall_time_s"] = stopwatch.elapsed_s
+            return self._failed(error)
+        self._known["wall_time_s"] = stopwatch.elapsed_s
+        self._known["stopped_by"] = result.stopped_by
+        self._known["counters"] = result.counters
+        try:
+            checked = _check_claims(problem, instance, result)
+            if certify:
+                checked |= _certified(problem, instance, checked)
+        except RefutedClaimError as error:
+            return Answer(**self._known, status=Status.ERROR, message=str(error))
+        except Exception as error:  # the bound failed, and so nothing that was asked for is known
+            return self._failed(error)
+        proved = checked["status"] is Status.OPTIMAL
+        return Answer(**self._known, **checked, message=None if proved else result.message)
+
+    def _failed(self, error: Exception) -> Answer:
+        """Return an error in a line, with the traceback for whoever mends the solver."""
+        return Answer(
+            **self._known,
+            status=Status.ERROR,
+            message=f"{type(error).__name__}: {error}",
+            traceback="".join(format_exception(error)),
+        )
 
 
 def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
@@ -227,10 +266,6 @@ def _as_error(answer: Answer, message: str) -> Answer:
         counters=answer.counters,
         message=message,
     )
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:

@@ -182,7 +182,14 @@ class CounterexampleSearch:
 
 
 class SolverFailedError(Exception):
-    """A solver failed on an instance of the search, or claimed what the checker refutes."""
+    """A solver failed on an instance of the search, or claimed what the checker refutes.
+
+    `traceback` says where it raised an exception, if it did.
+    """
+
+    def __init__(self, message: str, traceback: str | None = None) -> None:
+        super().__init__(message)
+        self.traceback = traceback
 
 
 def find_counterexample(
@@ -484,7 +491,9 @@ class _Search(Generic[SketchT]):
     def _answer(self, instance: Any, solver: Solver) -> Answer:
         answer = solve_and_check(self._space.problem, instance, solver, seed=self._seed)
         if answer.status is Status.ERROR:
-            raise SolverFailedError(f"{solver.name} failed in the search: {answer.message}")
+            raise SolverFailedError(
+                f"{solver.name} failed in the search: {answer.message}", answer.traceback
+            )
         return answer
 
     def _proved(self, sketch: SketchT) -> Counterexample:
@@ -548,7 +557,9 @@ def prove(
     )
     for answer in answers:
         if answer.objective is None:
-            raise SolverFailedError(f"{answer.solver} failed: {_why_not_compared(answer)}")
+            raise SolverFailedError(
+                f"{answer.solver} failed: {_why_not_compared(answer)}", answer.traceback
+            )
     first, optimum, other = answers[0], answers[1], answers[-1]
     if optimum.status is not Status.OPTIMAL:
         raise SolverFailedError(f"{optimum.solver} did not prove the optimum")

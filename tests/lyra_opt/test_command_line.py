@@ -121,6 +121,20 @@ class TestSolve:
         assert (first["status"], first["message"]) == ("error", "RuntimeError: broken")
         assert second["status"] == "feasible"
 
+    def test_debug_writes_the_traceback(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """On stderr, and only where it is asked for."""
+        from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("oh")
+
+        monkeypatch.setattr(LyraGreedy, "choose", broken)
+        exit_code, out, err = run("solve", FIGURE_5, "--solver", "lyra-greedy", "--debug")
+        assert exit_code == 1
+        assert "ZeroDivisionError: oh" in out
+        assert 'raise ZeroDivisionError("oh")' in err
+        assert run("solve", FIGURE_5, "--solver", "lyra-greedy") == (1, out, "")
+
     def test_what_solvers_print_goes_to_stderr(
         self, run: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

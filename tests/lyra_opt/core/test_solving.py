@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from instances.family import generate
 from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, relative_gap, same_value
@@ -14,6 +17,8 @@ from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_bounds, solve_and_c
 from lyra_opt.reclaim import ReclaimSolution
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lyra_opt.core.solver import Unsupported
     from lyra_opt.reclaim import ReclaimInstance
 
@@ -210,3 +215,81 @@ def test_schedules_are_proved_within_the_gap_that_their_problem_states() -> None
     assert answer.objective is not None
     assert answer.dual_bound is not None
     assert answer.dual_bound <= answer.objective <= answer.dual_bound * (1 + 1.1e-6)
+
+
+class Tinkering(ScriptedSolver):
+    """A solver that changes the instance while it solves it."""
+
+    def __init__(self, change: Callable[[Any], None]) -> None:
+        super().__init__(SolveResult(status=Status.UNKNOWN))
+        self.change = change
+
+    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        self.change(instance)
+        return self.result
+
+
+@dataclass(frozen=True)
+class Anything:
+    """An instance of parts of all kinds; the last two cannot be changed."""
+
+    name: str
+    numbers: Any
+    by_name: dict[str, dict[str, int]]
+    entries: list[int]
+    jobs: tuple[int, ...]
+    ratio: float
+
+    variant = Objective.JOINT
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda it: it.numbers.__setitem__(1, 7.0), "numbers"),
+        (lambda it: it.by_name["a"].__setitem__("b", 7), "by_name[a]"),
+        (lambda it: it.by_name.clear(), "by_name"),
+        (lambda it: it.entries.append(7), "entries"),
+        (lambda it: object.__setattr__(it, "ratio", 7.0), "ratio"),
+    ],
+)
+def test_a_solver_that_changes_its_instance_gets_the_error(
+    change: Callable[[Any], None], where: str
+) -> None:
+    """And those after it get the instance as it was."""
+
+    def make() -> Anything:
+        numbers = np.array([1.0, np.nan, 2.0])
+        return Anything("one", numbers, {"a": {"b": 1}}, [1, 2], (1, 2), 0.5)
+
+    instance = make()
+    answer = solve_and_check(PROBLEM, instance, Tinkering(change))
+    assert answer.status is Status.ERROR
+    assert answer.message == f"the solver changed the instance: {where}"
+    assert np.array_equal(instance.numbers, make().numbers, equal_nan=True)
+    assert replace(instance, numbers=None) == replace(make(), numbers=None)
+    assert solve_and_check(PROBLEM, instance, Tinkering(str)).status is Status.UNKNOWN
+
+
+def test_what_a_plug_in_does_to_an_instance_is_not_believed() -> None:
+    """GPUs that are multiplied in place would let the solver after it prove too much."""
+    problem = find_problem("heterogeneous")
+    instance = generate("heterogeneous", "offline", jobs=2, seed=1)
+    document = problem.instance_document(instance)
+
+    def multiply(it: Any) -> None:
+        for server in it.servers:
+            for name in server.gpus:
+                server.gpus[name] *= 4
+
+    assert solve_and_check(problem, instance, Tinkering(multiply)).status is Status.ERROR
+    assert problem.instance_document(instance) == document
+
+
+def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
+    """For whoever mends the solver; JSON has the message alone."""
+    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(ZeroDivisionError("oh")))
+    assert (answer.status, answer.message) == (Status.ERROR, "ZeroDivisionError: oh")
+    assert answer.traceback is not None
+    assert "raise self.result" in answer.traceback
+    assert "traceback" not in answer.as_json_object("file")
