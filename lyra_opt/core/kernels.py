@@ -107,9 +107,9 @@ class Kernel:
         """Compile the function for the types of `arguments`, or load it from the cache."""
         import numba
 
-        # Machine code knows fields by place, and the cache of numba does not tell orders apart.
-        fields = repr([getattr(argument, "_fields", None) for argument in arguments])
-        compiled = self._dispatcher(fields)
+        # Machine code knows fields by place, and the cache of numba does not tell orders apart; nor
+        # can it be read once a class that it names is gone.
+        compiled = self._dispatcher(repr([_fields(argument) for argument in arguments]))
         compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
         self._compiled = compiled
 
@@ -171,6 +171,13 @@ def _as_lists(argument: Any) -> Any:
     if hasattr(argument, "_fields"):
         return type(argument)(*map(_as_lists, argument))
     return argument
+
+
+def _fields(argument: Any) -> Any:
+    """Return class and fields of a named tuple and of those in it; None for anything else."""
+    if not hasattr(argument, "_fields"):
+        return None
+    return type(argument).__qualname__, argument._fields, [_fields(value) for value in argument]
 
 
 def _code_parts(code: CodeType) -> list[Any]:
