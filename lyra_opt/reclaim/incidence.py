@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Incidence:
+class Incidence(NamedTuple):
     """A sparse job-by-server matrix of positive integers, in row and in column order.
+
+    A named tuple of read-only arrays, so that kernels take it as it is.
 
     Parameters
     ----------
@@ -39,10 +40,6 @@ class Incidence:
     server_jobs: IntArray
     server_counts: IntArray
 
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            getattr(self, name).flags.writeable = False
-
     @classmethod
     def of_entries(
         cls, jobs: int, servers: int, entries: Iterable[tuple[int, int, int]]
@@ -60,7 +57,7 @@ class Incidence:
         """Build from the rows, each in order of server; see the class. O(entries + servers)."""
         jobs = np.repeat(np.arange(len(job_start) - 1), np.diff(job_start))
         by_server = stable_order(job_servers, servers)
-        return cls(
+        return cls._read_only(
             job_start,
             job_servers,
             job_counts,
@@ -76,7 +73,7 @@ class Incidence:
         """
         by_job = np.repeat(is_kept, self.span())
         by_server = is_kept[self.server_jobs]
-        return Incidence(
+        return self._read_only(
             _first_of(by_job, self.job_start),
             self.job_servers[by_job],
             self.job_counts[by_job],
@@ -84,6 +81,12 @@ class Incidence:
             self.server_jobs[by_server],
             self.server_counts[by_server],
         )
+
+    @classmethod
+    def _read_only(cls, *arrays: IntArray) -> Incidence:
+        for array in arrays:
+            array.flags.writeable = False
+        return cls(*arrays)
 
     @property
     def jobs(self) -> int:

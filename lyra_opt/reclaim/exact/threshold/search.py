@@ -11,9 +11,10 @@ because a job that X preempts costs w_j and was asked at most all its prices, an
 not preempt was asked the prices of a set that it survives. Prices are integers in a fine unit and
 the right-hand side is computed in integers: any prices prove something, wherever they come from.
 
-They come from steps along a subgradient at the root, then from a dual simplex method in floating
-point over rows that are the convex hull of one job's alternatives, where these are violated. The
-same prices decide jobs and servers whose other alternative would cost as much as the incumbent.
+They come from steps along a subgradient at the root, then from a linear programme, solved in
+floating point, over rows that are the convex hull of one job's alternatives, where these are
+violated. The same prices decide jobs and servers whose other alternative would cost as much as the
+incumbent.
 
 Branching on a job is much stronger than branching on a server: paid for, its weight is counted
 and its row disappears; kept, it forbids every server with more workers than it can still lose,
@@ -33,7 +34,7 @@ from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.branching import BranchingExperience, Decision, product
 from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
-from lyra_opt.reclaim.exact.threshold.relaxation import LARGEST_TABLEAU, MOST_PIVOTS, Relaxation
+from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
 from lyra_opt.reclaim.reduction import dominance_pairs
 
@@ -44,24 +45,14 @@ if TYPE_CHECKING:
     from lyra_opt.core.stopwatch import Stopwatch
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
-ROOT_STEPS = 1_000
-NODE_STEPS = 100
-TRIAL_STEPS = 20
 STEPS_BETWEEN_CLOCK_READINGS = 50
-INTERPRETED_ROOT_STEPS = 200
-
-ROUNDS_AT_ROOT = 30
-ROUNDS_AT_NODE = 5
 LEAST_PROGRESS = 0.01
 """Weights that a round of new rows must gain, but for the first rounds, for another one."""
 
-TRIAL_PIVOTS = 100
 SPOILT_FROM = 0.01
 """Relative difference between the objective of the relaxation and the value of its prices from
-which the tableau counts as spoilt by rounding."""
+which its basis counts as spoilt by rounding."""
 
-MOVES_PER_SERVER_AT_ROOT = 100
-MOVES_PER_SERVER_AT_NODE = 10
 MOVES_PER_SERVER_INTERPRETED = 2
 RANDOM_STARTS = 2
 NODES_WITH_SWAPS = 30
@@ -69,6 +60,36 @@ NODES_BETWEEN_SWAPS = 8
 
 _MIB = 2**20
 _BYTES_PER_PRICE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is done for one node: less of it makes worse bounds and more nodes.
+
+    Parameters
+    ----------
+    root_steps, interpreted_root_steps, node_steps, trial_steps
+        Steps along a subgradient: at the root, there where kernels run interpreted, at other
+        nodes, and to try out one side of a decision. Only the first two where nodes have the
+        relaxation instead.
+    rounds_at_root, rounds_at_node
+        Solutions of the relaxation, each but the first with new rows.
+    pivots, trial_pivots
+        Of one solution at most; a method that needs more goes round in circles.
+    moves_per_server_at_root, moves_per_server_at_node
+        Swaps from each choice that a bound suggests.
+    """
+
+    root_steps: int = 1_000
+    interpreted_root_steps: int = 200
+    node_steps: int = 100
+    trial_steps: int = 20
+    rounds_at_root: int = 30
+    rounds_at_node: int = 5
+    pivots: int = 10_000
+    trial_pivots: int = 100
+    moves_per_server_at_root: int = 100
+    moves_per_server_at_node: int = 10
 
 
 def search_thresholds(
@@ -79,6 +100,7 @@ def search_thresholds(
     stopwatch: Stopwatch,
     rng: np.random.Generator,
     observer: Callable[[str, int | float], None] | None = None,
+    effort: Effort = Effort(),
 ) -> SearchResult:
     """Return a best choice, or what is known of it at a limit.
 
@@ -89,23 +111,25 @@ def search_thresholds(
     incumbent
         A choice of ``reclaim_servers`` distinct places.
     limits
-        Time in seconds of `stopwatch`; nodes; and MiB that open nodes and tableau may take.
+        Time in seconds of `stopwatch`; nodes; and MiB that open nodes and relaxation may take.
     stopwatch
         May have been started long before.
     rng
         For the swap search that is run from choices that the bound suggests.
     observer
         Called with ("objective", value) and ("dual_bound", value) at each improvement.
+    effort
+        How much is done for one node.
 
     Notes
     -----
     Source: this project; ``formulations/reclaim/README.md``. Complexity: exponential in the jobs
-    on more than one server; a node takes O(entries + servers log servers) a step and
-    O(columns * rows) a pivot. Guarantee: `bound` is proved in integers at any time, and equals
-    the objective unless a limit was reached. The answer does not depend on the order of servers
-    and jobs, as far as it is proved; the nodes do.
+    on more than one server; a node takes O(entries + servers log servers) a step, and a
+    few solutions of a linear programme. Guarantee: `bound` is proved in integers at any time, and
+    equals the objective unless a limit was reached. The answer does not depend on the order of
+    servers and jobs, as far as it is proved; the nodes do.
     """
-    search = _Search(reduced, incumbent, limits, stopwatch, rng, observer)
+    search = _Search(reduced, incumbent, limits, stopwatch, rng, observer, effort)
     stopped_by = search.run()
     return search.result(stopped_by)
 
@@ -136,8 +160,9 @@ class _Search:
         stopwatch: Stopwatch,
         rng: np.random.Generator,
         observer: Callable[[str, int | float], None] | None,
+        effort: Effort,
     ) -> None:
-        self._reduced = reduced
+        self._reduced, self._effort = reduced, effort
         self._limits, self._stopwatch = limits, stopwatch
         self._rng, self._observer = rng, observer
         self._problem = ThresholdProblem.of(reduced, incumbent)
@@ -196,6 +221,10 @@ class _Search:
     def _is_out_of_time(self) -> bool:
         return self._limits.is_over(self._stopwatch.elapsed_s)
 
+    def _remaining_s(self) -> float | None:
+        time_s = self._limits.time_s
+        return None if time_s is None else time_s - self._stopwatch.elapsed_s
+
     @property
     def _threshold(self) -> int:
         """What a node must prove more than, in the unit of prices, to hold nothing better."""
@@ -226,7 +255,8 @@ class _Search:
             np.zeros(problem.losses.jobs, dtype=np.int64),
             first_prices(problem),
         )
-        steps = ROOT_STEPS if root.is_compiled else INTERPRETED_ROOT_STEPS
+        effort = self._effort
+        steps = effort.root_steps if root.is_compiled else effort.interpreted_root_steps
         if self._raise_by_steps(root, steps):
             self._report_bound(problem.bound_of(root.value))
             self._swap([self._best, root.choice(), *self._random_choices()], is_root=True)
@@ -236,8 +266,8 @@ class _Search:
             return
         if self._can_relax(root):
             self._relaxation = Relaxation(problem, root)
-            self._memory += Relaxation.bytes_at(root, problem)
-            if not self._raise_by_relaxation(root, ROUNDS_AT_ROOT):
+            self._memory += Relaxation.bytes_of(problem)
+            if not self._raise_by_relaxation(root, effort.rounds_at_root):
                 return
         self._push(root)
 
@@ -249,14 +279,10 @@ class _Search:
         root.propagate()
 
     def _can_relax(self, root: NodeBound) -> bool:
-        """Whether the tableau is worth its while and fits into memory."""
-        needed = Relaxation.bytes_at(root, self._problem)
+        """Whether the relaxation is worth its while and fits into memory."""
         memory_mib = self._limits.memory_mib
-        return (
-            root.is_large
-            and needed <= LARGEST_TABLEAU * _BYTES_PER_PRICE
-            and (memory_mib is None or 2 * needed <= memory_mib * _MIB)
-        )
+        needed = Relaxation.bytes_of(self._problem)
+        return root.is_large and (memory_mib is None or 2 * needed <= memory_mib * _MIB)
 
     def _random_choices(self) -> list[list[int]]:
         servers, wanted = self._problem.servers, self._problem.reclaim_servers
@@ -266,7 +292,8 @@ class _Search:
 
     def _swap(self, starts: Sequence[Sequence[int]], *, is_root: bool) -> None:
         """Look for a better choice near some others."""
-        moves = MOVES_PER_SERVER_AT_ROOT if is_root else MOVES_PER_SERVER_AT_NODE
+        effort = self._effort
+        moves = effort.moves_per_server_at_root if is_root else effort.moves_per_server_at_node
         if self._problem.is_huge:
             moves = MOVES_PER_SERVER_INTERPRETED
         found = search_by_swaps(
@@ -343,7 +370,7 @@ class _Search:
         assert relaxation is not None
         before = -1.0
         for number in range(rounds):
-            decisions, objective = self._decide_by_relaxation(node, MOST_PIVOTS)
+            decisions, objective = self._decide_by_relaxation(node, self._effort.pivots)
             self._offer(self._rounded(node))
             self._offer(node.choice())
             if decisions:
@@ -368,10 +395,10 @@ class _Search:
         """Value the prices of the relaxation; return the decisions, and its objective."""
         relaxation = self._relaxation
         assert relaxation is not None
-        objective = relaxation.climb(node, self._threshold, self._is_out_of_time, pivots)
+        objective = relaxation.climb(node, self._threshold, self._remaining_s(), pivots)
         before = node.value
         node.value = 0
-        decisions = node.fix(self._threshold, relaxation.prices(self._threshold))
+        decisions = node.fix(self._threshold, relaxation.prices())
         proved = node.value / self._problem.unit
         node.value = max(before, node.value)
         if relaxation.is_optimal and not proved >= objective * (1 - SPOILT_FROM) - 1:
@@ -392,10 +419,12 @@ class _Search:
         self._nodes += 1
         node = self._node(opened, opened.server_state, opened.job_state)
         if self._relaxation is None:
-            is_open = self._raise_by_steps(node, NODE_STEPS)
+            is_open = self._raise_by_steps(node, self._effort.node_steps)
             x, y = node.shares()
         else:
-            is_open = not self._is_done(node) and self._raise_by_relaxation(node, ROUNDS_AT_NODE)
+            is_open = not self._is_done(node) and self._raise_by_relaxation(
+                node, self._effort.rounds_at_node
+            )
             x, y = self._relaxation.shares()
         if not is_open:
             return
@@ -453,10 +482,10 @@ class _Search:
             return side
         if self._relaxation is None:
             target = self._threshold + self._problem.unit // 16 + 1
-            side.take_steps(TRIAL_STEPS, self._threshold, target)
+            side.take_steps(self._effort.trial_steps, self._threshold, target)
             decisions = side.fix(self._threshold)
         else:
-            decisions, _ = self._decide_by_relaxation(side, TRIAL_PIVOTS)
+            decisions, _ = self._decide_by_relaxation(side, self._effort.trial_pivots)
         if decisions:
             side.propagate()
         return side

@@ -17,13 +17,11 @@ from instances.family import generate
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.reclaim.exact.threshold import relaxation as threshold_relaxation
-from lyra_opt.reclaim.exact.threshold import search as threshold_search
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED
 from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
-from lyra_opt.reclaim.exact.threshold.search import search_thresholds
+from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Server, WorkerGroup
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
@@ -48,16 +46,25 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-@pytest.fixture(params=["in earnest", "with little effort"])
-def effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+FULL_EFFORT = Effort()
+LITTLE_EFFORT = Effort(
+    root_steps=3,
+    interpreted_root_steps=3,
+    node_steps=3,
+    trial_steps=1,
+    rounds_at_root=1,
+    rounds_at_node=1,
+    pivots=3,
+    trial_pivots=1,
+    moves_per_server_at_root=0,
+    moves_per_server_at_node=0,
+)
+
+
+@pytest.fixture(params=[FULL_EFFORT, LITTLE_EFFORT], ids=["in earnest", "with little effort"])
+def effort(request: pytest.FixtureRequest) -> Effort:
     """Bound nodes as usual, or so badly that the tree has to do the work."""
-    if request.param == "with little effort":
-        for name in ("ROOT_STEPS", "INTERPRETED_ROOT_STEPS", "NODE_STEPS", "MOST_PIVOTS"):
-            monkeypatch.setattr(threshold_search, name, 3)
-        for name in ("TRIAL_STEPS", "TRIAL_PIVOTS", "ROUNDS_AT_ROOT", "ROUNDS_AT_NODE"):
-            monkeypatch.setattr(threshold_search, name, 1)
-        for name in ("MOVES_PER_SERVER_AT_ROOT", "MOVES_PER_SERVER_AT_NODE"):
-            monkeypatch.setattr(threshold_search, name, 0)
+    assert isinstance(request.param, Effort)
     return request.param
 
 
@@ -67,6 +74,7 @@ def search(
     *,
     seed: int = 0,
     observer: Callable[[str, int | float], None] | None = None,
+    effort: Effort = FULL_EFFORT,
     **limits: float,
 ) -> SearchResult:
     return search_thresholds(
@@ -76,6 +84,7 @@ def search(
         stopwatch=Stopwatch(),
         rng=np.random.default_rng(seed),
         observer=observer,
+        effort=effort,
     )
 
 
@@ -140,7 +149,7 @@ def messy_instance(servers: int, reclaim: int, seed: int = 0) -> ReclaimInstance
 class TestAnswer:
     """What is claimed to be best is best, by brute force or by another method."""
 
-    def test_is_the_optimum(self, mode: str, effort: str) -> None:
+    def test_is_the_optimum(self, mode: str, effort: Effort) -> None:
         """On any instance of either semantics, from any choice to start from."""
 
         @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
@@ -148,7 +157,7 @@ class TestAnswer:
         def is_right(instance: ReclaimInstance, draw: random.Random) -> None:
             reduced = reduce_instance(instance)
             start = draw.sample(range(len(reduced.servers)), reduced.reclaim_servers)
-            found = search(reduced, start)
+            found = search(reduced, start, effort=effort)
             assert found.stopped_by is None
             assert found.bound == found.objective == reference.optimum(instance)
             assert reference.objective(instance, reduced.solution(instance, found.places)) == (
@@ -158,11 +167,11 @@ class TestAnswer:
         is_right()
 
     @pytest.mark.parametrize("seed", range(6))
-    def test_is_the_optimum_of_larger_instances(self, mode: str, effort: str, seed: int) -> None:
+    def test_is_the_optimum_of_larger_instances(self, mode: str, effort: Effort, seed: int) -> None:
         """Where small instances would not branch on jobs and servers, nor need covers."""
         reduced = reduce_instance(drawn_cluster(seed, 10))
         best = min(cost_of(reduced, places) for places in choices(reduced))
-        found = search(reduced)
+        found = search(reduced, effort=effort)
         assert (found.objective, found.bound) == (best, best)
         assert cost_of(reduced, found.places) == best
 
@@ -327,14 +336,46 @@ class TestProof:
         relaxation = Relaxation(problem, root)
         best = min(cost_of(reduced, places) for places in choices(reduced)) / problem.divisor
         for _ in range(20):
-            objective = relaxation.climb(root, problem.largest, lambda: False, 10_000)
+            objective = relaxation.climb(root, problem.largest, None, 10_000)
             assert relaxation.is_optimal
             assert objective <= best + 1e-3 * max(1.0, best)
-            root.fix(problem.largest, relaxation.prices(problem.largest))
+            root.fix(problem.largest, relaxation.prices())
             # Its multipliers are worth, in integers, what the floats say or more.
             assert root.value / problem.unit >= objective * (1 - 1e-3) - 1e-3
             if not relaxation.add_rows():
                 break
+
+    def test_prices_prove_that_there_is_no_choice(self) -> None:
+        """Two of three servers, of which any two preempt a job that is kept: no finite optimum."""
+        pairs = ((0, 1), (1, 2), (0, 2))
+        jobs = tuple(
+            Job(
+                id=f"j{number}",
+                workers=tuple(WorkerGroup(server=f"s{s}", base=1) for s in servers),
+                weight=1,
+                min_workers=1,
+            )
+            for number, servers in enumerate(pairs)
+        )
+        instance = ReclaimInstance(
+            name="triangle",
+            semantics="interchangeable",  # type: ignore[arg-type]
+            reclaim_servers=2,
+            servers=tuple(Server(id=f"s{number}", gpus=8) for number in range(3)),
+            jobs=jobs,
+        )
+        problem = ThresholdProblem.of(reduce_instance(instance), [0, 1])
+        nothing = np.zeros(problem.losses.entries, dtype=np.int64)
+        free = np.zeros(3, dtype=np.int64)
+        root = NodeBound(problem, NO_PAIRS, free, np.full(3, OPEN), nothing)
+        kept = NodeBound(problem, NO_PAIRS, free, np.full(3, KEPT), nothing)
+        assert kept.is_feasible
+        relaxation = Relaxation(problem, root)
+        relaxation.climb(kept, problem.largest, None, 10_000)
+        assert not relaxation.is_optimal
+        incumbent_is_best = (problem.objective([0, 1]) - 1) * problem.unit
+        kept.fix(incumbent_is_best, relaxation.prices())
+        assert kept.value > incumbent_is_best
 
     @pytest.mark.parametrize("seed", range(4))
     def test_does_not_rest_on_the_relaxation(
@@ -342,10 +383,9 @@ class TestProof:
     ) -> None:
         """Random prices, and a relaxation that claims anything: the same answer."""
         monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0)
-        monkeypatch.setattr(threshold_search, "ROOT_STEPS", 1)
         draw = random.Random(seed)
 
-        def nonsense(self: Relaxation, threshold: int) -> list[int]:
+        def nonsense(self: Relaxation) -> list[int]:
             problem = self._problem
             return [draw.randint(0, problem.unit) for _ in range(problem.losses.entries)]
 
@@ -353,12 +393,12 @@ class TestProof:
             climb(*arguments)
             return draw.choice([float("nan"), float("inf"), -1.0, 1e9])
 
-        climb = threshold_relaxation.Relaxation.climb
-        monkeypatch.setattr(threshold_relaxation.Relaxation, "prices", nonsense)
-        monkeypatch.setattr(threshold_relaxation.Relaxation, "climb", anything)
+        climb = Relaxation.climb
+        monkeypatch.setattr(Relaxation, "prices", nonsense)
+        monkeypatch.setattr(Relaxation, "climb", anything)
         reduced = reduce_instance(drawn_cluster(seed, 9))
         best = min(cost_of(reduced, places) for places in choices(reduced))
-        found = search(reduced)
+        found = search(reduced, effort=Effort(root_steps=1))
         assert found.bound == found.objective == best
 
 
@@ -387,11 +427,11 @@ class TestLimits:
     """Whatever ends the search, the optimum lies between its bound and its objective."""
 
     @pytest.mark.parametrize("nodes", [0, 1, 2, 5])
-    def test_nodes(self, mode: str, effort: str, nodes: int) -> None:
+    def test_nodes(self, mode: str, effort: Effort, nodes: int) -> None:
         for seed in range(8):
             reduced = reduce_instance(drawn_cluster(seed, 9))
             best = min(cost_of(reduced, places) for places in choices(reduced))
-            found = search(reduced, nodes=nodes)
+            found = search(reduced, effort=effort, nodes=nodes)
             assert found.nodes <= nodes
             assert found.bound <= best <= found.objective == cost_of(reduced, found.places)
             if found.stopped_by is None:
@@ -418,7 +458,7 @@ class TestLimits:
         assert found.nodes == 1
         assert 0 < found.bound <= complete.objective <= found.objective
 
-    def test_little_memory_means_no_tableau(self) -> None:
+    def test_little_memory_means_no_relaxation(self) -> None:
         """But the tree still comes to its end, with steps alone."""
         reduced = messy(40, 20)
         found = search(reduced, memory_mib=0.2)
