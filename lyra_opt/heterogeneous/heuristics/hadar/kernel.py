@@ -1,276 +1,371 @@
 """The inner loop of `hadar`: a bounded dynamic programme over the queue, and FIND_ALLOC in it.
 
-Arrays are flat. A cell is a type of which a server has GPUs; those of a server are neighbours,
-from ``first_cell[server]`` on, and ``kind`` is the type of each. ``rates`` and ``values`` have an
-entry for (job, spread or not, type), at (2 job + spread) types + type: the speed of the gang where
-that type is its slowest, and what the job is worth then. ``prices`` has the price of a GPU at
-``first_price[cell] + used``.
+A cell is a type of which a server has GPUs; those of a server are neighbours. Arrays are flat.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from lyra_opt.core.kernels import kernel
 
 
+class Market(NamedTuple):
+    """The cluster, and what its GPUs cost.
+
+    Parameters
+    ----------
+    types
+        How many types there are.
+    first_cell
+        Shape (servers + 1,): those of server h are from ``first_cell[h]`` to ``first_cell[h + 1]``.
+    capacity
+        Shape (cells,): GPUs.
+    first_price
+        Shape (cells,): the price of a cell's next GPU is at ``first_price[cell] + used``.
+    prices
+        Shape (GPUs,).
+    spread_cost
+        What GPUs on several servers cost, over what they cost on one.
+    """
+
+    types: Any
+    first_cell: Any
+    capacity: Any
+    first_price: Any
+    prices: Any
+    spread_cost: Any
+
+
+class Buyers(NamedTuple):
+    """The queue, in order.
+
+    Parameters
+    ----------
+    gangs
+        Shape (jobs,).
+    rates, values
+        At (2 job + spread) types + type: the speed of the gang where that type is its slowest, on
+        one server or spread over several, and what the job is worth then.
+    densities
+        Shape (jobs + 1,): the best value for a GPU of the gang; 0 after the last.
+    """
+
+    gangs: Any
+    rates: Any
+    values: Any
+    densities: Any
+
+
+class Offer(NamedTuple):
+    """What the state that is looked at has to sell; all of shape (cells,).
+
+    Parameters
+    ----------
+    home, kind
+        Server and type.
+    left
+        GPUs that are free.
+    price
+        Of each of them, where there are any.
+    """
+
+    home: Any
+    kind: Any
+    left: Any
+    price: Any
+
+
+class Basket(NamedTuple):
+    """Placements of one job: pairs of cell and number, as many as its gang at most.
+
+    Parameters
+    ----------
+    trial
+        The one that is made.
+    best
+        The best of them.
+    """
+
+    trial: Any
+    best: Any
+
+
+class Beam(NamedTuple):
+    """States of the dynamic programme: up to ``width`` that are kept, and what they become.
+
+    Parameters
+    ----------
+    width
+        How many are kept.
+    free
+        Shape (2 width + 1, cells): GPUs not taken.
+    left
+        Shape (2 width + 1, types): the same by type. States in which it is the same are one.
+    gains, optimism
+        Shape (2 width + 1,): payoff so far, and what it may become.
+    last_take
+        Shape (2 width + 1,): by which a state came about, -1 for none. That of job j from state s
+        is j width + s.
+    take_before
+        Shape (jobs width,): the take before each.
+    placement
+        Shape (jobs width, pairs of a basket): what each takes, then zeros.
+    """
+
+    width: Any
+    free: Any
+    left: Any
+    gains: Any
+    optimism: Any
+    last_take: Any
+    take_before: Any
+    placement: Any
+
+
+@kernel
+def fill_basket(
+    base: Any,
+    rate: Any,
+    begin: Any,
+    end: Any,
+    gang: Any,
+    spread: Any,
+    rates: Any,
+    offer: Any,
+    trial: Any,
+) -> Any:
+    """Take a gang of the cheapest GPUs of at least a rate; return how many cells, and the cost.
+
+    Those of cells from ``begin`` to ``end``, which are enough; among equals from the cell with most
+    free GPUs first. A gang to be spread has at most one less than itself in a cell. Cells are -1 if
+    it cannot be spread.
+    """
+    cost = 0.0
+    taken = 0
+    missing = gang
+    is_spread = False
+    while missing > 0:
+        chosen = -1
+        least = inf
+        for cell in range(begin, end):
+            left = offer.left[cell]
+            if left == 0 or rates[base + offer.kind[cell]] < rate:
+                continue
+            price = offer.price[cell]
+            if price > least or (price == least and left <= offer.left[chosen]):
+                continue
+            is_new = True
+            for place in range(taken):
+                if trial[2 * place] == cell:
+                    is_new = False
+            if is_new:
+                chosen = cell
+                least = price
+        if chosen < 0:
+            return -1, 0.0
+        count = min(gang - spread, missing, offer.left[chosen])
+        trial[2 * taken] = chosen
+        trial[2 * taken + 1] = count
+        is_spread = is_spread or offer.home[chosen] != offer.home[trial[0]]
+        taken += 1
+        cost += count * least
+        missing -= count
+    if spread == 1 and not is_spread:
+        return -1, 0.0
+    return taken, cost
+
+
 @kernel
 def find_allocation(
-    job: Any,
-    gang: Any,
-    types: Any,
-    cells: Any,
-    first_cell: Any,
-    kind: Any,
-    home: Any,
-    rates: Any,
-    values: Any,
-    capacity: Any,
-    first_price: Any,
-    prices: Any,
-    communication: Any,
-    free: Any,
-    start: Any,
-    trial: Any,
-    best: Any,
-    payoff: Any,
+    job: Any, buyers: Any, market: Any, offer: Any, least_price: Any, basket: Any
 ) -> Any:
-    """Find the placement of a job of most payoff; return how many cells it has, 0 for none.
+    """Find the placement of most payoff; return how many cells of ``basket.best``, and the payoff.
 
-    Candidates: for each slowest type and each server with enough GPUs at least as fast, the
-    cheapest of them; and for each slowest type the cheapest GPUs of all servers, fuller cells
-    first among equals, at most one less than the gang of a cell, unless they are all on one
-    server. ``best`` gets pairs of cell and number, ``payoff[0]`` what it is worth less what it
-    costs; ``payoff[1]`` is no more than the least price of a free GPU. ``free`` is read from
-    ``start`` on.
+    Candidates: for each slowest type, the cheapest GPUs of each server that has enough, and the
+    cheapest of all servers. No cells where none is worth more than it costs, if no GPU costs less
+    than ``least_price``.
     """
-    payoff[0] = 0.0
+    gang = buyers.gangs[job]
+    servers = len(market.first_cell) - 1
+    payoff = 0.0
     found = 0
-    servers = len(first_cell) - 1
     for spread in range(2 if gang > 1 else 1):
-        base = (2 * job + spread) * types
-        for slowest in range(types):
-            rate = rates[base + slowest]
-            # Nothing costs less than the gang at the least price of all.
-            most = values[base + slowest] - gang * payoff[1]
-            if rate <= 0.0 or most <= payoff[0]:
+        base = (2 * job + spread) * market.types
+        for slowest in range(market.types):
+            rate = buyers.rates[base + slowest]
+            value = buyers.values[base + slowest]
+            most = value - gang * least_price
+            if rate <= 0.0 or most <= payoff:
                 continue
             for server in range(1 if spread == 1 else servers):
-                # Of one server, or of all at once.
-                begin = 0 if spread == 1 else first_cell[server]
-                end = cells if spread == 1 else first_cell[server + 1]
+                begin = 0 if spread == 1 else market.first_cell[server]
+                end = len(offer.kind) if spread == 1 else market.first_cell[server + 1]
                 there = 0
+                cheapest = inf
                 for cell in range(begin, end):
-                    if rates[base + kind[cell]] >= rate:
-                        there += free[start + cell]
-                if there >= gang:
-                    widest = gang - 1 if spread == 1 else gang
-                    missing = gang
-                    cost = 0.0
-                    taken = 0
-                    while missing > 0:
-                        chosen = -1
-                        least = 0.0
-                        for cell in range(begin, end):
-                            left = free[start + cell]
-                            if left == 0 or rates[base + kind[cell]] < rate:
-                                continue
-                            is_taken = False
-                            for place in range(taken):
-                                if trial[2 * place] == cell:
-                                    is_taken = True
-                            if is_taken:
-                                continue
-                            price = prices[first_price[cell] + capacity[cell] - left]
-                            if (
-                                chosen < 0
-                                or price < least
-                                or (price == least and left > free[start + chosen])
-                            ):
-                                chosen = cell
-                                least = price
-                        if chosen < 0:
-                            break
-                        count = min(widest, missing, free[start + chosen])
-                        trial[2 * taken] = chosen
-                        trial[2 * taken + 1] = count
-                        taken += 1
-                        cost += count * least
-                        missing -= count
-                    is_valid = missing == 0
-                    if spread == 1 and is_valid:
-                        cost *= 1.0 + communication[0]
-                        is_valid = False
-                        for place in range(1, taken):
-                            if home[trial[2 * place]] != home[trial[0]]:
-                                is_valid = True
-                    if is_valid and values[base + slowest] - cost > payoff[0]:
-                        payoff[0] = values[base + slowest] - cost
-                        found = taken
-                        for place in range(2 * taken):
-                            best[place] = trial[place]
-                        if payoff[0] >= most:
-                            break
-    return found
+                    if offer.left[cell] > 0 and buyers.rates[base + offer.kind[cell]] >= rate:
+                        there += offer.left[cell]
+                        cheapest = min(cheapest, offer.price[cell])
+                # Most servers are as idle as the last one, and cost the same.
+                if there < gang or value - gang * cheapest <= payoff:
+                    continue
+                taken, cost = fill_basket(
+                    base, rate, begin, end, gang, spread, buyers.rates, offer, basket.trial
+                )
+                if spread == 1:
+                    cost *= market.spread_cost
+                if taken > 0 and value - cost > payoff:
+                    payoff = value - cost
+                    found = taken
+                    for place in range(2 * taken):
+                        basket.best[place] = basket.trial[place]
+                    if payoff >= most:
+                        break
+    return found, payoff
 
 
 @kernel
-def allocate_queue(
-    jobs: Any,
-    width: Any,
-    types: Any,
-    cells: Any,
-    first_cell: Any,
-    kind: Any,
-    home: Any,
-    gangs: Any,
-    rates: Any,
-    values: Any,
-    densities: Any,
-    capacity: Any,
-    first_price: Any,
-    prices: Any,
-    communication: Any,
-    free: Any,
-    left: Any,
-    gains: Any,
-    optimism: Any,
-    last_take: Any,
-    take_job: Any,
-    take_before: Any,
-    trial: Any,
-    best: Any,
-    payoff: Any,
-    path: Any,
+def slot_of_taking(
+    state: Any, gain: Any, found: Any, states: Any, grown: Any, kind: Any, beam: Any, best: Any
 ) -> Any:
-    """Return which jobs to take: the best path of a beam over take and skip, last job first.
+    """Return where what a state becomes by taking ``best`` is kept; -1 if a state is as good.
 
-    Scratch for up to 2 width + 1 states, each ``cells`` of ``free``, ``types`` of ``left`` and one
-    entry of ``gains``, ``optimism`` and ``last_take``; state 0 holds what is free at first.
-    ``take_job`` and ``take_before`` have room for jobs times width, ``path`` for the jobs. States
-    of the same numbers left of each type are one, that of most payoff; the ``width`` are kept that
-    could reach most if the next job's best utility a GPU were had for all that is left, at what
-    it costs now.
+    What is left decides which state it is. Those below ``states`` are yet to be extended by this
+    job, and stay; the others are what it made of them.
+    """
+    types = len(beam.left) // (2 * beam.width + 1)
+    for column in range(types):
+        beam.left[grown * types + column] = beam.left[state * types + column]
+    for place in range(found):
+        beam.left[grown * types + kind[best[2 * place]]] -= best[2 * place + 1]
+    slot = grown
+    for other in range(grown):
+        is_same = True
+        for column in range(types):
+            if beam.left[other * types + column] != beam.left[grown * types + column]:
+                is_same = False
+        if is_same and beam.gains[other] >= gain:
+            return -1
+        if is_same and other >= states:
+            slot = other
+    return slot
+
+
+@kernel
+def take(
+    job: Any,
+    state: Any,
+    states: Any,
+    grown: Any,
+    buyers: Any,
+    market: Any,
+    offer: Any,
+    beam: Any,
+    basket: Any,
+) -> Any:
+    """Let a state take a job if that is worth it; return the states there are, and if it had GPUs.
+
+    The states from ``states`` to ``grown`` are those in which others have taken it.
+    """
+    cells = len(offer.left)
+    total = 0
+    least_price = inf
+    for cell in range(cells):
+        left = beam.free[state * cells + cell]
+        offer.left[cell] = left
+        if left > 0:
+            price = market.prices[market.first_price[cell] + market.capacity[cell] - left]
+            offer.price[cell] = price
+            least_price = min(least_price, price)
+            total += left
+    if total < buyers.gangs[job]:
+        return grown, total > 0
+    found, payoff = find_allocation(job, buyers, market, offer, least_price, basket)
+    if found == 0:
+        return grown, True
+    gain = beam.gains[state] + payoff
+    slot = slot_of_taking(state, gain, found, states, grown, offer.kind, beam, basket.best)
+    if slot < 0:
+        return grown, True
+    this = job * beam.width + state
+    for cell in range(cells):
+        beam.free[slot * cells + cell] = offer.left[cell]
+    for place in range(found):
+        beam.free[slot * cells + basket.best[2 * place]] -= basket.best[2 * place + 1]
+    for place in range(2 * found):
+        beam.placement[this * len(basket.best) + place] = basket.best[place]
+    beam.gains[slot] = gain
+    beam.take_before[this] = beam.last_take[state]
+    beam.last_take[slot] = this
+    return max(grown, slot + 1), True
+
+
+@kernel
+def swap(values: Any, width: Any, first: Any, second: Any) -> None:
+    """Exchange two rows of a flat array."""
+    for column in range(width):
+        held = values[first * width + column]
+        values[first * width + column] = values[second * width + column]
+        values[second * width + column] = held
+
+
+@kernel
+def keep_best(states: Any, density: Any, market: Any, beam: Any) -> Any:
+    """Move the states of most optimism to the front, older ones first; return how many stay.
+
+    What a state may come to is what it gains if all that is left is worth a density a GPU.
+    """
+    cells = len(market.capacity)
+    for state in range(states):
+        most = beam.gains[state]
+        for cell in range(cells):
+            left = beam.free[state * cells + cell]
+            if left > 0:
+                price = market.prices[market.first_price[cell] + market.capacity[cell] - left]
+                most += left * max(0.0, density - price)
+        beam.optimism[state] = most
+    kept = min(beam.width, states)
+    for place in range(kept):
+        chosen = place
+        for other in range(place + 1, states):
+            if beam.optimism[other] > beam.optimism[chosen]:
+                chosen = other
+        if chosen != place:
+            swap(beam.free, cells, place, chosen)
+            swap(beam.left, market.types, place, chosen)
+            swap(beam.gains, 1, place, chosen)
+            swap(beam.optimism, 1, place, chosen)
+            swap(beam.last_take, 1, place, chosen)
+    return kept
+
+
+@kernel
+def allocate_queue(buyers: Any, market: Any, offer: Any, beam: Any, basket: Any, path: Any) -> Any:
+    """Return which takes are best, last one first, how many, and the placements of all.
+
+    The best path over take and skip at each job; state 0 holds what is free at first. ``path`` has
+    room for the jobs.
     """
     states = 1
-    takes = 0
-    gains[0] = 0.0
-    last_take[0] = -1
-    prices_end = 1e300
-    for job in range(jobs):
-        gang = gangs[job]
+    for job in range(len(buyers.gangs)):
         grown = states
         has_room = False
         for state in range(states):
-            total = 0
-            payoff[1] = prices_end
-            for cell in range(cells):
-                unsold = free[state * cells + cell]
-                if unsold > 0:
-                    total += unsold
-                    price = prices[first_price[cell] + capacity[cell] - unsold]
-                    payoff[1] = min(payoff[1], price)
-            if total > 0:
-                has_room = True
-            if total < gang:
-                continue
-            found = find_allocation(
-                job,
-                gang,
-                types,
-                cells,
-                first_cell,
-                kind,
-                home,
-                rates,
-                values,
-                capacity,
-                first_price,
-                prices,
-                communication,
-                free,
-                state * cells,
-                trial,
-                best,
-                payoff,
-            )
-            if found == 0:
-                continue
-            gain = gains[state] + payoff[0]
-            # What would be left decides which state this is.
-            target = grown
-            for gpu_type in range(types):
-                left[target * types + gpu_type] = left[state * types + gpu_type]
-            for place in range(found):
-                left[target * types + kind[best[2 * place]]] -= best[2 * place + 1]
-            is_beaten = False
-            for other in range(grown):
-                is_same = True
-                for gpu_type in range(types):
-                    if left[other * types + gpu_type] != left[target * types + gpu_type]:
-                        is_same = False
-                if is_same and gains[other] >= gain:
-                    is_beaten = True
-                elif is_same and other >= states:
-                    # Older ones are yet to be extended by this job, and stay.
-                    target = other
-            if is_beaten:
-                continue
-            for cell in range(cells):
-                free[target * cells + cell] = free[state * cells + cell]
-            for place in range(found):
-                free[target * cells + best[2 * place]] -= best[2 * place + 1]
-            gains[target] = gain
-            take_job[takes] = job
-            take_before[takes] = last_take[state]
-            last_take[target] = takes
-            takes += 1
-            if target == grown:
-                grown += 1
+            grown, is_left = take(job, state, states, grown, buyers, market, offer, beam, basket)
+            has_room = has_room or is_left
         if not has_room:
             break
-        density = densities[job + 1]
-        for state in range(grown):
-            optimism[state] = gains[state]
-            for cell in range(cells):
-                unsold = free[state * cells + cell]
-                if unsold > 0:
-                    price = prices[first_price[cell] + capacity[cell] - unsold]
-                    optimism[state] += unsold * max(0.0, density - price)
-        # Keep the best, in place, in order of optimism and then of age.
-        kept = min(width, grown)
-        for place in range(kept):
-            chosen = place
-            for other in range(place + 1, grown):
-                if optimism[other] > optimism[chosen]:
-                    chosen = other
-            if chosen != place:
-                for cell in range(cells):
-                    held = free[place * cells + cell]
-                    free[place * cells + cell] = free[chosen * cells + cell]
-                    free[chosen * cells + cell] = held
-                for gpu_type in range(types):
-                    held = left[place * types + gpu_type]
-                    left[place * types + gpu_type] = left[chosen * types + gpu_type]
-                    left[chosen * types + gpu_type] = held
-                value = gains[place]
-                gains[place] = gains[chosen]
-                gains[chosen] = value
-                value = optimism[place]
-                optimism[place] = optimism[chosen]
-                optimism[chosen] = value
-                held = last_take[place]
-                last_take[place] = last_take[chosen]
-                last_take[chosen] = held
-        states = kept
+        states = keep_best(grown, buyers.densities[job + 1], market, beam)
     winner = 0
     for state in range(1, states):
-        if gains[state] > gains[winner]:
+        if beam.gains[state] > beam.gains[winner]:
             winner = state
     length = 0
-    take = last_take[winner]
-    while take >= 0:
-        path[length] = take_job[take]
-        take = take_before[take]
+    this = beam.last_take[winner]
+    while this >= 0:
+        path[length] = this
+        this = beam.take_before[this]
         length += 1
-    return length, path
+    return path, length, beam.placement

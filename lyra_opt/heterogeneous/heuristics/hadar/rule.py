@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.validation import require_integer, require_number
-from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue, find_allocation
+from lyra_opt.heterogeneous.heuristics.hadar.kernel import (
+    Basket,
+    Beam,
+    Buyers,
+    Market,
+    Offer,
+    allocate_queue,
+)
 from lyra_opt.heterogeneous.heuristics.hadar.prices import (
     PricedJobs,
     all_rounds_to_run,
@@ -67,7 +74,7 @@ class Hadar(RoundPolicy):
     def __init__(self, width: int = DEFAULT_WIDTH, communication_cost: float = 0.0) -> None:
         self._width = require_integer("width", width, minimum=1)
         cost = require_number("communication_cost", communication_cost, minimum=0)
-        self._communication = np.array([cost])
+        self._spread_cost = 1.0 + cost
         self._rates: dict[str, list[float]] = {}
         self.last_ranges: dict[str, PriceRange] = {}
         """Those of the last decision, by type."""
@@ -82,45 +89,52 @@ class Hadar(RoundPolicy):
             for place, server in enumerate(state.servers)
             for name, count in server.gpus.items()
         ]
-        self._home, self._kind, self._capacity = np.array(cells, dtype=np.int64).T.copy()
-        self._first_cell = np.searchsorted(self._home, np.arange(len(self._servers) + 1))
-        self._first_price = np.cumsum(self._capacity) - self._capacity
-        self._gpus_of_type = {
-            name: int(self._capacity[self._kind == kind].sum()) for name, kind in kind_of.items()
-        }
+        self._home, self._kind, capacity = np.array(cells, dtype=np.int64).T.copy()
+        self._market = Market(
+            types=len(self._types),
+            first_cell=np.searchsorted(self._home, np.arange(len(self._servers) + 1)),
+            capacity=capacity,
+            first_price=np.cumsum(capacity) - capacity,
+            prices=np.zeros(capacity.sum()),
+            spread_cost=self._spread_cost,
+        )
+        self._gpus_of_type = np.bincount(self._kind, capacity, len(self._types)).astype(np.int64)
 
     def decide(self, state: RoundState) -> Decision:
         """Return who runs where in the round."""
         queue = self._queue(state)
         ranges = self._ranges(state, queue)
         self.last_ranges = dict(zip(self._types, ranges, strict=True))
-        prices = np.array(
-            [
-                ranges[kind].price(used, capacity)
-                for kind, capacity in zip(self._kind.tolist(), self._capacity.tolist(), strict=True)
-                for used in range(capacity)
-            ]
+        kinds, capacities = self._kind.tolist(), self._market.capacity.tolist()
+        market = self._market._replace(
+            prices=np.array(
+                [
+                    ranges[kind].price(used, capacity)
+                    for kind, capacity in zip(kinds, capacities, strict=True)
+                    for used in range(capacity)
+                ]
+            )
         )
-        taken = self._choose(queue, prices)
         return {
-            queue.jobs[job].job.id: (placement,)
-            for job, placement in self._placements(queue, prices, taken)
+            queue.jobs[job].job.id: (self._placement(pairs),)
+            for job, pairs in self._taken(queue.buyers, market)
         }
 
     def _ranges(self, state: RoundState, queue: _Queue) -> list[PriceRange]:
         """Return the ranges of the prices, by type."""
-        rates = queue.rates.reshape(len(queue.jobs), 2, -1)
+        gpus = int(self._gpus_of_type.sum())
+        rates = queue.buyers.rates.reshape(len(queue.jobs), 2, -1)
         slowest = np.where(rates > 0, rates, np.inf).min(axis=(1, 2))
-        horizon_s = horizon_of(state, sum(self._gpus_of_type.values()))
+        horizon_s = horizon_of(state, gpus)
         return price_ranges(
             PricedJobs(
-                gangs=queue.gangs,
+                gangs=queue.buyers.gangs,
                 can_run=(rates[:, 0] > 0) | (rates[:, 1] > 0),
                 longest_rounds=all_rounds_to_run(queue.steps, slowest, state.round_s),
-                most_worth=queue.values.reshape(len(queue.jobs), -1).max(axis=1),
+                most_worth=queue.buyers.values.reshape(len(queue.jobs), -1).max(axis=1),
                 last_worth=np.array([worth_at(active, horizon_s) for active in queue.jobs]),
             ),
-            sum(self._gpus_of_type.values()),
+            gpus,
         )
 
     def _queue(self, state: RoundState) -> _Queue:
@@ -133,11 +147,13 @@ class Hadar(RoundPolicy):
         order = np.argsort(-densities, kind="stable")
         return _Queue(
             jobs=[state.jobs[place] for place in order.tolist()],
-            gangs=gangs[order],
             steps=steps[order],
-            rates=rates[order].ravel(),
-            values=values[order].ravel(),
-            densities=np.append(densities[order], 0.0),
+            buyers=Buyers(
+                gangs=gangs[order],
+                rates=rates[order].ravel(),
+                values=values[order].ravel(),
+                densities=np.append(densities[order], 0.0),
+            ),
         )
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
@@ -150,99 +166,57 @@ class Hadar(RoundPolicy):
             ]
         return self._rates[job.id]
 
-    def _choose(self, queue: _Queue, prices: NDArray[np.float64]) -> list[int]:
-        """Return the positions in the queue of those who run, in order."""
-        jobs, types, cells = len(queue.jobs), len(self._types), len(self._capacity)
-        states = 2 * self._width + 1
-        free = np.zeros(states * cells, dtype=np.int64)
-        free[:cells] = self._capacity
-        left = np.zeros(states * types, dtype=np.int64)
-        left[:types] = list(self._gpus_of_type.values())
-        takes = jobs * self._width
-        gang = int(queue.gangs.max())
-        length, path = allocate_queue.run(
-            jobs,
-            self._width,
-            types,
-            cells,
-            self._first_cell,
-            self._kind,
-            self._home,
-            queue.gangs,
-            queue.rates,
-            queue.values,
-            queue.densities,
-            self._capacity,
-            self._first_price,
-            prices,
-            self._communication,
-            free,
-            left,
-            np.zeros(states),
-            np.zeros(states),
-            np.zeros(states, dtype=np.int64),
-            np.zeros(takes, dtype=np.int64),
-            np.zeros(takes, dtype=np.int64),
-            np.zeros(2 * gang, dtype=np.int64),
-            np.zeros(2 * gang, dtype=np.int64),
-            np.zeros(2),
+    def _taken(self, buyers: Buyers, market: Market) -> Iterator[tuple[int, list[int]]]:
+        """Yield who runs, by place in the queue, and cells and numbers of the GPUs in turn."""
+        jobs, types, cells = len(buyers.gangs), market.types, len(market.capacity)
+        states, most = 2 * self._width + 1, 2 * int(buyers.gangs.max())
+        beam = Beam(
+            width=self._width,
+            free=np.zeros(states * cells, dtype=np.int64),
+            left=np.zeros(states * types, dtype=np.int64),
+            gains=np.zeros(states),
+            optimism=np.zeros(states),
+            last_take=np.full(states, -1),
+            take_before=np.zeros(jobs * self._width, dtype=np.int64),
+            placement=np.zeros(jobs * self._width * most, dtype=np.int64),
+        )
+        beam.free[:cells] = market.capacity
+        beam.left[:types] = self._gpus_of_type
+        path, length, placements = allocate_queue.run(
+            buyers,
+            market,
+            Offer(
+                home=self._home,
+                kind=self._kind,
+                left=np.zeros(cells, dtype=np.int64),
+                price=np.zeros(cells),
+            ),
+            beam,
+            Basket(trial=np.zeros(most, dtype=np.int64), best=np.zeros(most, dtype=np.int64)),
             np.zeros(jobs, dtype=np.int64),
             work=jobs * self._width * cells * types,
-            largest=cells * jobs,
+            largest=jobs * self._width * max(cells, most),
         )
-        return [int(job) for job in path[:length]][::-1]
+        for take in reversed(path[:length]):
+            yield int(take) // self._width, list(placements[most * take : most * (take + 1)])
 
-    def _placements(
-        self, queue: _Queue, prices: NDArray[np.float64], taken: Sequence[int]
-    ) -> Iterator[tuple[int, Placement]]:
-        """Yield where each of the jobs runs, taken in turn as the search took them."""
-        types, cells = len(self._types), len(self._capacity)
-        free = self._capacity.copy()
-        gang = int(queue.gangs.max())
-        trial, best = (np.zeros(2 * gang, dtype=np.int64) for _ in range(2))
-        payoff = np.zeros(2)
-        is_compiled = find_allocation.compiles(len(taken) * cells * types, largest=cells)
-        find = find_allocation.compiled if is_compiled else find_allocation
-        for job in taken:
-            found = find(
-                job,
-                int(queue.gangs[job]),
-                types,
-                cells,
-                self._first_cell,
-                self._kind,
-                self._home,
-                queue.rates,
-                queue.values,
-                self._capacity,
-                self._first_price,
-                prices,
-                self._communication,
-                free,
-                0,
-                trial,
-                best,
-                payoff,
-            )
-            assert found, "the search found a placement on the same GPUs"
-            placement: Placement = {}
-            for cell, count in best[: 2 * int(found)].reshape(-1, 2).tolist():
-                free[cell] -= count
+    def _placement(self, pairs: Sequence[int]) -> Placement:
+        """Return cells and numbers of GPUs by name; zeros at the end are none."""
+        placement: Placement = {}
+        for cell, count in zip(pairs[::2], pairs[1::2], strict=True):
+            if count:
                 server = placement.setdefault(self._servers[self._home[cell]], {})
-                server[self._types[self._kind[cell]]] = count
-            yield job, placement
+                server[self._types[self._kind[cell]]] = int(count)
+        return placement
 
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """The active jobs as arrays; the layout is that of the kernel."""
+    """The active jobs in order, as the kernel knows them too."""
 
     jobs: list[ActiveJob]
-    gangs: NDArray[np.int64]
     steps: NDArray[np.float64]
-    rates: NDArray[np.float64]
-    values: NDArray[np.float64]
-    densities: NDArray[np.float64]
+    buyers: Buyers
 
 
 def worth_at(active: ActiveJob, time_s: float) -> float:
