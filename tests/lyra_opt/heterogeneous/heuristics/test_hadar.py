@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, InverseJct, check
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
-from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue, find_allocation
+from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue
 from lyra_opt.heterogeneous.heuristics.hadar.prices import (
     PricedJobs,
     PriceRange,
@@ -151,14 +151,9 @@ def test_bad_parameters(name: str, value: float) -> None:
 def test_interpreted_and_compiled_decide_alike(instance: HeterogeneousInstance) -> None:
     """The kernels are one rule, whichever way they run."""
     first = decided(Hadar(), state_of(instance))
-    choices = [kernel.compiles for kernel in (allocate_queue, find_allocation)]
-    try:
-        for kernel in (allocate_queue, find_allocation):
-            kernel.compiles = lambda work, *, largest: True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocate_queue, "compiles", lambda work, *, largest: True)
         second = decided(Hadar(), state_of(instance))
-    finally:
-        for kernel, choice in zip((allocate_queue, find_allocation), choices, strict=True):
-            kernel.compiles = choice
     assert first == second
 
 
