@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ MAY_IMPORT = {
     "experiments": {"lyra_opt", "formulations", "instances"},
     "paper_figures": {"lyra_opt", "formulations", "instances", "experiments"},
 }
+MOST_OF_A_PREFIX = 3
+"""Modules of one folder that begin with one word; more are a folder."""
 COMPOSITION_ROOT = "lyra_opt.__main__"  # the command line sees everything, and holds no logic
 
 
@@ -60,3 +65,40 @@ def test_no_circles() -> None:
     }
     # A package's own front page imports its modules, which is no circle unless they ask back.
     assert list(TopologicalSorter(graph).static_order())
+
+
+PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_problem_has_the_same_rooms(problem: str) -> None:
+    """Whoever knows one problem knows where to look in all."""
+    folder = ROOT / "lyra_opt" / problem
+    files = {"README.md", "__init__.py", "instance.py", "checker.py", "problem.py"}
+    rooms = {"bounds", "heuristics", "exact"}
+    assert files <= {path.name for path in folder.iterdir() if path.is_file()}
+    assert rooms <= {path.parent.name for path in folder.glob("*/__init__.py")}
+    front_page = import_module(f"lyra_opt.{problem}")
+    kinds = {name.removeprefix(problem.capitalize()) for name in front_page.__all__}
+    assert kinds >= {"Instance", "Report", "check", "PROBLEM"}
+    dual_bound = import_module(f"lyra_opt.{problem}.bounds.dual_bound").dual_bound
+    assert list(signature(dual_bound).parameters) == ["instance"]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_folders_stand_for_prefixes(problem: str) -> None:
+    """No two modules of a folder begin with the same word unless they mirror one another."""
+    for folder in (ROOT / "lyra_opt" / problem).rglob("*"):
+        prefixes = Counter(
+            path.stem.partition("_")[0] for path in folder.glob("*_*.py") if path.stem != "__init__"
+        )
+        assert all(count <= MOST_OF_A_PREFIX for count in prefixes.values()), (folder, prefixes)
+
+
+def test_the_root_holds_the_front_door_and_rooms() -> None:
+    """What is neither a command nor a problem has a room with a name."""
+    root = ROOT / "lyra_opt"
+    files = {path.name for path in root.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}
+    rooms = {path.parent.name for path in root.glob("*/__init__.py")}
+    assert rooms == {*PROBLEMS, "commands", "core", "simulation", "testing"}

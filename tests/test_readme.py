@@ -26,9 +26,9 @@ README = (ROOT / "README.md").read_text()
 TIME = re.compile(r" *(\d+\.\d+ m?s|time)$", flags=re.MULTILINE)
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, text: str = README) -> list[str]:
     """Return the fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def sessions() -> list[str]:
@@ -58,12 +58,27 @@ def test_terminal(session: str, tmp_path: Path) -> None:
     ]
 
 
-def test_python(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+PAGES = ["README.md", *(f"lyra_opt/{problem}/README.md" for problem in problems())]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python(
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The snippet prints what its last comment says."""
-    (snippet,) = blocks("python")
+    (snippet,) = blocks("python", (ROOT / page).read_text())
     monkeypatch.chdir(ROOT)
-    exec(compile(snippet, "README.md", "exec"), {})
+    exec(compile(snippet, page, "exec"), {})
     assert capsys.readouterr().out.strip() == snippet.strip().splitlines()[-1].removeprefix("# ")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """To files and folders of the tree."""
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
+    assert targets
+    for target in targets:
+        assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
 def test_instance() -> None:

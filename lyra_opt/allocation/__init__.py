@@ -10,8 +10,10 @@ from lyra_opt.allocation.instance import (
     SchedulePiece,
     WorkerAllocation,
 )
+from lyra_opt.allocation.problem import PROBLEM
 
 __all__ = [
+    "PROBLEM",
     "AllocationInstance",
     "AllocationReport",
     "ElasticJob",

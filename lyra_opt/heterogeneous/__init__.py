@@ -11,9 +11,11 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
     TimeShares,
 )
+from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 
 __all__ = [
+    "PROBLEM",
     "Deadline",
     "GangJob",
     "GpuServer",

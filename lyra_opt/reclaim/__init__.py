@@ -14,8 +14,10 @@ from lyra_opt.reclaim.instance import (
     Server,
     WorkerGroup,
 )
+from lyra_opt.reclaim.problem import PROBLEM
 
 __all__ = [
+    "PROBLEM",
     "Job",
     "ReclaimInstance",
     "ReclaimReport",
