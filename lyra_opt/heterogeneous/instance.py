@@ -26,8 +26,6 @@ from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import networkx
-
 MOST_ROUNDS = 100_000
 MOST_GPUS = 1_000_000
 """Of a cluster, and so of a gang; algorithms may take time and memory for each."""
@@ -401,12 +399,6 @@ class HeterogeneousInstance:
     def first_round(self, job: GangJob) -> int:
         """Return the first round that begins at or after the release of a job."""
         return math.ceil(Fraction(job.release_s) / Fraction(self.round_s))
-
-    def to_networkx(self) -> networkx.Graph:
-        """Return the graph of `lyra_opt.heterogeneous.graph.to_networkx`."""
-        from lyra_opt.heterogeneous.graph import to_networkx
-
-        return to_networkx(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

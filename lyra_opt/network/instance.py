@@ -24,8 +24,6 @@ from lyra_opt.network.links import TIER_OF_LABEL, Tier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import networkx
-
 MOST_GPUS = 1_000_000
 LARGEST_NUMBER = 1e12
 """Of waits and weights; beyond, sums lose what they are made of."""
@@ -301,12 +299,6 @@ class NetworkInstance:
         if self.objective is Objective.FEWEST_TIERS:
             return 2 * len(self.jobs) + 1
         return len(self.machines) + 1
-
-    def to_networkx(self) -> networkx.Graph:
-        """Return the graph of `lyra_opt.network.graph.to_networkx`."""
-        from lyra_opt.network.graph import to_networkx
-
-        return to_networkx(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,6 @@ from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import networkx
-
 
 class Semantics(Variant):
     """When a job counts as preempted; the variants of the problem."""
@@ -278,12 +276,6 @@ class ReclaimInstance:
     def total_weight(self) -> int:
         """Weight of all jobs, the largest possible objective."""
         return sum(job.weight for job in self.jobs)
-
-    def to_networkx(self) -> networkx.Graph:
-        """Return the graph of `lyra_opt.reclaim.graph.to_networkx`."""
-        from lyra_opt.reclaim.graph import to_networkx
-
-        return to_networkx(self)
 
 
 def _require_unique_ids(field_name: str, ids: list[str]) -> None:
