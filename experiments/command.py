@@ -140,11 +140,12 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     import json
 
-    from experiments.fields import document_schema, keys_text
     from experiments.runner import run_study
     from experiments.study import load_study
     from experiments.study_file import StudyTable
     from experiments.trace import find_trace
+    from lyra_opt.core.described import keys_text
+    from lyra_opt.core.fields import document_schema
 
     if arguments.keys:
         print(keys_text(StudyTable))

@@ -16,7 +16,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.fields import parsed
 from experiments.study_file import (
     LARGEST_STUDY_RUNS,
     FilesTable,
@@ -27,6 +26,7 @@ from experiments.study_file import (
 from instances.family import family_names, find_family
 from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
+from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import problems
 from lyra_opt.core.solver import solver_names

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from experiments.fields import (
+from lyra_opt.core.documents import join_path
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import Table, key, parsed, schema_of
+from lyra_opt.core.rules import (
     Flag,
     Integer,
     Line,
@@ -13,15 +16,10 @@ from experiments.fields import (
     Name,
     Number,
     OneOrList,
+    Rule,
     Seeds,
-    Table,
     Text,
-    key,
-    parsed,
-    schema_of,
 )
-from lyra_opt.core.documents import join_path
-from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +40,7 @@ _GROUP = key(Line(), "name under which the report sums the instances up", "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(Rule):
     """What a family is given; families judge it themselves."""
 
     def check(self, path: str, value: object) -> Parameter:
@@ -110,7 +108,7 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
-class Instances:
+class Instances(Rule):
     """The rule of a block of instances."""
 
     tables = (FamiliesTable, FilesTable)
@@ -132,12 +130,12 @@ class Instances:
         )
 
     def schema(self) -> dict[str, Any]:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         generated = schema_of(FamiliesTable) | {"additionalProperties": _VALUES.schema()}
         return {"anyOf": [schema_of(FilesTable), generated]}
 
     def in_words(self) -> str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return "table with families, or with files"
 
 

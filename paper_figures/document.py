@@ -12,21 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments.fields import (
-    Anything,
-    Flag,
-    Integer,
-    ListOf,
-    Named,
-    Number,
-    Rule,
-    Table,
-    Text,
-    key,
-    parsed,
-)
-from lyra_opt.core.documents import parse_toml, unknown_key
+from lyra_opt.core.documents import join_path, parse_toml, unknown_key
 from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.fields import Table, key, parsed
+from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Rule, Text
 from paper_figures.comparison import RULE, Source
 
 PAPERS_FOLDER = Path(__file__).parent
@@ -65,7 +54,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
+class Calling(Rule):
     """The name of a function, or a table with the name as ``of`` and arguments.
 
     Parameters
@@ -77,7 +66,7 @@ class Calling:
     is_sentence: bool = False
 
     def check(self, path: str, value: object) -> Call | str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         if isinstance(value, str):
             text = Text().check(path, value)
             return text if self.is_sentence else Call(of=text, parameters={})
@@ -85,21 +74,21 @@ class Calling:
             what = "a sentence" if self.is_sentence else "a name"
             raise FieldError(path, value, f"must be {what}, or a table with of")
         return Call(
-            of=Text().check(f"{path}.of", value["of"]),
+            of=Text().check(join_path(path, "of"), value["of"]),
             parameters={
-                name: Anything().check(f"{path}.{name}", each)
+                name: Anything().check(join_path(path, name), each)
                 for name, each in value.items()
                 if name != "of"
             },
         )
 
     def schema(self) -> dict[str, Any]:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         table = {"type": "object", "properties": {"of": Text().schema()}, "required": ["of"]}
         return {"anyOf": [Text().schema(), table]}
 
     def in_words(self) -> str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return "text, or table with of and arguments"
 
 
@@ -132,38 +121,38 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
+class Measuring(Rule):
     """A `Measure`: a name, or a table."""
 
     def check(self, path: str, value: object) -> Measure:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         call = Calling().check(path, value)
         assert isinstance(call, Call), "a name is that of a measure"
         arguments = dict(call.parameters)
         rules: dict[str, Rule] = {"over": Text(), "times": Number(above=True), "beside": Text()}
         rules["where_none"] = Number(-math.inf)
         own = {
-            name: rule.check(f"{path}.{name}", arguments.pop(name))
+            name: rule.check(join_path(path, name), arguments.pop(name))
             for name, rule in rules.items()
             if name in arguments
         }
         return Measure(of=call.of, parameters=tuple(arguments.items()), **own)
 
     def schema(self) -> dict[str, Any]:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return Calling().schema()
 
     def in_words(self) -> str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return "name, or table with of, over, times, where_none, beside and arguments"
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Rule):
     """A number as the paper prints it, as text so that its digits are known; empty for none."""
 
     def check(self, path: str, value: object) -> str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         if not isinstance(value, str):
             raise FieldError(path, value, "must be a number as printed, in quotes")
         try:
@@ -173,11 +162,11 @@ class Printed:
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return {"type": "string", "pattern": r"^(-?[0-9]+(\.[0-9]+)?)?$"}
 
     def in_words(self) -> str:
-        """See `experiments.fields.Rule`."""
+        """See `lyra_opt.core.rules.Rule`."""
         return "number as printed, in quotes"
 
 

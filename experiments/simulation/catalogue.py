@@ -6,11 +6,12 @@ import json
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from experiments.fields import document_schema, keys_text
 from experiments.simulation.scenario import ScenarioTable, bundled
 from lyra_opt.commands.output import print_table
+from lyra_opt.core.described import keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.fields import document_schema
 from lyra_opt.simulation.scheme import SCHEMES
 
 if TYPE_CHECKING:

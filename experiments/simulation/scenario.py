@@ -16,7 +16,13 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.fields import (
+from instances.heterogeneous.gpu_types import gpu_types
+from instances.workloads.assumptions import JobAssumptions
+from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, with_change
+from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.rules import (
     Anything,
     Flag,
     Integer,
@@ -27,19 +33,8 @@ from experiments.fields import (
     Number,
     Rule,
     Seeds,
-    Settings,
-    Table,
     Text,
-    key,
-    parsed,
-    rule_at,
-    with_change,
 )
-from instances.heterogeneous.gpu_types import gpu_types
-from instances.workloads.assumptions import JobAssumptions
-from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
-from lyra_opt.core.errors import FieldError, InputError, UserError
-from lyra_opt.core.plugins import Plugins
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
@@ -79,7 +74,7 @@ COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
 
 
 @dataclass(frozen=True, slots=True)
-class _GpuTypes:
+class _GpuTypes(Rule):
     """Types of GPUs by name, beside those of the toolkit."""
 
     def check(self, path: str, value: object) -> Mapping[str, GpuType]:
@@ -364,7 +359,7 @@ class SchemeEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scheme:
+class _Scheme(Rule):
     """A name, or a table with a name and what is other than the scheme has it."""
 
     def check(self, path: str, value: object) -> SchemeEntry:
@@ -374,7 +369,7 @@ class _Scheme:
             raise FieldError(path, value, "must be a name, or a table with a name")
         rules: dict[str, Rule] = {"name": Line(), "label": Line(), "tenure": Text(TENURES)}
         own = {
-            name: rule.check(f"{path}.{name}", value[name])
+            name: rule.check(join_path(path, name), value[name])
             for name, rule in rules.items()
             if name in value
         }

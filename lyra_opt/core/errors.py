@@ -75,7 +75,7 @@ def counted(number: int, noun: str) -> str:
 
 def show_value(value: object) -> str:
     """Return `value` as JSON on one line, cut to a readable length."""
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | tuple):
         shown = "an object" if isinstance(value, dict) else f"a list of {len(value)}"
         return shown if value else json.dumps(value)
     try:

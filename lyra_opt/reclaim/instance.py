@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import (
-    LARGEST_INTEGER,
-    require_choice,
-    require_flag,
-    require_integer,
-    require_text,
-)
+from lyra_opt.core.fields import Table, declared, key
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Text
+from lyra_opt.core.validation import LARGEST_INTEGER
 from lyra_opt.core.variant import Variant
 from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class Semantics(Variant):
@@ -32,42 +30,37 @@ class Semantics(Variant):
     """When fewer than ``min_workers`` of all its workers remain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Server:
-    """A server of the inference cluster or, not on loan, of the training cluster.
+    """A server of the inference cluster or, not on loan, of the training cluster."""
 
-    Parameters
-    ----------
-    id
-        Its name, unique in the instance.
-    gpus
-        Its GPUs, at least 1.
-    on_loan
-        Whether it may be chosen. One that is not keeps its workers, which still count.
-    """
-
-    id: str
-    gpus: int
-    on_loan: bool = True
-
-    def __post_init__(self) -> None:
-        require_text("id", self.id)
-        require_integer("gpus", self.gpus, minimum=1)
-        require_flag("on_loan", self.on_loan)
+    id: str = key(Text(), "its name, unique in the instance")
+    gpus: int = key(Integer(1), "its GPUs; all servers together have at most 2^53 - 1")
+    on_loan: bool = key(
+        Flag(),
+        "whether it may be chosen; one that is not keeps its workers, which still count",
+        default=True,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared(
+    schema={
+        "anyOf": [
+            {"required": [name], "properties": {name: {"minimum": 1}}}
+            for name in ("base", "flexible")
+        ]
+    }
+)
 class WorkerGroup:
-    """The workers of one job on one server: `base` and `flexible` ones, at least one in all."""
+    """The workers of one job on one server, at least one in all."""
 
-    server: str
-    base: int = 0
-    flexible: int = 0
+    server: str = key(Text(), "id of the server, at most once in a job")
+    base: int = key(Integer(), "base workers", default=0)
+    flexible: int = key(
+        Integer(), "workers beyond the base demand; all jobs fit into the server's GPUs", default=0
+    )
 
     def __post_init__(self) -> None:
-        require_text("server", self.server)
-        require_integer("base", self.base, minimum=0)
-        require_integer("flexible", self.flexible, minimum=0)
         if self.workers == 0:
             raise FieldError("", self.workers, "must have at least one base or flexible worker")
 
@@ -77,50 +70,30 @@ class WorkerGroup:
         return self.base + self.flexible
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Job:
-    """A training job that runs.
+    """A training job that runs."""
 
-    Parameters
-    ----------
-    id
-        Its name, unique in the instance.
-    workers
-        Where its workers are, at least one group, a server at most once.
-    weight
-        What its preemption costs: 1 to count jobs, or lost GPU-seconds, or the user's own.
-    gpus_per_worker
-        GPUs that each of its workers holds, at least 1.
-    min_workers
-        How many workers it needs to survive (interchangeable semantics); by default its base
-        workers, which is also the only value that the rigid semantics allows.
-    """
-
-    id: str
-    workers: tuple[WorkerGroup, ...]
-    weight: int = 1
-    gpus_per_worker: int = 1
-    min_workers: int = None  # type: ignore[assignment]  # __post_init__ puts the default
+    id: str = key(Text(), "its name, unique in the instance")
+    weight: int = key(
+        Integer(),
+        "what its preemption costs: 1 to count jobs, or lost GPU-seconds, or the user's own",
+        default=1,
+    )
+    gpus_per_worker: int = key(Integer(1), "GPUs that each of its workers holds", default=1)
+    min_workers: int = key(
+        Integer(),
+        "how many workers it needs to survive; rigid: its base workers, interchangeable: from 0 "
+        "(it is never preempted) to all its workers",
+        default=None,
+        computed=attrgetter("base_workers"),
+        shown="its base workers",
+    )
+    workers: tuple[WorkerGroup, ...] = key(
+        ListOf(Table(WorkerGroup), unique="server"), "where its workers are"
+    )
 
     def __post_init__(self) -> None:
-        require_text("id", self.id)
-        require_integer("weight", self.weight, minimum=0)
-        require_integer("gpus_per_worker", self.gpus_per_worker, minimum=1)
-        if not self.workers:
-            raise FieldError("workers", [], "must have at least one entry")
-        seen = set()
-        for position, group in enumerate(self.workers):
-            if group.server in seen:
-                raise FieldError(
-                    f"workers[{position}].server",
-                    group.server,
-                    "must be named at most once in a job",
-                )
-            seen.add(group.server)
-        if self.min_workers is None:
-            object.__setattr__(self, "min_workers", self.base_workers)
-        else:
-            require_integer("min_workers", self.min_workers, minimum=0)
         if self.min_workers > self.total_workers:
             raise FieldError(
                 "min_workers",
@@ -139,25 +112,12 @@ class Job:
         return sum(group.workers for group in self.workers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@declared(slots=False)
 class ReclaimInstance:
     """Which `reclaim_servers` servers on loan to give back, at least weight of preempted jobs.
 
     Source: Lyra (EuroSys 2023), section 4; with both semantics and off-loan servers made
     explicit.
-
-    Parameters
-    ----------
-    name
-        Its name, used to match solutions.
-    semantics
-        When a job counts as preempted.
-    reclaim_servers
-        N_R: how many servers on loan to choose, from 0 to all of them.
-    servers
-        The servers, in file order.
-    jobs
-        The jobs, in file order.
 
     Raises
     ------
@@ -169,24 +129,26 @@ class ReclaimInstance:
     `index` holds the same data as arrays, built once, in time linear in the worker groups.
     """
 
-    name: str
-    semantics: Semantics
-    reclaim_servers: int
-    servers: tuple[Server, ...]
-    jobs: tuple[Job, ...]
+    name: str = key(Text(), "its name, used to match solutions")
+    semantics: Semantics = key(
+        Choice(Semantics),
+        "when a job is preempted: when a server with one of its base workers is reclaimed, or when "
+        "fewer than min_workers of all its workers remain",
+    )
+    reclaim_servers: int = key(
+        Integer(), "N_R: how many servers on loan to choose, from 0 to all of them"
+    )
+    servers: tuple[Server, ...] = key(
+        ListOf(Table(Server), least=0, unique="id"), "the servers, in file order"
+    )
+    jobs: tuple[Job, ...] = key(ListOf(Table(Job), least=0, unique="id"), "the jobs, in file order")
     index: ReclaimIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        require_text("name", self.name)
-        semantics = require_choice("semantics", self.semantics, [str(s) for s in Semantics])
-        object.__setattr__(self, "semantics", Semantics(semantics))
-        _require_unique_ids("servers", [server.id for server in self.servers])
-        _require_unique_ids("jobs", [job.id for job in self.jobs])
         self._require_sums_to_be_exact()
         self._require_placements_to_fit()
         if self.semantics is Semantics.RIGID:
             self._require_min_workers_to_be_base()
-        require_integer("reclaim_servers", self.reclaim_servers, minimum=0)
         on_loan = sum(server.on_loan for server in self.servers)
         if self.reclaim_servers > on_loan:
             raise FieldError(
@@ -268,9 +230,9 @@ class ReclaimInstance:
         return self.semantics
 
     @cached_property
-    def server_position(self) -> dict[str, int]:
+    def server_position(self) -> Mapping[str, int]:
         """File position of each server by id."""
-        return {server.id: position for position, server in enumerate(self.servers)}
+        return FrozenDict({server.id: position for position, server in enumerate(self.servers)})
 
     @cached_property
     def total_weight(self) -> int:
@@ -278,23 +240,11 @@ class ReclaimInstance:
         return sum(job.weight for job in self.jobs)
 
 
-def _require_unique_ids(field_name: str, ids: list[str]) -> None:
-    seen = set()
-    for position, identifier in enumerate(ids):
-        if identifier in seen:
-            raise FieldError(f"{field_name}[{position}].id", identifier, "must be unique")
-        seen.add(identifier)
-
-
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class ReclaimSolution:
     """The ids of the chosen servers; `check` says whether they are a valid choice."""
 
-    servers: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for position, identifier in enumerate(self.servers):
-            require_text(f"servers[{position}]", identifier)
+    servers: tuple[str, ...] = key(ListOf(Text(), least=0), "ids of the servers")
 
     @classmethod
     def of_positions(cls, instance: ReclaimInstance, positions: Iterable[int]) -> ReclaimSolution:

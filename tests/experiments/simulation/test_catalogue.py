@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from experiments.fields import described
 from experiments.simulation.building import make_schemes, make_setup
 from experiments.simulation.command import add_parsers, given_scenario
 from experiments.simulation.replays import replay_tasks
@@ -25,6 +24,7 @@ from experiments.simulation.scenario import (
     load_scenario,
     parse_change,
 )
+from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error

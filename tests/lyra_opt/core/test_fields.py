@@ -10,24 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.fields import (
-    Anything,
-    Flag,
-    Integer,
-    ListOf,
-    Named,
-    Number,
-    Settings,
-    Table,
-    Text,
-    described,
-    key,
-    parsed,
-    rule_at,
-    schema_of,
-    with_change,
-)
+from lyra_opt.core.described import described
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, schema_of, with_change
+from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,7 +107,7 @@ def test_everything_is_read() -> None:
         ("inner.share", 0, "inner.share", "above 0"),
         ("inner.share", 1.5, "inner.share", "at most 1"),
         ("inner.share", float("nan"), "inner.share", "finite"),
-        ("rows", [], "rows", "not empty"),
+        ("rows", [], "rows", "at least one entry"),
         ("rows", [{"count": 1}, {"count": 7}], "rows[1].count", "unlucky"),
         ("named.two", {"count": "1"}, "named.two.count", "integer"),
         ("checked.share", 2, "checked.share", "at most 1"),

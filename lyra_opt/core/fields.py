@@ -1,0 +1,458 @@
+"""Objects whose fields are declared once: `key` says rule, default and meaning of each.
+
+A class made by `declared` checks its fields at construction by their rules. The same declarations
+read documents (`parsed`), write them (`written`), are their JSON schema (`schema_of`), and list
+the keys for people (`lyra_opt.core.described`). Tables of TOML files, whose fields are declared by
+`key` in plain dataclasses, are checked as they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import cleandoc
+from operator import attrgetter
+from textwrap import indent, wrap
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+
+from lyra_opt.core.documents import Record, join_path, unknown_key
+from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.rules import Rule
+from lyra_opt.core.validation import require_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TableT = TypeVar("TableT")
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_PLAN = "__declared_fields__"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is declared of a field; see `key`."""
+
+    name: str
+    rule: Rule
+    meaning: str
+    default: Any = MISSING
+    computed: Callable[[Any], Any] | None = None
+    shown: str = ""
+    always_written: bool = False
+    named: str = ""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is MISSING
+
+
+def key(
+    rule: Rule,
+    meaning: str,
+    default: Any = MISSING,
+    *,
+    computed: Callable[[Any], Any] | None = None,
+    shown: str = "",
+    always_written: bool = False,
+    named: str = "",
+) -> Any:
+    """Return the field of a dataclass that stands for a key of documents.
+
+    Parameters
+    ----------
+    rule
+        What holds for its values.
+    meaning
+        A clause for people, with the unit.
+    default
+        Its value where it is left out, which need not keep the rule; without one it is required.
+    computed
+        Its value where it is left out or None, from the object with all other fields.
+    shown
+        The default in words, where the value does not say it.
+    always_written
+        Whether documents hold it even where it is the default.
+    named
+        What documents call it, where that is not the name of the field.
+    """
+    if isinstance(default, Mapping):
+        default = FrozenDict(default)
+    if computed is not None:
+        default = None
+    said = {
+        "rule": rule,
+        "meaning": meaning,
+        "default": default,
+        "computed": computed,
+        "shown": shown,
+        "always_written": always_written,
+        "named": named,
+    }
+    return field(default=default, metadata=said)
+
+
+class _Plan:
+    """What is done with the fields of a class, worked out once."""
+
+    def __init__(self, table: type[Any], schema: Mapping[str, Any], *, is_declared: bool) -> None:
+        self.keys = tuple(
+            Key(each.name, **each.metadata) for each in fields(table) if "rule" in each.metadata
+        )
+        self.schema = schema
+        self.is_declared = is_declared
+        self.names = frozenset(each.name for each in self.keys)
+        self.required = tuple(each.name for each in self.keys if each.is_required)
+        self.check = _check_of(self.keys)
+        self.writes = tuple(
+            (
+                each.name,
+                each.computed,
+                MISSING if each.always_written else each.default,
+                None if type(each.rule).write is Rule.write else each.rule.write,
+            )
+            for each in self.keys
+        )
+        # Documents may hold null only where a rule takes it; in Python None is "left out" too.
+        self.not_null = tuple((each.name, each.rule) for each in self.keys if each.default is None)
+        values = attrgetter(*self.names_in_order) if self.keys else lambda _: ()
+        self.values: Callable[[Any], tuple[Any, ...]] = (
+            values if len(self.keys) != 1 else lambda of: (values(of),)
+        )
+
+    @property
+    def names_in_order(self) -> tuple[str, ...]:
+        """The names of the fields, as declared."""
+        return tuple(each.name for each in self.keys)
+
+
+def keys_of(table: type[Any]) -> tuple[Key, ...]:
+    """Return the keys of a class, as declared, those of its bases first."""
+    return _plan_of(table).keys
+
+
+def _plan_of(table: type[Any]) -> _Plan:
+    plan: _Plan | None = getattr(table, _PLAN, None)
+    if plan is None:
+        plan = _Plan(table, {}, is_declared=False)
+        setattr(table, _PLAN, plan)
+    return plan
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key, field))
+def declared(
+    *, slots: bool = True, kw_only: bool = True, schema: Mapping[str, Any] | None = None
+) -> Callable[[type[TableT]], type[TableT]]:
+    """Return what makes a class a frozen dataclass whose fields keep their rules.
+
+    At construction each field but those that are their default is checked by its rule and kept as
+    the rule returns it: lists become tuples, mappings read-only. Then the class's own
+    ``__post_init__`` runs, for what holds between fields. The meanings of the fields become the
+    parameters of the docstring.
+
+    Parameters
+    ----------
+    slots, kw_only
+        As of `dataclasses.dataclass`; without slots for classes with cached properties.
+    schema
+        What the JSON schema says beside the rules of the fields, of what holds between them.
+    """
+
+    def make(table: type[TableT]) -> type[TableT]:
+        between: Callable[[Any], None] | None = vars(table).get("__post_init__")
+
+        def __post_init__(self: Any) -> None:  # noqa: N807
+            plan.check(self)
+            if between is not None:
+                between(self)
+
+        table.__post_init__ = __post_init__  # type: ignore[attr-defined]
+        made = dataclass(frozen=True, slots=slots, kw_only=kw_only)(table)
+        plan = _Plan(made, schema or {}, is_declared=True)
+        setattr(made, _PLAN, plan)
+        made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
+        return made
+
+    return make
+
+
+def _check_of(keys: tuple[Key, ...]) -> Callable[[Any], None]:
+    """Return what checks the fields of an object and keeps what their rules return.
+
+    It is written out field by field, as `dataclasses` write constructors, since simulations make
+    instances by the thousand: a loop over rules takes twice as long.
+    """
+    lines = ["def check(of):"]
+    names: dict[str, Any] = {"keep": object.__setattr__, "inf": math.inf}
+    for number, each in enumerate(keys):
+        names |= {f"check_{number}": each.rule.check, f"default_{number}": each.default}
+        passes = f"not ({each.rule.passes}) and " if each.rule.passes else ""
+        lines += [
+            f"    value = of.{each.name}",
+            f"    if {passes}value is not default_{number}:",
+            f"        kept = check_{number}({each.name!r}, value)",
+            "        if kept is not value:",
+            f"            keep(of, {each.name!r}, kept)",
+        ]
+    for number, each in enumerate(keys):
+        if each.computed is not None:
+            names[f"computed_{number}"] = each.computed
+            lines += [
+                f"    if of.{each.name} is None:",
+                f"        keep(of, {each.name!r}, computed_{number}(of))",
+            ]
+    lines.append("    return")
+    exec("\n".join(lines), names)  # noqa: S102 - of names and rules of our own classes alone
+    check: Callable[[Any], None] = names["check"]
+    return check
+
+
+def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
+    """Return a docstring with a section of parameters before its other sections."""
+    lines = ["Parameters", "----------"]
+    for each in keys:
+        lines += [each.name, indent("\n".join(wrap(each.meaning, 92)), "    ")]
+    text = cleandoc(docstring)
+    head, rest = text, ""
+    for title in ("Raises", "Notes"):
+        before, found, after = text.partition(f"\n\n{title}\n{'-' * len(title)}\n")
+        if found and len(before) < len(head):
+            head, rest = before, found + after
+    return f"{head}\n\n" + "\n".join(lines) + rest
+
+
+def parsed(
+    table: type[TableT], value: object, path: str = "", *, beside: tuple[str, ...] = ()
+) -> TableT:
+    """Return an object that a document holds.
+
+    Parameters
+    ----------
+    table
+        A dataclass whose fields are made by `key`.
+    value
+        The object as decoded.
+    path
+        Where it stands in its document, for errors.
+    beside
+        Keys that it may have beside its own, which are passed over.
+
+    Raises
+    ------
+    FieldError
+        If a key is unknown or missing, or a value breaks its rule.
+    """
+    plan = _plan_of(table)
+    if not isinstance(value, dict):
+        raise FieldError(path, value, "must be an object")
+    given = value
+    if beside:
+        given = {name: each for name, each in value.items() if name not in beside}
+    if not plan.names >= given.keys():
+        unknown = next(name for name in given if name not in plan.names)
+        known = (*beside, *plan.names_in_order)
+        raise FieldError(join_path(path, str(unknown)), given[unknown], unknown_key(unknown, known))
+    for name in plan.required:
+        if name not in given:
+            raise MissingFieldError(join_path(path, name))
+    try:
+        if not plan.is_declared:
+            given = {
+                each.name: each.rule.check(each.name, given[each.name])
+                for each in plan.keys
+                if each.name in given
+            }
+        for name, rule in plan.not_null:
+            if name in given and given[name] is None:
+                rule.check(name, None)
+        return table(**given)
+    except FieldError as error:
+        raise error.inside(path) if path else error from None
+
+
+def written(value: Any) -> dict[str, Any]:
+    """Return an object as documents hold it, defaults left out; `parsed` reads it again."""
+    plan = _plan_of(type(value))
+    document = {}
+    for (name, compute, default, write), each in zip(plan.writes, plan.values(value), strict=True):
+        if each != (compute(value) if compute else default):
+            document[name] = write(each) if write else each
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Rule):
+    """An object whose keys are the fields of a dataclass."""
+
+    of: type[Any]
+
+    @property
+    def tables(self) -> tuple[type[Any], ...]:
+        """Those whose keys a list of such tables is described by."""
+        return (self.of,)
+
+    def check(self, path: str, value: Any) -> Any:
+        """See `Rule`."""
+        return value if isinstance(value, self.of) else parsed(self.of, value, path)
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """See `Rule`."""
+        return written(value)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return schema_of(self.of)
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "table"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfTables(Rule):
+    """An object whose key ``kind`` says which of several dataclasses has its other keys."""
+
+    tables: tuple[type[Any], ...]
+
+    def check(self, path: str, value: Any) -> Any:
+        """See `Rule`."""
+        if isinstance(value, self.tables):
+            return value
+        if not isinstance(value, dict):
+            raise FieldError(path, value, "must be an object")
+        by_kind = {table.kind: table for table in self.tables}
+        if "kind" not in value:
+            raise MissingFieldError(join_path(path, "kind"))
+        kind = require_choice(join_path(path, "kind"), value["kind"], by_kind)
+        return parsed(by_kind[kind], value, path, beside=("kind",))
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"kind": value.kind, **written(value)}
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"oneOf": [schema_of(table, kind={"const": table.kind}) for table in self.tables]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return " or ".join(f'"{table.kind}"' for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Rule):
+    """A table whose keys are the arguments of a dataclass that checks them itself.
+
+    What they mean is read from its docstring.
+    """
+
+    of: type[Any]
+
+    def check(self, path: str, value: Any) -> Any:
+        """See `Rule`."""
+        if isinstance(value, self.of):
+            return value
+        known = [each.name for each in fields(self.of)]
+        given = Record(value, path, known).chosen(*known)
+        for name, default, _ in self.arguments():
+            if name in given and isinstance(default, tuple) and not isinstance(given[name], list):
+                raise FieldError(join_path(path, name), given[name], "must be a list")
+        arguments = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
+        }
+        try:
+            return self.of(**arguments)
+        except FieldError as error:
+            raise error.inside(path) from None
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        names = {bool: "boolean", int: "number", float: "number", str: "string", tuple: "array"}
+        properties = {
+            name: {"type": names[type(default)], "description": meaning}
+            for name, default, meaning in self.arguments()
+        }
+        return {"type": "object", "additionalProperties": False, "properties": properties}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "table"
+
+    def arguments(self) -> Iterator[tuple[str, Any, str]]:
+        """Yield name, default and meaning of each."""
+        meanings = _documented(self.of)
+        for each in fields(self.of):
+            yield each.name, each.default, meanings.get(each.name, "")
+
+
+def _documented(of: type[Any]) -> dict[str, str]:
+    """Return what the docstring of a class says of its parameters, by name."""
+    section = cleandoc(of.__doc__ or "").partition("Parameters\n----------\n")[2]
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in section.partition("\n\n")[0].splitlines():
+        if line and not line.startswith(" "):
+            names = line.split(", ")
+        else:
+            for name in names:
+                found.setdefault(name, []).append(line.strip())
+    return {name: " ".join(lines) for name, lines in found.items()}
+
+
+def rule_at(table: type[Any], path: str) -> Rule | None:
+    """Return the rule of the key at a path such as ``cluster.loans.gpu_type``; None without one."""
+    name, _, rest = path.partition(".")
+    rule = next((each.rule for each in keys_of(table) if each.name == name), None)
+    if not rest:
+        return rule
+    return rule_at(rule.of, rest) if isinstance(rule, Table) else None
+
+
+def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of a table; `beside` are keys that stand before its own."""
+    plan = _plan_of(table)
+    properties: dict[str, Any] = dict(beside)
+    for each in plan.keys:
+        said = {**each.rule.schema(), "description": each.meaning}
+        if each.default is not MISSING and each.default is not None:
+            said["default"] = each.rule.write(each.default)
+        properties[each.name] = said
+    required = [*beside, *plan.required]
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        **({"required": required} if required else {}),
+        **plan.schema,
+    }
+
+
+def document_schema(table: type[Any], title: str) -> dict[str, Any]:
+    """Return the JSON schema of a file whose keys are those of a table."""
+    return {"$schema": _DRAFT, "title": title, **schema_of(table)}
+
+
+def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a document with the value of a key changed or added; tables on its way are made.
+
+    Raises
+    ------
+    FieldError
+        If something on the way is no table.
+    """
+    name, _, rest = path.partition(".")
+    changed = dict(document)
+    if not rest:
+        changed[name] = value
+        return changed
+    inner = changed.get(name, {})
+    if not isinstance(inner, dict):
+        raise FieldError(name, inner, f"is no table, so that {rest} of it cannot be set")
+    try:
+        changed[name] = with_change(inner, rest, value)
+    except FieldError as error:
+        raise error.inside(name) from None
+    return changed

@@ -1,0 +1,516 @@
+"""What may hold for the value of a field: one object a rule, which checks, describes and writes.
+
+`lyra_opt.core.fields.key` gives each field of a dataclass its rule; checks of values, JSON schemas,
+tables for people and Hypothesis strategies come from it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import join_path, unknown_key
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.validation import (
+    LARGEST_INTEGER,
+    require_choice,
+    require_flag,
+    require_integer,
+    require_number,
+    require_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from enum import StrEnum
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Rule:
+    """What holds for the values of a field.
+
+    A value that was checked passes again as it is, so that objects can be made from objects.
+    """
+
+    __slots__ = ()
+
+    passes = ""
+    """A quick test in Python that most values pass which `check` returns as they are: ``value`` is
+    the value, and ``inf`` infinity. Empty for none."""
+
+    def check(self, path: str, value: Any) -> Any:
+        """Return the value, made what the program works with; `FieldError` if it is wrong."""
+        raise NotImplementedError
+
+    def write(self, value: Any) -> Any:
+        """Return the value as a document holds it, which `check` reads again."""
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the values."""
+        raise NotImplementedError
+
+    def in_words(self) -> str:
+        """Return what values there are, in a few words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(Rule):
+    """An integer from `least` to `most`."""
+
+    least: int = 0
+    most: int = LARGEST_INTEGER
+
+    @property
+    def passes(self) -> str:  # type: ignore[override]
+        """See `Rule`."""
+        return f"type(value) is int and {self.least} <= value <= {self.most}"
+
+    def check(self, path: str, value: Any) -> int:
+        """See `Rule`."""
+        return require_integer(path, value, minimum=self.least, maximum=self.most)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        most = "" if self.most == LARGEST_INTEGER else f", at most {self.most:,}"
+        return f"integer of at least {self.least}{most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Rule):
+    """A finite number of at least, or above, `least`, and at most `most`; kept as a float."""
+
+    least: float = 0.0
+    most: float = math.inf
+    above: bool = False
+
+    @property
+    def passes(self) -> str:  # type: ignore[override]
+        """See `Rule`."""
+        least = "<" if self.above or self.least == -math.inf else "<="
+        most = "<" if self.most == math.inf else "<="
+        return f"type(value) is float and {self.least} {least} value {most} {self.most}"
+
+    def check(self, path: str, value: Any) -> float:
+        """See `Rule`."""
+        number = require_number(path, value, minimum=self.least, above=self.above)
+        if number > self.most:
+            raise FieldError(path, value, f"must be at most {self._shown_most()}")
+        return number
+
+    def _shown_most(self) -> str:
+        if self.most == LARGEST_INTEGER:
+            return f"{LARGEST_INTEGER} (2**53 - 1)"
+        return f"{self.most:g}"
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        bounds: dict[str, float] = {}
+        if self.least > -math.inf:
+            bounds["exclusiveMinimum" if self.above else "minimum"] = self.least
+        if self.most < math.inf:
+            bounds["maximum"] = self.most
+        return {"type": "number", **bounds}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        words = "number"
+        if self.least > -math.inf:
+            words += f" {'above' if self.above else 'of at least'} {self.least:g}"
+        return words + (f", at most {self._shown_most()}" if self.most < math.inf else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Rule):
+    """A string that is not empty; one of `choices` if there are any."""
+
+    choices: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> str:  # type: ignore[override]
+        """See `Rule`."""
+        if self.choices:
+            return f"type(value) is str and value in {self.choices!r}"
+        return "type(value) is str and value and value.isascii()"
+
+    def check(self, path: str, value: Any) -> str:
+        """See `Rule`."""
+        if self.choices:
+            return require_choice(path, value, self.choices)
+        return require_text(path, value)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"enum": list(self.choices)} if self.choices else {"type": "string", "minLength": 1}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return " or ".join(f'"{choice}"' for choice in self.choices) or "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Rule):
+    """A member of an enumeration of strings, or its string."""
+
+    of: type[StrEnum]
+
+    def check(self, path: str, value: Any) -> StrEnum:
+        """See `Rule`."""
+        if type(value) is self.of:
+            return value
+        return self.of(require_choice(path, value, [str(member) for member in self.of]))
+
+    def write(self, value: Any) -> str:
+        """See `Rule`."""
+        return str(value)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"enum": [str(member) for member in self.of]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return " or ".join(f'"{member}"' for member in self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Rule):
+    """True or false."""
+
+    passes = "value is True or value is False"
+
+    def check(self, path: str, value: Any) -> bool:
+        """See `Rule`."""
+        return require_flag(path, value)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"type": "boolean"}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "true or false"
+
+
+@dataclass(frozen=True, slots=True)
+class OrNull(Rule):
+    """A value that keeps a rule, or null, which means what `meaning` says."""
+
+    rule: Rule
+    meaning: str = "none"
+
+    def check(self, path: str, value: Any) -> Any:
+        """See `Rule`."""
+        if value is None:
+            return None
+        try:
+            return self.rule.check(path, value)
+        except FieldError as error:
+            if error.field != path or not isinstance(self.rule, Number | Integer):
+                raise
+            rule = f"{error.rule}, or null for {self.meaning}"
+            raise FieldError(path, error.value, rule) from None
+
+    def write(self, value: Any) -> Any:
+        """See `Rule`."""
+        return None if value is None else self.rule.write(value)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"anyOf": [self.rule.schema(), {"type": "null"}]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return f"{self.rule.in_words()}, or null for {self.meaning}"
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Name in errors of a field the path of what it is a field of."""
+    try:
+        yield
+    except FieldError as error:
+        raise error.inside(path) from None
+
+
+def _first_repeated(values: Sequence[Any]) -> tuple[int, Any]:
+    """Return the position and value of the first that is there already; there is one."""
+    seen: set[Any] = set()
+    return next(
+        (position, value)
+        for position, value in enumerate(values)
+        if value in seen or seen.add(value)  # type: ignore[func-returns-value]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Rule):
+    """A list of values that keep a rule.
+
+    Parameters
+    ----------
+    rule
+        That of each entry.
+    distinct
+        Whether no entry may occur twice.
+    least
+        Fewest entries.
+    unique
+        A field of the entries that no two may have in common; empty for none.
+    """
+
+    rule: Rule
+    distinct: bool = False
+    least: int = 1
+    unique: str = ""
+
+    def check(self, path: str, value: Any) -> tuple[Any, ...]:
+        """See `Rule`."""
+        if not isinstance(value, list | tuple):
+            raise FieldError(path, value, "must be a list")
+        if len(value) < self.least:
+            least = "one entry" if self.least == 1 else f"{self.least} entries"
+            raise FieldError(path, value, f"must have at least {least}")
+        check = self.rule.check
+        try:
+            entries = tuple([check("", each) for each in value])
+        except FieldError:
+            for position, each in enumerate(value):
+                with located(f"{path}[{position}]"):
+                    check("", each)
+            raise
+        if self.distinct and len(set(entries)) < len(entries):
+            position, entry = _first_repeated(entries)
+            raise FieldError(f"{path}[{position}]", entry, "must not occur twice")
+        if self.unique and len(entries) > 1:
+            names = list(map(attrgetter(self.unique), entries))
+            if len(set(names)) < len(names):
+                position, name = _first_repeated(names)
+                raise FieldError(f"{path}[{position}].{self.unique}", name, "must be unique")
+        return entries
+
+    def write(self, value: Any) -> list[Any]:
+        """See `Rule`."""
+        if type(self.rule).write is Rule.write:
+            return list(value)
+        return [self.rule.write(each) for each in value]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        least = {"minItems": self.least} if self.least else {}
+        unique = {"uniqueItems": True} if self.distinct else {}
+        return {"type": "array", "items": self.rule.schema(), **least, **unique}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return f"list of: {self.rule.in_words()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Rule):
+    """A list of as many values as there are rules, each of which keeps its own."""
+
+    rules: tuple[Rule, ...]
+    what: str
+
+    def check(self, path: str, value: Any) -> tuple[Any, ...]:
+        """See `Rule`."""
+        if not isinstance(value, list | tuple) or len(value) != len(self.rules):
+            raise FieldError(path, value, f"must be a {self.what}")
+        return tuple(
+            rule.check(f"{path}[{place}]", each)
+            for place, (rule, each) in enumerate(zip(self.rules, value, strict=True))
+        )
+
+    def write(self, value: Any) -> list[Any]:
+        """See `Rule`."""
+        return [rule.write(each) for rule, each in zip(self.rules, value, strict=True)]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        length = len(self.rules)
+        items = [rule.schema() for rule in self.rules]
+        return {"type": "array", "prefixItems": items, "minItems": length, "maxItems": length}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return self.what
+
+
+@dataclass(frozen=True, slots=True)
+class OneOrList(Rule):
+    """A value that keeps a rule, or a list of such values, none of them twice."""
+
+    rule: Rule
+
+    def check(self, path: str, value: Any) -> tuple[Any, ...]:
+        """See `Rule`."""
+        if isinstance(value, list | tuple):
+            return ListOf(self.rule, distinct=True).check(path, value)
+        return (self.rule.check(path, value),)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"anyOf": [self.rule.schema(), ListOf(self.rule, distinct=True).schema()]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return f"{self.rule.in_words()}, or list of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds(Rule):
+    """A number of seeds from 0 on, at most `most`, or a list of them."""
+
+    most: int
+
+    def check(self, path: str, value: Any) -> tuple[int, ...]:
+        """See `Rule`."""
+        if isinstance(value, list | tuple):
+            return ListOf(Integer(), distinct=True).check(path, value)
+        return tuple(range(Integer(1, self.most).check(path, value)))
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        listed = ListOf(Integer(), distinct=True)
+        return {"anyOf": [Integer(1, self.most).schema(), listed.schema()]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "number of seeds from 0 on, or list of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Line(Rule):
+    """Text on one line, for titles and pages, which cannot show control characters."""
+
+    def check(self, path: str, value: Any) -> str:
+        """See `Rule`."""
+        text = require_text(path, value)
+        if not text.isprintable():
+            raise FieldError(path, text, "must be printable text on one line")
+        return text
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return Text().schema()
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Rule):
+    """A name that is fit for a folder."""
+
+    def check(self, path: str, value: Any) -> str:
+        """See `Rule`."""
+        name = require_text(path, value)
+        if not NAME.fullmatch(name):
+            raise FieldError(
+                path,
+                name,
+                "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100",
+            )
+        return name
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"type": "string", "pattern": f"^{NAME.pattern}$"}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Rule):
+    """An object with names as keys, and values that keep a rule.
+
+    Parameters
+    ----------
+    rule
+        That of each value.
+    least
+        Fewest names.
+    names
+        All that there may be, which are then kept in this order; empty for any.
+    """
+
+    rule: Rule
+    least: int = 0
+    names: tuple[str, ...] = ()
+
+    def check(self, path: str, value: Any) -> FrozenDict[str, Any]:
+        """See `Rule`."""
+        if not isinstance(value, Mapping):
+            raise FieldError(path, value, "must be an object")
+        if len(value) < self.least:
+            raise FieldError(path, value, "must have at least one entry")
+        check = self.rule.check
+        try:
+            checked = {name: check("", each) for name, each in value.items()}
+        except FieldError:
+            for name, each in value.items():
+                with located(join_path(path, str(name))):
+                    check("", each)
+            raise
+        for name in checked:
+            require_text(path, name)
+            if self.names and name not in self.names:
+                rule = unknown_key(name, self.names)
+                raise FieldError(join_path(path, name), value[name], rule)
+        if self.names:
+            checked = {name: checked[name] for name in self.names if name in checked}
+        return FrozenDict(checked)
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """See `Rule`."""
+        if type(self.rule).write is Rule.write:
+            return dict(value)
+        return {name: self.rule.write(each) for name, each in value.items()}
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        least = {"minProperties": self.least} if self.least else {}
+        if self.names:
+            properties = {name: self.rule.schema() for name in self.names}
+            names = {"additionalProperties": False, "properties": properties}
+        else:
+            names = {"propertyNames": {"minLength": 1}, "additionalProperties": self.rule.schema()}
+        return {"type": "object", **names, **least}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        names = f" ({', '.join(self.names)})" if self.names else ""
+        return f"table by name{names} of: {self.rule.in_words()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Anything(Rule):
+    """A value whose rule is that of what takes it."""
+
+    def check(self, path: str, value: Any) -> Any:  # noqa: ARG002
+        """See `Rule`."""
+        return tuple(value) if isinstance(value, list) else value
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "any value"
