@@ -146,8 +146,8 @@ def _invalid(violations: Sequence[str]) -> AllocationReport:
 
 def _name_violations(instance: AllocationInstance, named: NamedWorkers) -> list[str]:
     ids = {job.id for job in instance.jobs}
-    given = {job for job, _ in named.entries}
-    unknown = [f"job {job!r} is not in the instance" for job, _ in named.entries if job not in ids]
+    given = named.workers.keys()
+    unknown = [f"job {job!r} is not in the instance" for job in named.workers if job not in ids]
     missing = [
         f"job {job.id!r} has no number of workers (0 if it waits)"
         for job in instance.jobs

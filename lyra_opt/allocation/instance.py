@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import (
-    LARGEST_INTEGER,
-    require_choice,
-    require_flag,
-    require_integer,
-    require_number,
-    require_text,
-)
+from lyra_opt.core.fields import Table, declared, key
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Text
+from lyra_opt.core.validation import LARGEST_INTEGER
 from lyra_opt.core.variant import Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""
@@ -35,64 +34,46 @@ class Objective(Variant):
     """The schedule over time: least mean job completion time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared(
+    schema={
+        "if": {"required": ["running"], "properties": {"running": {"const": True}}},
+        "then": {"properties": {"release_s": {"const": 0}}},
+    }
+)
 class ElasticJob:
-    """A training job that runs with any number of workers in a range.
+    """A training job that runs with any number of workers in a range."""
 
-    Parameters
-    ----------
-    id
-        Its name, unique in the instance.
-    min_workers, max_workers
-        w_min and w_max: the base demand, at least 1, and the most workers that it can use.
-    work_worker_s
-        Its work in worker-seconds, above 0: what w_min workers do in T(w_min) seconds, times
-        w_min.
-    gpus_per_worker
-        GPUs that each of its workers holds, at least 1.
-    release_s
-        When it is submitted, at least 0.
-    running
-        Whether it has started at time 0; it is then released at 0.
-    scaling_loss
-        From 0 (linear speed-up) to 1 (workers beyond the base demand do nothing).
-    """
-
-    id: str
-    min_workers: int
-    max_workers: int
-    work_worker_s: float
-    gpus_per_worker: int = 1
-    release_s: float = 0.0
-    running: bool = False
-    scaling_loss: float = 0.0
+    id: str = key(Text(), "its name, unique in the instance")
+    min_workers: int = key(Integer(1), "w_min, the base demand")
+    max_workers: int = key(
+        Integer(1),
+        "w_max, the most workers that it can use, at least w_min; the GPUs of all jobs' w_max "
+        "together are at most 2^53 - 1",
+    )
+    work_worker_s: float = key(
+        Number(0, LARGEST_AMOUNT, above=True),
+        "its work in worker-seconds: what w_min workers do in T(w_min) seconds, times w_min",
+    )
+    gpus_per_worker: int = key(Integer(1), "GPUs that each of its workers holds", default=1)
+    release_s: float = key(
+        Number(0, LARGEST_AMOUNT), "when it is submitted; 0 for a running job", default=0.0
+    )
+    running: bool = key(Flag(), "whether it has started at time 0", default=False)
+    scaling_loss: float = key(
+        Number(0, 1),
+        "from 0 (linear speed-up) to 1 (workers beyond the base demand do nothing)",
+        default=0.0,
+    )
 
     def __post_init__(self) -> None:
-        require_text("id", self.id)
-        require_integer("min_workers", self.min_workers, minimum=1)
-        require_integer("max_workers", self.max_workers, minimum=1)
         if self.max_workers < self.min_workers:
             raise FieldError(
                 "max_workers",
                 self.max_workers,
                 f"must be at least the job's min_workers, {self.min_workers}",
             )
-        self._keep_float("work_worker_s", above=True)
-        require_integer("gpus_per_worker", self.gpus_per_worker, minimum=1)
-        self._keep_float("release_s")
-        require_flag("running", self.running)
-        self._keep_float("scaling_loss")
-        if self.scaling_loss > 1:
-            raise FieldError("scaling_loss", self.scaling_loss, "must be at most 1")
         if self.running and self.release_s != 0:
             raise FieldError("release_s", self.release_s, "must be 0 for a running job")
-
-    def _keep_float(self, field: str, *, above: bool = False) -> None:
-        """Check a number and keep it as a float, so that 300 and 300.0 are one content."""
-        number = require_number(field, getattr(self, field), minimum=0, above=above)
-        if number > LARGEST_AMOUNT:
-            raise FieldError(field, number, f"must be at most {LARGEST_INTEGER} (2**53 - 1)")
-        object.__setattr__(self, field, number)
 
     @property
     def min_gpus(self) -> int:
@@ -111,7 +92,7 @@ class ElasticJob:
             keep(job, value_of(self))
         _KEEP_WORK(job, work_worker_s)
         if type(work_worker_s) is not float or not 0 < work_worker_s <= LARGEST_AMOUNT:
-            job._keep_float("work_worker_s", above=True)
+            job.__post_init__()
         return job
 
     def rate(self, workers: Fraction | int) -> Fraction:
@@ -136,23 +117,18 @@ _OTHER_FIELDS = tuple(
 """How a field of a frozen job is written and read, without a look-up by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@declared(
+    slots=False,
+    schema={
+        "if": {"required": ["objective"], "properties": {"objective": {"const": "joint"}}},
+        "then": {"properties": {"gpus": {"minimum": 1}}},
+    },
+)
 class AllocationInstance:
     """How many workers each elastic job gets, at once or over time.
 
-    Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `JCT_REDUCTION` and
-    `TWO_PHASE` are this project's.
-
-    Parameters
-    ----------
-    name
-        Its name, used to match solutions.
-    objective
-        What is optimised.
-    gpus
-        GPUs to give, at least 0: what base demands leave (`JCT_REDUCTION`), else all.
-    jobs
-        The jobs, in file order; at least one.
+    Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `Objective.JCT_REDUCTION` and
+    `Objective.TWO_PHASE` are this project's.
 
     Raises
     ------
@@ -160,23 +136,17 @@ class AllocationInstance:
         If any rule is broken; names the field, its value and the rule.
     """
 
-    name: str
-    objective: Objective
-    gpus: int
-    jobs: tuple[ElasticJob, ...]
+    name: str = key(Text(), "its name, used to match solutions")
+    objective: Objective = key(Choice(Objective), "what is optimised")
+    gpus: int = key(
+        Integer(),
+        "GPUs to give: what base demands leave (jct_reduction), else all; at least 1 with joint",
+    )
+    jobs: tuple[ElasticJob, ...] = key(
+        ListOf(Table(ElasticJob), unique="id"), "the jobs, in file order"
+    )
 
     def __post_init__(self) -> None:
-        require_text("name", self.name)
-        objective = require_choice("objective", self.objective, [str(o) for o in Objective])
-        object.__setattr__(self, "objective", Objective(objective))
-        require_integer("gpus", self.gpus, minimum=0)
-        if not self.jobs:
-            raise FieldError("jobs", [], "must have at least one entry")
-        seen = set()
-        for position, job in enumerate(self.jobs):
-            if job.id in seen:
-                raise FieldError(f"jobs[{position}].id", job.id, "must be unique")
-            seen.add(job.id)
         self._require_sums_to_be_exact()
         if self.objective is Objective.JOINT and self.gpus == 0:
             raise FieldError("gpus", self.gpus, "must be at least 1 for the objective joint")
@@ -227,72 +197,57 @@ class AllocationInstance:
         return self.objective
 
     @cached_property
-    def job_position(self) -> dict[str, int]:
+    def job_position(self) -> Mapping[str, int]:
         """File position of each job by id."""
-        return {job.id: position for position, job in enumerate(self.jobs)}
+        return FrozenDict({job.id: position for position, job in enumerate(self.jobs)})
 
 
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class WorkerAllocation:
     """How many workers each job gets, in file order; 0 for one that waits."""
 
-    workers: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        for position, workers in enumerate(self.workers):
-            require_integer(f"workers[{position}]", workers, minimum=0)
+    workers: tuple[int, ...] = key(ListOf(Integer(), least=0), "workers of each job")
 
 
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class NamedWorkers:
     """How many workers each job gets, by id, as a file says it; `check` judges it."""
 
-    entries: tuple[tuple[str, int], ...]
-
-    def __post_init__(self) -> None:
-        for job, workers in self.entries:
-            require_text("workers", job)
-            require_integer(join_path("workers", job), workers, minimum=0)
+    workers: Mapping[str, int] = key(
+        Named(Integer()), "workers of each job by id, 0 for one that waits (all but mean_jct)"
+    )
 
     def in_file_order(self, instance: AllocationInstance) -> WorkerAllocation:
         """Return the same without names; KeyError if a job of `instance` has no entry."""
-        workers = dict(self.entries)
-        return WorkerAllocation(tuple(workers[job.id] for job in instance.jobs))
+        return WorkerAllocation(tuple(self.workers[job.id] for job in instance.jobs))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class SchedulePiece:
-    """A stretch of time in which a job holds a constant, possibly fractional number of workers.
+    """A stretch of time in which a job holds a constant, possibly fractional number of workers."""
 
-    Parameters
-    ----------
-    job
-        Its id.
-    start_s, end_s
-        From when to when, ``start_s`` below ``end_s``.
-    workers
-        From the job's w_min to its w_max; a fraction is realised by time-sharing.
-    """
-
-    job: str
-    start_s: float
-    end_s: float
-    workers: float
+    job: str = key(Text(), "its id")
+    start_s: float = key(Number(as_given=True), "from when")
+    end_s: float = key(Number(as_given=True), "until when, above start_s")
+    workers: float = key(
+        Number(above=True, as_given=True),
+        "from the job's w_min to its w_max; a fraction is realised by time-sharing",
+    )
 
     def __post_init__(self) -> None:
-        require_text("job", self.job)
-        require_number("start_s", self.start_s, minimum=0)
-        require_number("end_s", self.end_s, minimum=0)
-        require_number("workers", self.workers, minimum=0, above=True)
         if self.end_s <= self.start_s:
             raise FieldError("end_s", self.end_s, f"must be above start_s, {self.start_s}")
 
 
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class Schedule:
     """The pieces of a schedule, by start, then by job in file order; `check` judges it."""
 
-    pieces: tuple[SchedulePiece, ...]
+    pieces: tuple[SchedulePiece, ...] = key(
+        ListOf(Table(SchedulePiece), least=0),
+        "the pieces of the schedule, without gaps in a job (mean_jct)",
+        named="schedule",
+    )
 
 
 Solution = WorkerAllocation | NamedWorkers | Schedule

@@ -214,12 +214,14 @@ def join_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def require_format(record: Record, expected: str, version: int) -> None:
+def require_format(document: JsonObject, expected: str, version: int) -> None:
     """Check the ``format`` and ``version`` keys of a document."""
-    given = record.required("format")
+    for name in ("format", "version"):
+        if name not in document:
+            raise MissingFieldError(name)
+    given, number = document["format"], document["version"]
     if given != expected:
         raise FieldError("format", given, f'must be "{expected}"')
-    number = record.required("version")
     if isinstance(number, bool) or not isinstance(number, int) or number != version:
         raise FieldError("version", number, f"must be {version}")
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
-from operator import attrgetter
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
@@ -106,22 +105,9 @@ class _Plan:
         self.is_declared = is_declared
         self.names = frozenset(each.name for each in self.keys)
         self.required = tuple(each.name for each in self.keys if each.is_required)
-        self.check = _check_of(self.keys)
-        self.writes = tuple(
-            (
-                each.name,
-                each.computed,
-                MISSING if each.always_written else each.default,
-                None if type(each.rule).write is Rule.write else each.rule.write,
-            )
-            for each in self.keys
-        )
+        self.write = _write_of(self.keys)
         # Documents may hold null only where a rule takes it; in Python None is "left out" too.
         self.not_null = tuple((each.name, each.rule) for each in self.keys if each.default is None)
-        values = attrgetter(*self.names_in_order) if self.keys else lambda _: ()
-        self.values: Callable[[Any], tuple[Any, ...]] = (
-            values if len(self.keys) != 1 else lambda of: (values(of),)
-        )
 
     @property
     def names_in_order(self) -> tuple[str, ...]:
@@ -162,52 +148,77 @@ def declared(
     """
 
     def make(table: type[TableT]) -> type[TableT]:
-        between: Callable[[Any], None] | None = vars(table).get("__post_init__")
-
-        def __post_init__(self: Any) -> None:  # noqa: N807
-            plan.check(self)
-            if between is not None:
-                between(self)
-
-        table.__post_init__ = __post_init__  # type: ignore[attr-defined]
+        between = vars(table).get("__post_init__")
+        # Constructors call what is there when they are written: replaced once fields are known.
+        table.__post_init__ = lambda self: None  # type: ignore[attr-defined]  # noqa: ARG005
         made = dataclass(frozen=True, slots=slots, kw_only=kw_only)(table)
         plan = _Plan(made, schema or {}, is_declared=True)
         setattr(made, _PLAN, plan)
+        made.__post_init__ = _check_of(plan.keys, between)  # type: ignore[attr-defined]
         made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
         return made
 
     return make
 
 
-def _check_of(keys: tuple[Key, ...]) -> Callable[[Any], None]:
-    """Return what checks the fields of an object and keeps what their rules return.
-
-    It is written out field by field, as `dataclasses` write constructors, since simulations make
-    instances by the thousand: a loop over rules takes twice as long.
-    """
-    lines = ["def check(of):"]
-    names: dict[str, Any] = {"keep": object.__setattr__, "inf": math.inf}
+def _check_of(
+    keys: tuple[Key, ...], between: Callable[[Any], None] | None
+) -> Callable[[Any], None]:
+    """Return what checks fields and keeps what their rules return, and then calls `between`."""
+    lines: list[str] = []
+    names: dict[str, Any] = {"keep": object.__setattr__, "inf": math.inf, "between": between}
     for number, each in enumerate(keys):
         names |= {f"check_{number}": each.rule.check, f"default_{number}": each.default}
         passes = f"not ({each.rule.passes}) and " if each.rule.passes else ""
         lines += [
-            f"    value = of.{each.name}",
-            f"    if {passes}value is not default_{number}:",
-            f"        kept = check_{number}({each.name!r}, value)",
-            "        if kept is not value:",
-            f"            keep(of, {each.name!r}, kept)",
+            f"value = of.{each.name}",
+            f"if {passes}value is not default_{number}:",
+            f"    kept = check_{number}({each.name!r}, value)",
+            "    if kept is not value:",
+            f"        keep(of, {each.name!r}, kept)",
         ]
     for number, each in enumerate(keys):
         if each.computed is not None:
             names[f"computed_{number}"] = each.computed
             lines += [
-                f"    if of.{each.name} is None:",
-                f"        keep(of, {each.name!r}, computed_{number}(of))",
+                f"if of.{each.name} is None:",
+                f"    keep(of, {each.name!r}, computed_{number}(of))",
             ]
-    lines.append("    return")
-    exec("\n".join(lines), names)  # noqa: S102 - of names and rules of our own classes alone
-    check: Callable[[Any], None] = names["check"]
-    return check
+    return _compiled([*lines, "between(of)" if between else "return"], names)
+
+
+def _write_of(keys: tuple[Key, ...]) -> Callable[[Any], dict[str, Any]]:
+    """Return what puts the fields of an object into a document, defaults left out."""
+    lines = ["document = {}"]
+    names: dict[str, Any] = {}
+    for number, each in enumerate(keys):
+        shown = "value"
+        if type(each.rule).write is not Rule.write:
+            names[f"write_{number}"] = each.rule.write
+            shown = f"write_{number}(value)"
+        default = f"default_{number}"
+        names[default] = each.default
+        if each.computed is not None:
+            names[default] = each.computed
+            default += "(of)"
+        is_left_out = not (each.is_required or each.always_written)
+        lines += [
+            f"value = of.{each.name}",
+            *([f"if value != {default}:"] if is_left_out else []),
+            f"{'    ' * is_left_out}document[{each.name!r}] = {shown}",
+        ]
+    return _compiled([*lines, "return document"], names)
+
+
+def _compiled(lines: list[str], names: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return a function of an object, ``of``, whose body these lines are.
+
+    Checks and writers are written out field by field, as `dataclasses` write constructors, since
+    simulations make instances by the thousand: loops over rules take twice as long.
+    """
+    exec("def function(of):\n    " + "\n    ".join(lines), names)  # noqa: S102 - our own classes
+    function: Callable[[Any], Any] = names["function"]
+    return function
 
 
 def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
@@ -275,11 +286,7 @@ def parsed(
 
 def written(value: Any) -> dict[str, Any]:
     """Return an object as documents hold it, defaults left out; `parsed` reads it again."""
-    plan = _plan_of(type(value))
-    document = {}
-    for (name, compute, default, write), each in zip(plan.writes, plan.values(value), strict=True):
-        if each != (compute(value) if compute else default):
-            document[name] = write(each) if write else each
+    document: dict[str, Any] = _plan_of(type(value)).write(value)
     return document
 
 
@@ -417,7 +424,7 @@ def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = dict(beside)
     for each in plan.keys:
         said = {**each.rule.schema(), "description": each.meaning}
-        if each.default is not MISSING and each.default is not None:
+        if plan.is_declared and each.default not in (MISSING, None):
             said["default"] = each.rule.write(each.default)
         properties[each.name] = said
     required = [*beside, *plan.required]

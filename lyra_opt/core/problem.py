@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.fields import Key, keys_of, parsed, schema_of, written
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.rules import Named, Number, Rule, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lyra_opt.core.documents import JsonObject
-    from lyra_opt.core.result import Number
+    from lyra_opt.core.result import Number as AnyNumber
     from lyra_opt.core.variant import Variant
+
+VERSION = 1
+"""Of all formats of instances and solutions."""
 
 
 class CheckReport(Protocol):
@@ -25,69 +33,180 @@ class CheckReport(Protocol):
         """Every rule that the solution breaks, one line each; empty for a valid solution."""
 
     @property
-    def objective(self) -> Number | None:
+    def objective(self) -> AnyNumber | None:
         """The solution's value, recomputed; None for an invalid solution."""
 
     def measures(self) -> Mapping[str, Any]:
         """Return what else is reported of a valid solution, by key of ``solve --json``."""
 
 
-class Problem(Protocol):
-    """A decision problem: how to read it, check a solution of it and bound it."""
+class Problem(ABC):
+    """A decision problem: how to read it, check a solution of it and bound it.
+
+    Instances and solutions are classes made by `lyra_opt.core.fields.declared`, whose fields are
+    the keys of the files.
+    """
+
+    name: str
+    """The name the command line knows it by, such as ``reclaim``."""
+    size_name: str
+    """What the size of an instance counts, such as ``servers``: a field with a list."""
+    variants: type[Variant]
+    """What may be asked of an instance, whose `variant` says what is."""
+    instance_format: str
+    """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
+    instance_class: type[Any]
+    """Of its instances."""
+    solution_classes: tuple[type[Any], ...]
+    """Of its solutions as files hold them, each with one field, by which they are told apart."""
+    objective_rule: Rule = Number(-math.inf)
+    """What holds for the value of any solution."""
+    measures: Mapping[str, Rule]
+    """What the checker computes beside the objective, by key of ``solve --json``."""
 
     @property
-    def name(self) -> str:
-        """The name the command line knows it by, such as ``reclaim``."""
+    def measure_keys(self) -> tuple[str, ...]:
+        """The keys of `measures`."""
+        return tuple(self.measures)
 
     @property
-    def size_name(self) -> str:
-        """What the size of an instance counts, such as ``servers``."""
-
-    @property
-    def variants(self) -> type[Variant]:
-        """What may be asked of an instance, whose `variant` says what is."""
-
-    @property
-    def instance_format(self) -> str:
-        """The ``format`` key of its instance files."""
-
-    @property
-    def answer_keys(self) -> Sequence[str]:
+    def answer_keys(self) -> tuple[str, ...]:
         """The keys that the problem adds to an object of ``solve --json``, in order."""
+        return (*self._solution_keys(), *self.measures)
 
-    @property
-    def measure_keys(self) -> Sequence[str]:
-        """Those of `answer_keys` that the checker computes beside the objective."""
+    def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
+        """Return the classes of solutions, and their only field, by key of files."""
+        found: dict[str, list[tuple[type[Any], Key]]] = {}
+        for solution_class in self.solution_classes:
+            (only,) = keys_of(solution_class)
+            found.setdefault(only.named or only.name, []).append((solution_class, only))
+        return found
 
+    @abstractmethod
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named."""
 
     def parse_instance(self, document: JsonObject) -> Any:
         """Return the validated instance; raise `FieldError` where a rule is broken."""
+        require_format(document, self.instance_format, VERSION)
+        return parsed(self.instance_class, document, beside=("format", "version"))
 
     def instance_document(self, instance: Any) -> JsonObject:
         """Return the instance as the JSON object that `parse_instance` reads."""
+        return {"format": self.instance_format, "version": VERSION, **written(instance)}
 
     def size(self, instance: Any) -> int:
         """Return how large the instance is, in `size_name`."""
+        return len(getattr(instance, self.size_name))
 
     def parse_solution(self, document: JsonObject) -> tuple[Any, Mapping[str, Any]]:
-        """Return the solution and the claims made of it, from a solution file or an answer."""
+        """Return the solution and the claims made of it.
 
-    def solution_document(self, instance: Any, solution: Any, objective: Number) -> JsonObject:
-        """Return the solution as the JSON object that `parse_solution` reads."""
+        The document is a solution file, or the instance name, solution and claims of one object
+        of ``solve --json``.
 
+        Raises
+        ------
+        FieldError
+            Where a rule is broken.
+        """
+        own = self._solution_keys()
+        is_file = "format" in document
+        known = ("format", "version") if is_file else self.measure_keys
+        record = Record(document, "", (*known, "instance", "objective", *own))
+        if is_file:
+            require_format(document, self._solution_format, VERSION)
+        Text().check("instance", record.required("instance"))
+        claims = record.chosen("instance", "objective", *self.measures)
+        for name, rule in {"objective": self.objective_rule, **self.measures}.items():
+            if name in claims:
+                rule.check(name, claims[name])
+        given = [name for name in own if name in record]
+        if not given:
+            raise MissingFieldError(" or ".join(own))
+        if len(given) > 1:
+            other = f"must not be given beside {given[0]}"
+            raise FieldError(given[1], record.required(given[1]), other)
+        value = record.required(given[0])
+        is_object = isinstance(value, dict)
+        fitting = (each for each in own[given[0]] if isinstance(each[1].rule, Named) == is_object)
+        solution_class, only = next(fitting, own[given[0]][0])
+        return solution_class(**{only.name: only.rule.check(given[0], value)}), claims
+
+    @property
+    def _solution_format(self) -> str:
+        return f"{self.instance_format}-solution"
+
+    def solution_document(self, instance: Any, solution: Any, objective: AnyNumber) -> JsonObject:
+        """Return the solution, with its objective, as a JSON object for `parse_solution`."""
+        return {
+            "format": self._solution_format,
+            "version": VERSION,
+            "instance": instance.name,
+            **self.answer(instance, solution),
+            "objective": objective,
+        }
+
+    @abstractmethod
     def answer(self, instance: Any, solution: Any) -> Mapping[str, Any]:
         """Return the solution by key of ``solve --json``."""
 
+    @abstractmethod
     def check(self, instance: Any, solution: Any) -> CheckReport:
         """Recompute feasibility and objective from the instance alone."""
 
-    def dual_bound(self, instance: Any) -> Number:
+    @abstractmethod
+    def dual_bound(self, instance: Any) -> AnyNumber:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
-    def drawing_of(self, variant: str) -> Callable[[Any, Mapping[str, Any]], Figure] | None:
+    def drawing_of(
+        self,
+        variant: str,  # noqa: ARG002
+    ) -> Callable[[Any, Mapping[str, Any]], Figure] | None:
         """Return what draws an instance and its solutions by solver, for ``--plot``, or None."""
+        return None
+
+    def schemas(self) -> dict[str, JsonObject]:
+        """Return the JSON schemas of instances and of solutions, by format."""
+        instance, solution = self.instance_format, self._solution_format
+        properties: dict[str, Any] = {"instance": {**Text().schema(), "description": "its name"}}
+        for name, each in self._solution_keys().items():
+            kinds = [{**only.rule.schema(), "description": only.meaning} for _, only in each]
+            properties[name] = kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+        said = "what the solution is claimed to be worth"
+        properties["objective"] = {**self.objective_rule.schema(), "description": said}
+        return {
+            instance: _schema(
+                instance, self.instance_class, schema_of(self.instance_class, **_head(instance))
+            ),
+            solution: _schema(
+                solution,
+                self.solution_classes[0],
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {**_head(solution), **properties},
+                    "required": ["format", "version", "instance"],
+                    "oneOf": [{"required": [name]} for name in self._solution_keys()],
+                },
+            ),
+        }
+
+
+def _head(format_name: str) -> dict[str, Any]:
+    return {"format": {"const": format_name}, "version": {"type": "integer", "const": VERSION}}
+
+
+def _schema(format_name: str, table: type[Any], schema: JsonObject) -> JsonObject:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:{format_name.replace('/', ':')}:{VERSION}",
+        "title": format_name,
+        "description": (table.__doc__ or "").partition("\n")[0],
+        "$comment": "JSON Schema takes 8.0 for an integer, lyra-opt does not. Nor can it say what "
+        "holds between keys, such as that ids are known: the parser of lyra-opt does.",
+        **schema,
+    }
 
 
 PROBLEMS = Plugins("lyra_opt.problems", "problem")

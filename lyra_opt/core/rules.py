@@ -90,11 +90,15 @@ class Integer(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Number(Rule):
-    """A finite number of at least, or above, `least`, and at most `most`; kept as a float."""
+    """A finite number of at least, or above, `least`, and at most `most`.
+
+    It is kept as a float, so that 300 and 300.0 are one content, unless it is kept `as_given`.
+    """
 
     least: float = 0.0
     most: float = math.inf
     above: bool = False
+    as_given: bool = False
 
     @property
     def passes(self) -> str:  # type: ignore[override]
@@ -108,7 +112,7 @@ class Number(Rule):
         number = require_number(path, value, minimum=self.least, above=self.above)
         if number > self.most:
             raise FieldError(path, value, f"must be at most {self._shown_most()}")
-        return number
+        return value if self.as_given else number
 
     def _shown_most(self) -> str:
         if self.most == LARGEST_INTEGER:
@@ -278,7 +282,7 @@ class ListOf(Rule):
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
-        if not isinstance(value, list | tuple):
+        if type(value) is not tuple and not isinstance(value, list | tuple):
             raise FieldError(path, value, "must be a list")
         if len(value) < self.least:
             least = "one entry" if self.least == 1 else f"{self.least} entries"

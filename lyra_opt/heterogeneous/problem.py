@@ -82,7 +82,7 @@ class HeterogeneousProblem:
         lists = ("gpu_types", "servers", "jobs")
         keys = ("format", "version", "name", "objective", *lists, *INSTANCE_DEFAULTS)
         record = Record(document, "", keys)
-        require_format(record, INSTANCE_FORMAT, VERSION)
+        require_format(document, INSTANCE_FORMAT, VERSION)
         return HeterogeneousInstance(
             name=record.required("name"),
             objective=record.required("objective"),
@@ -126,7 +126,7 @@ class HeterogeneousProblem:
             keys = ("format", "version", "instance", "allocation", "objective")
         record = Record(document, "", keys)
         if "format" in record:
-            require_format(record, SOLUTION_FORMAT, VERSION)
+            require_format(document, SOLUTION_FORMAT, VERSION)
         claims = record.chosen("instance", "objective", *self.measure_keys)
         require_text("instance", record.required("instance"))
         if "objective" in claims:

@@ -134,7 +134,7 @@ def read_timers(path: str | Path) -> ClassTimers:
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "timers")
     try:
         record = Record(document, "", ("format", "version", "class"))
-        require_format(record, TIMERS_FORMAT, VERSION)
+        require_format(document, TIMERS_FORMAT, VERSION)
         return ClassTimers(tuple(located(_parse_class, record.items_of("class"))))
     except FieldError as error:
         raise InputError(source, str(error)) from None

@@ -255,7 +255,7 @@ def parse_topology(document: dict[str, Any]) -> tuple[Topology, LinkSet]:
     record = Record(
         document, "", ("format", "version", "name", *uniform, "rack", "network", "links")
     )
-    require_format(record, TOPOLOGY_FORMAT, VERSION)
+    require_format(document, TOPOLOGY_FORMAT, VERSION)
     name = require_text("name", record.required("name"))
     if "rack" in record:
         for key in uniform:
