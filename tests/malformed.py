@@ -177,7 +177,7 @@ RECLAIM = Malformed(
         ("jobs[3].id", "a", 'is "a": must be unique'),
         ("jobs[0].min_workers", 11, "is 11: must equal the job's 12 base workers"),
         ("jobs[0].workers[0].server", "s9", 'is "s9": must be the id of a server'),
-        ("jobs[0].workers[1].server", "s1", 'is "s1": must be named at most once in a job'),
+        ("jobs[0].workers[1].server", "s1", 'is "s1": must be unique'),
         ("jobs[0].workers[0].base", 6.0, "is 6.0: must be an integer of at least 0"),
         (
             "jobs[0].workers[0].base",
@@ -364,7 +364,7 @@ NETWORK = Malformed(
         ("jobs[0].gang", 10**7, "is 10000000: must be at most"),
         ("jobs[0].efficiency", ABSENT, "is missing"),
         ("jobs[0].efficiency", [1], "is a list of 1: must be an object"),
-        ("jobs[0].efficiency", {}, "is {}: must have at least one tier"),
+        ("jobs[0].efficiency", {}, "is {}: must have at least one entry"),
         (
             "jobs[0].efficiency.pod",
             1,
@@ -390,7 +390,7 @@ NETWORK = Malformed(
         (
             "jobs[1].efficiency",
             {"network": 1},
-            "jobs[1].efficiency.network is 1: must not be there: a gang of 1 spans nothing",
+            "jobs[1].efficiency.network is 1.0: must not be there: a gang of 1 spans nothing",
         ),
         ("jobs[0].score", float("nan"), "is NaN: must be a fin"),
     ),
@@ -433,7 +433,7 @@ ALLOCATION_SOLUTION = Malformed(
     (
         ("format", "lyra-opt/allocation", "is"),
         ("instance", ABSENT, "is missing"),
-        ("workers", ABSENT, "workers (or, for the objective mean_jct, schedule) is missing"),
+        ("workers", ABSENT, "workers or schedule is missing"),
         ("schedule", [], "must not be given beside"),
         ("workers", [2], "is a list of 1: must be an object"),
         ("workers.A", -1, "is -1: must be an integer"),

@@ -525,7 +525,7 @@ class TestBadInput:
             ("ONE --out three.csv/x", ["--out three.csv/x", "is a file"]),
             ("ONE --capture three.csv", ["--capture", "is a file"]),
             ("ONE --set capture.most=0", ["capture.most is 0"]),
-            ("ONE --set capture.kinds=[]", ["capture.kinds", "not empty"]),
+            ("ONE --set capture.kinds=[]", ["capture.kinds", "at least one entry"]),
             ("ONE --set cluster.loans.forecaster=luck", ["'luck'", "seasonal"]),
             ("ONE --set cluster.loans.usage=three.csv", ["three.csv", "time"]),
             ("ONE --set cluster.gpu_type=abacus", ["cluster.gpu_type", "abacus"]),

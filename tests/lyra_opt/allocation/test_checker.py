@@ -129,8 +129,8 @@ def test_workers_outside_their_range_and_too_many_gpus(objective: Objective) -> 
 def test_names_that_are_missing_or_unknown() -> None:
     """A file must name every job of the instance, and no other."""
     instance = example(objective="joint")
-    assert check(instance, NamedWorkers((("B", 3), ("A", 5)))).objective == 100
-    assert violations_of(instance, NamedWorkers((("B", 3), ("C", 5)))) == (
+    assert check(instance, NamedWorkers({"B": 3, "A": 5})).objective == 100
+    assert violations_of(instance, NamedWorkers({"B": 3, "C": 5})) == (
         "job 'C' is not in the instance; job 'A' has no number of workers (0 if it waits)"
     )
     assert violations_of(instance, WorkerAllocation((3,))) == (

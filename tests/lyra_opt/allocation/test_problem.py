@@ -17,7 +17,7 @@ from lyra_opt.allocation import (
     Schedule,
     WorkerAllocation,
 )
-from lyra_opt.allocation.problem import DEFAULT_SOLVERS, JOB_DEFAULTS, PROBLEM
+from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.loading import content_hash
@@ -25,6 +25,7 @@ from lyra_opt.core.verifying import verify
 from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
 from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
 
+JOB_DEFAULTS = {"gpus_per_worker": 1, "release_s": 0.0, "running": False, "scaling_loss": 0.0}
 EXAMPLE = {
     "format": "lyra-opt/allocation",
     "version": 1,
