@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lyra_opt.core.frozen import FrozenDict
+
 _PLAIN = (int, float, str, bool, tuple)
 """Types that cannot be changed themselves; of a tuple the entries count."""
 
@@ -66,7 +68,8 @@ def _is_same(part: Any, kept: Any) -> bool:
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the arrays, dicts, lists and sets that a value is or holds, with their paths."""
-    if isinstance(value, dict | list | set) or (
+    is_frozen = isinstance(value, FrozenDict)
+    if (isinstance(value, dict | list | set) and not is_frozen) or (
         isinstance(value, np.ndarray) and value.flags.writeable
     ):
         yield path, value

@@ -255,7 +255,7 @@ def test_never_worse_than_the_start_which_may_name_jobs(solver):
     instance = fleet(6, 3)
     best = solve_and_check(ALLOCATION, instance, solver).solution
     named = NamedWorkers(
-        tuple((job.id, workers) for job, workers in zip(instance.jobs, best.workers, strict=True))
+        {job.id: workers for job, workers in zip(instance.jobs, best.workers, strict=True)}
     )
     for start in (best, named):
         answer = solve_and_check(ALLOCATION, instance, solver, warm_start=start)
