@@ -10,6 +10,7 @@ even for importing the compiler.
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ LOADED_EARLIER = 16
 """How many times earlier than that a kernel runs compiled when it is loaded already."""
 
 LARGEST_COMPILED_INTEGER = 2**62
+
+READY = (np.ndarray, int)
+"""What machine code takes as it is."""
 
 
 class Kernel:
@@ -84,13 +88,13 @@ class Kernel:
 
     def interpreted(self, *arguments: Any) -> Any:
         """Run the function as written, on lists."""
-        return self._function(*map(_as_lists, arguments))
+        return self(*map(_as_lists, arguments))
 
     def compiled(self, *arguments: Any) -> Any:
         """Run the function as machine code, on int64 arrays."""
         integers = tuple(
             argument
-            if isinstance(argument, np.ndarray | int) or hasattr(argument, "_fields")
+            if isinstance(argument, READY) or hasattr(argument, "_fields")
             else np.array(argument, dtype=np.int64)
             for argument in arguments
         )
@@ -100,8 +104,24 @@ class Kernel:
         return self._compiled(*integers)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run interpreted without conversion: how one kernel calls another."""
-        return self._function(*arguments)
+        """Run interpreted without conversion."""
+        return self._interpreted(*arguments)
+
+    @cached_property
+    def _interpreted(self) -> Callable[..., Any]:
+        """The function as written, but that it calls other kernels as the functions they are."""
+        called = {name: value._interpreted for name, value in self._called().items()}  # noqa: SLF001
+        return self._linked(called) if called else self._function
+
+    def _linked(self, called: dict[str, Any]) -> FunctionType:
+        """Return the function with others in the place of the kernels that it calls."""
+        function = self._function
+        return FunctionType(
+            function.__code__,
+            {**function.__globals__, **called},
+            function.__name__,
+            function.__defaults__,
+        )
 
     def _load(self, arguments: tuple[Any, ...]) -> None:
         """Compile the function for the types of `arguments`, or load it from the cache."""
@@ -121,16 +141,12 @@ class Kernel:
         import numba
 
         function = self._function
-        called = {
-            name: value._dispatcher(fields)  # noqa: SLF001
-            for name, value in self._called().items()
-        }
         # numba resolves globals when it compiles: give it the compiled callees.
-        linked = FunctionType(
-            function.__code__,
-            {**function.__globals__, **called},
-            function.__name__,
-            function.__defaults__,
+        linked = self._linked(
+            {
+                name: value._dispatcher(fields)  # noqa: SLF001
+                for name, value in self._called().items()
+            }
         )
         # The cache compares the age of this function's file alone: name all that is compiled.
         linked.__qualname__ = f"{function.__qualname__}_{self._digest(fields)}"

@@ -1,4 +1,4 @@
-"""Decisions that hand out one worker at a time, on the state of `fluid_kernel`."""
+"""Decisions that hand out one worker at a time, on the state of `schedules.kernel`."""
 
 from __future__ import annotations
 
@@ -9,75 +9,64 @@ from lyra_opt.allocation.schedules.kernel import (
     ACTIVE,
     BY_ARRIVAL,
     EFFICIENCY,
-    GPUS,
     GPUS_PER_WORKER,
     MAX_WORKERS,
     MIN_WORKERS,
-    STARTED,
     TARGET,
+    keep_bases,
     remaining_work,
 )
 from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 
 @kernel_with_lists
-def add_to_smallest_share(
-    free: int,
-    limits: Any,
-    given: Any,  # noqa: ARG001
-    held: Any,
-    moving: Any,  # noqa: ARG001
-    counts: Any,
-    clock: Any,  # noqa: ARG001
-) -> Any:
+def add_to_smallest_share(free: int, state: Any) -> Any:
     """Add one worker at a time to the job that holds the fewest GPUs; ties by release and file.
 
     A job whose next worker does not fit gets no more.
     """
-    target = held[TARGET]
-    size = limits[GPUS_PER_WORKER]
+    target = state.held[TARGET]
+    size = state.limits[GPUS_PER_WORKER]
+    most = state.limits[MAX_WORKERS]
+    by_arrival = state.held[BY_ARRIVAL]
     heap = [(0, 0)]
     heap.pop()
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        if 0 < target[job] < limits[MAX_WORKERS][job]:
+    for place in range(state.counts[ACTIVE]):
+        job = by_arrival[place]
+        if 0 < target[job] < most[job]:
             heap.append((target[job] * size[job], place))
     heapq.heapify(heap)
     while free > 0 and len(heap) > 0:
         _, place = heapq.heappop(heap)
-        job = held[BY_ARRIVAL][place]
+        job = by_arrival[place]
         if size[job] > free:
             continue
         target[job] += 1
         free -= size[job]
-        if target[job] < limits[MAX_WORKERS][job]:
+        if target[job] < most[job]:
             heapq.heappush(heap, (target[job] * size[job], place))
     return free
 
 
 @kernel
-def share_by_afs(limits: Any, given: Any, held: Any, moving: Any, counts: Any, clock: Any) -> Any:
+def share_by_afs(state: Any) -> Any:
     """Give base demands and workers one at a time to the winner of AFS-L's comparisons.
 
     A step is the base demand of a waiting job, or one more worker. The first job of those whose
     step fits, by release and file, is compared with each later one in turn, the winner going on.
     """
-    target = held[TARGET]
-    least = limits[MIN_WORKERS]
-    size = limits[GPUS_PER_WORKER]
-    efficiency = given[EFFICIENCY]
-    free = counts[GPUS]
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        target[job] = 0
-        if held[STARTED][job]:
-            target[job] = least[job]
-            free -= least[job] * size[job]
+    target = state.held[TARGET]
+    least = state.limits[MIN_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
+    efficiency = state.given[EFFICIENCY]
+    free = keep_bases(state)
+    most = state.limits[MAX_WORKERS]
+    by_arrival = state.held[BY_ARRIVAL]
     while free > 0:
         best = -1
-        for place in range(counts[ACTIVE]):
-            job = held[BY_ARRIVAL][place]
-            if target[job] == limits[MAX_WORKERS][job]:
+        for place in range(state.counts[ACTIVE]):
+            job = by_arrival[place]
+            if target[job] == most[job]:
                 continue
             step = size[job] if target[job] > 0 else least[job] * size[job]
             if step > free:
@@ -85,8 +74,8 @@ def share_by_afs(limits: Any, given: Any, held: Any, moving: Any, counts: Any, c
             if best < 0:
                 best = job
                 continue
-            best_left = remaining_work(best, given, limits, held, moving, clock)
-            left = remaining_work(job, given, limits, held, moving, clock)
+            best_left = remaining_work(best, state)
+            left = remaining_work(job, state)
             if target[best] == 0 and target[job] == 0:
                 if left / least[job] < best_left / least[best]:
                     best = job

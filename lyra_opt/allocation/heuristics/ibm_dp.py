@@ -11,12 +11,12 @@ from lyra_opt.allocation.schedules.kernel import (
     ACTIVE,
     BY_ARRIVAL,
     EFFICIENCY,
-    GPUS,
     GPUS_PER_WORKER,
     MAX_WORKERS,
     MIN_WORKERS,
     STARTED,
     TARGET,
+    keep_bases,
 )
 from lyra_opt.core.kernels import kernel
 
@@ -48,7 +48,7 @@ class IbmDp(StepPolicy):
     def decide(self, state: FluidState) -> None:
         """Admit jobs, then share out the GPUs left."""
         free = int(state.decide(_admit))
-        cells = int(state.counts[ACTIVE]) * (free + 1)
+        cells = int(state.arrays.counts[ACTIVE]) * (free + 1)
         best: Any = np.zeros((2, free + 1), dtype=np.float64)
         choice: Any = np.zeros(cells, dtype=np.int64)
         if not state.compiled:
@@ -57,56 +57,33 @@ class IbmDp(StepPolicy):
 
 
 @kernel
-def _admit(
-    limits: Any,
-    given: Any,  # noqa: ARG001
-    held: Any,
-    moving: Any,  # noqa: ARG001
-    counts: Any,
-    clock: Any,  # noqa: ARG001
-) -> Any:
+def _admit(state: Any) -> Any:
     """Target base demands up to the first job by release and file that does not fit."""
-    free = counts[GPUS]
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        held[TARGET][job] = 0
-        if held[STARTED][job]:
-            held[TARGET][job] = limits[MIN_WORKERS][job]
-            free -= limits[MIN_WORKERS][job] * limits[GPUS_PER_WORKER][job]
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        if not held[STARTED][job]:
-            base = limits[MIN_WORKERS][job] * limits[GPUS_PER_WORKER][job]
+    free = keep_bases(state)
+    for place in range(state.counts[ACTIVE]):
+        job = state.held[BY_ARRIVAL][place]
+        if not state.held[STARTED][job]:
+            base = state.limits[MIN_WORKERS][job] * state.limits[GPUS_PER_WORKER][job]
             if base > free:
                 break
-            held[TARGET][job] = limits[MIN_WORKERS][job]
+            state.held[TARGET][job] = state.limits[MIN_WORKERS][job]
             free -= base
     return free
 
 
 @kernel
-def _most_throughput(
-    free: int,
-    best: Any,
-    choice: Any,
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,  # noqa: ARG001
-    counts: Any,
-    clock: Any,  # noqa: ARG001
-) -> Any:
+def _most_throughput(free: int, best: Any, choice: Any, state: Any) -> Any:
     """Add the extra workers of most sum of scaling factors within `free` GPUs.
 
     `best` has two rows of free + 1 zeros, `choice` that many entries for each active job.
     """
     row = 0
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        size = limits[GPUS_PER_WORKER][job]
-        worth = size * given[EFFICIENCY][job]
-        most = limits[MAX_WORKERS][job] - limits[MIN_WORKERS][job]
-        if held[TARGET][job] == 0:
+    for place in range(state.counts[ACTIVE]):
+        job = state.held[BY_ARRIVAL][place]
+        size = state.limits[GPUS_PER_WORKER][job]
+        worth = size * state.given[EFFICIENCY][job]
+        most = state.limits[MAX_WORKERS][job] - state.limits[MIN_WORKERS][job]
+        if state.held[TARGET][job] == 0:
             most = 0
         before = best[row]
         after = best[1 - row]
@@ -122,10 +99,10 @@ def _most_throughput(
             choice[place * (free + 1) + gpus] = taken
         row = 1 - row
     gpus = free
-    for back in range(counts[ACTIVE]):
-        place = counts[ACTIVE] - 1 - back
-        job = held[BY_ARRIVAL][place]
+    for back in range(state.counts[ACTIVE]):
+        place = state.counts[ACTIVE] - 1 - back
+        job = state.held[BY_ARRIVAL][place]
         taken = choice[place * (free + 1) + gpus]
-        held[TARGET][job] += taken
-        gpus -= taken * limits[GPUS_PER_WORKER][job]
+        state.held[TARGET][job] += taken
+        gpus -= taken * state.limits[GPUS_PER_WORKER][job]
     return gpus

@@ -83,7 +83,7 @@ class Rollout(SchedulePolicySolver):
                 total_s = _finished(state, targets)
                 if total_s < best_total_s * (1 - LEAST_GAIN):
                     best, best_total_s = targets, total_s
-            state.held[TARGET] = best
+            state.arrays.held[TARGET] = best
             state.apply()
         return state.schedule()
 
@@ -91,7 +91,7 @@ class Rollout(SchedulePolicySolver):
 def _finished(state: FluidState, targets: Any) -> float:
     """Return the sum of completion times after a decision, finished by the best base policy."""
     decided = state.copy()
-    decided.held[TARGET] = targets
+    decided.arrays.held[TARGET] = targets
     decided.apply()
     totals_s = []
     for policy in BASE_POLICIES:
@@ -130,8 +130,8 @@ def _decided(
     """Yield the targets that a rule sets, unless they were seen before or nothing would happen."""
     trial.decide(decide_by_rule, rule)
     targets = np.zeros(len(trial.instance.jobs), dtype=np.int64)
-    targets[active] = trial.held[TARGET][active]
-    idles = len(active) and not targets.any() and trial.counts[ARRIVED] == len(targets)
+    targets[active] = trial.arrays.held[TARGET][active]
+    idles = len(active) and not targets.any() and trial.arrays.counts[ARRIVED] == len(targets)
     if not idles and targets.tobytes() not in seen:
         seen.add(targets.tobytes())
         yield targets

@@ -62,43 +62,47 @@ class FluidState:
         # At most two entries an active job and decision; emptied when the next might not fit.
         columns = 4 * len(jobs) if logs else 1
         arrivals = sorted(range(len(jobs)), key=lambda job: jobs[job].release_s)
-        integers: dict[str, Any] = {
-            "limits": [
-                [job.min_workers for job in jobs],
-                [job.max_workers for job in jobs],
-                [job.gpus_per_worker for job in jobs],
-                arrivals,
-            ],
-            "held": [[int(job.running) for job in jobs], *([0] * len(jobs) for _ in range(4))],
-            "counts": [instance.gpus, 0, 0, 0, int(logs)],
-            "log_workers": [[0] * columns for _ in range(2)],
-        }
-        floats: dict[str, Any] = {
-            "given": [
-                [float(job.release_s) for job in jobs],
-                [1.0 - job.scaling_loss for job in jobs],
-                [0.0] * len(jobs),
-                [0.0] * len(jobs),
-            ],
-            "moving": [
-                [0.0] * len(jobs),
-                [float(job.work_worker_s) for job in jobs],
-                [0.0] * len(jobs),
-                [0.0] * len(jobs),
-            ],
-            "clock": [0.0, 0.0],
-            "log_times": [[0.0] * columns for _ in range(2)],
-        }
-        if self.compiled:
-            integers = {name: np.array(rows, dtype=np.int64) for name, rows in integers.items()}
-            floats = {name: np.array(rows, dtype=np.float64) for name, rows in floats.items()}
-        self.limits, self.held, self.counts = (
-            integers[name] for name in ("limits", "held", "counts")
+        nothing = [0.0] * len(jobs)
+
+        def integers(rows: Any) -> Any:
+            return np.array(rows, dtype=np.int64) if self.compiled else rows
+
+        def floats(rows: Any) -> Any:
+            return np.array(rows, dtype=np.float64) if self.compiled else rows
+
+        self.arrays = fluid.Fluid(
+            limits=integers(
+                [
+                    [job.min_workers for job in jobs],
+                    [job.max_workers for job in jobs],
+                    [job.gpus_per_worker for job in jobs],
+                    arrivals,
+                ]
+            ),
+            given=floats(
+                [
+                    [float(job.release_s) for job in jobs],
+                    [1.0 - job.scaling_loss for job in jobs],
+                    nothing,
+                    nothing,
+                ]
+            ),
+            held=integers(
+                [[int(job.running) for job in jobs], *([0] * len(jobs) for _ in range(4))]
+            ),
+            moving=floats(
+                [
+                    nothing.copy(),
+                    [float(job.work_worker_s) for job in jobs],
+                    nothing.copy(),
+                    nothing.copy(),
+                ]
+            ),
+            counts=integers([instance.gpus, 0, 0, 0, int(logs)]),
+            clock=floats([0.0, 0.0]),
+            log_workers=integers([[0] * columns for _ in range(2)]),
+            log_times=floats([[0.0] * columns for _ in range(2)]),
         )
-        self.given, self.moving, self.clock = (
-            floats[name] for name in ("given", "moving", "clock")
-        )
-        self._log_workers, self._log_times = integers["log_workers"], floats["log_times"]
         self._pieces: list[tuple[float, int, float, int]] = []
 
     def copy(self, *, logs: bool = False) -> FluidState:
@@ -108,75 +112,71 @@ class FluidState:
         """
         other = object.__new__(FluidState)
         other.instance, other.compiled = self.instance, self.compiled
-        other.limits, other.given = self.limits, self.given
-        other.held, other.moving = _copied(self.held), _copied(self.moving)
-        other.counts, other.clock = _copied(self.counts), _copied(self.clock)
-        other.counts[fluid.LOGS] = int(logs)
-        other.counts[fluid.LOGGED] = 0
-        other._log_workers, other._log_times = self._log_workers, self._log_times
-        if logs:
-            other._log_workers = _copied(self._log_workers)
-            other._log_times = _copied(self._log_times)
+        of = self.arrays
+        other.arrays = fluid.Fluid(
+            of.limits,
+            of.given,
+            _copied(of.held),
+            _copied(of.moving),
+            of.counts.copy(),
+            of.clock.copy(),
+            _copied(of.log_workers) if logs else of.log_workers,
+            _copied(of.log_times) if logs else of.log_times,
+        )
+        other.arrays.counts[fluid.LOGS] = int(logs)
+        other.arrays.counts[fluid.LOGGED] = 0
         other._pieces = []
         return other
 
     @property
     def now_s(self) -> float:
         """The time of the decision."""
-        return float(self.clock[fluid.NOW])
+        return float(self.arrays.clock[fluid.NOW])
 
     @property
     def total_jct_s(self) -> float:
         """The sum of the job completion times of all jobs completed so far."""
-        return float(self.clock[fluid.TOTAL_JCT])
+        return float(self.arrays.clock[fluid.TOTAL_JCT])
 
     @property
     def active(self) -> list[int]:
         """File positions of the active jobs, by release, then in file order."""
-        return [int(job) for job in self.held[fluid.BY_ARRIVAL][: self.counts[fluid.ACTIVE]]]
+        return [
+            int(job)
+            for job in self.arrays.held[fluid.BY_ARRIVAL][: self.arrays.counts[fluid.ACTIVE]]
+        ]
 
     def has_started(self, job: int) -> bool:
         """Whether a job must keep at least its base demand."""
-        return bool(self.held[fluid.STARTED][job])
+        return bool(self.arrays.held[fluid.STARTED][job])
 
     def remaining_worker_s(self, job: int) -> float:
         """Return the work that an active job has left."""
-        return float(
-            fluid.remaining_work(job, self.given, self.limits, self.held, self.moving, self.clock)
-        )
+        return float(fluid.remaining_work(job, self.arrays))
 
     def set_keys(self, slope: Sequence[float], offset: Sequence[float]) -> None:
         """Order jobs from now on by slope * remaining work + offset.
 
-        A job of key `fluid_kernel.NEVER` or more does not start.
+        A job of key `schedules.kernel.NEVER` or more does not start.
         """
-        if self.compiled:  # kept apart from copies, which share what is given
-            self.given = self.given.copy()
-        else:
-            self.given = list(self.given)
-        self.given[fluid.SLOPE] = slope
-        self.given[fluid.OFFSET] = offset
+        # Kept apart from copies, which share what is given.
+        given = self.arrays.given.copy()
+        given[fluid.SLOPE] = slope
+        given[fluid.OFFSET] = offset
+        self.arrays = fluid.Fluid(self.arrays.limits, given, *self.arrays[2:])
 
     def target(self, job: int) -> int:
         """Return how many workers the decision gives to a job so far."""
-        return int(self.held[fluid.TARGET][job])
+        return int(self.arrays.held[fluid.TARGET][job])
 
     def set_target(self, job: int, workers: int) -> None:
         """Decide how many workers an active job gets; every active job needs a target."""
-        self.held[fluid.TARGET][job] = workers
+        self.arrays.held[fluid.TARGET][job] = workers
 
     def decide(self, kernel: Kernel, *first: Any) -> Any:
         """Let a kernel set the targets: it gets `first` and the state."""
-        return self._run(
-            kernel,
-            *first,
-            self.limits,
-            self.given,
-            self.held,
-            self.moving,
-            self.counts,
-            self.clock,
-        )
+        arguments = (*first, self.arrays)
+        return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
 
     def start_bases(self, *, by_key: bool) -> int:
         """Target base demands, of started jobs, then of waiting ones where they fit.
@@ -185,10 +185,8 @@ class FluidState:
         """
         if by_key:
             self.decide(fluid.sort_by_key)
-        order = self.held[fluid.BY_KEY if by_key else fluid.BY_ARRIVAL]
-        return int(
-            self._run(fluid.start_bases, order, self.limits, self.held, self.moving, self.counts)
-        )
+        order = self.arrays.held[fluid.BY_KEY if by_key else fluid.BY_ARRIVAL]
+        return int(self.decide(fluid.start_bases, order))
 
     def advance(self) -> bool:
         """Go to the next event; return False if there is none, because no job is left to come.
@@ -198,7 +196,7 @@ class FluidState:
         ValueError
             If jobs wait that nothing will start.
         """
-        if not self._move(fluid.advance):
+        if not self.decide(fluid.advance):
             self._require_all_complete()
             return False
         return True
@@ -211,14 +209,14 @@ class FluidState:
         ValueError
             If they break a rule of the problem; says which.
         """
-        fault = int(self._run(fluid.targets_fault, self.limits, self.held, self.counts))
+        fault = int(self.decide(fluid.targets_fault))
         if fault:
             raise ValueError(f"the policy {_FAULTS[fault]} at {self.now_s} s")
         self._make_room()
-        self._move(fluid.apply_targets)
+        self.decide(fluid.apply_targets)
 
     def run(self, rule: int, *, decides: bool) -> None:
-        """Simulate a rule of `fluid_kernel` to the end.
+        """Simulate a rule of `schedules.kernel` to the end.
 
         Parameters
         ----------
@@ -227,19 +225,7 @@ class FluidState:
         decides
             Whether the rule takes the decision of the present moment too.
         """
-        while not self._run(
-            fluid.run_rule,
-            rule,
-            int(decides),
-            self.limits,
-            self.given,
-            self.held,
-            self.moving,
-            self.counts,
-            self.clock,
-            self._log_workers,
-            self._log_times,
-        ):
+        while not self.decide(fluid.run_rule, rule, int(decides)):
             self._empty_log()
             decides = True
         self._require_all_complete()
@@ -256,44 +242,30 @@ class FluidState:
         )
 
     def _require_all_complete(self) -> None:
-        if self.counts[fluid.ACTIVE]:
+        if self.arrays.counts[fluid.ACTIVE]:
             raise ValueError(f"the policy lets jobs wait for ever from {self.now_s} s on")
-
-    def _move(self, kernel: Kernel) -> Any:
-        return self._run(
-            kernel,
-            self.limits,
-            self.given,
-            self.held,
-            self.moving,
-            self.counts,
-            self.clock,
-            self._log_workers,
-            self._log_times,
-        )
-
-    def _run(self, kernel: Kernel, *arguments: Any) -> Any:
-        return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
 
     def _make_room(self) -> None:
         """Empty the log if a decision and the completions after it might not fit."""
-        if self.counts[fluid.LOGS]:
-            needed = int(self.counts[fluid.LOGGED]) + 2 * int(self.counts[fluid.ACTIVE])
-            if needed > len(self._log_workers[fluid.LOG_JOB]):
+        if self.arrays.counts[fluid.LOGS]:
+            needed = int(self.arrays.counts[fluid.LOGGED]) + 2 * int(
+                self.arrays.counts[fluid.ACTIVE]
+            )
+            if needed > len(self.arrays.log_workers[fluid.LOG_JOB]):
                 self._empty_log()
 
     def _empty_log(self) -> None:
-        logged = int(self.counts[fluid.LOGGED])
+        logged = int(self.arrays.counts[fluid.LOGGED])
         columns = [
-            self._log_times[fluid.LOG_START][:logged],
-            self._log_workers[fluid.LOG_JOB][:logged],
-            self._log_times[fluid.LOG_END][:logged],
-            self._log_workers[fluid.LOG_COUNT][:logged],
+            self.arrays.log_times[fluid.LOG_START][:logged],
+            self.arrays.log_workers[fluid.LOG_JOB][:logged],
+            self.arrays.log_times[fluid.LOG_END][:logged],
+            self.arrays.log_workers[fluid.LOG_COUNT][:logged],
         ]
         if self.compiled:
             columns = [column.tolist() for column in columns]
         self._pieces.extend(zip(*columns, strict=True))
-        self.counts[fluid.LOGGED] = 0
+        self.arrays.counts[fluid.LOGGED] = 0
 
 
 def evaluate(state: FluidState, decide: Callable[[FluidState], None]) -> Schedule:
@@ -330,7 +302,5 @@ def mean_jct_s(instance: AllocationInstance, schedule: Schedule) -> float:
 
 
 def _copied(rows: Any) -> Any:
-    """Return an independent copy of an array, of a list or of a list of lists."""
-    if isinstance(rows, np.ndarray):
-        return rows.copy()
-    return [list(row) for row in rows] if isinstance(rows[0], list) else list(rows)
+    """Return an independent copy of an array of rows, or of a list of lists."""
+    return rows.copy() if isinstance(rows, np.ndarray) else [list(row) for row in rows]

@@ -1,31 +1,49 @@
 """The moves of a schedule in the making, and the rules that are simulated to the end in one go.
 
-Every kernel works on the same flat state, made by `lyra_opt.allocation.schedules.evaluator`; the
-constants name its rows. Jobs are file positions. A job's remaining work is kept as of the moment at
-which its number of workers last changed, together with when it will complete: while its workers
-stay, nothing is rounded, however many events pass.
+Every kernel works on the same state, made by `lyra_opt.allocation.schedules.evaluator`. Jobs are
+file positions. A job's remaining work is kept as of the moment at which its number of workers last
+changed, together with when it will complete: while its workers stay, nothing is rounded, however
+many events pass.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyra_opt.core.kernels import kernel, kernel_with_lists
 
-# Rows of `limits`, integers by job; the last lists the jobs by release, then in file order.
+
+class Fluid(NamedTuple):
+    """Where a schedule stands; the constants below name rows and entries.
+
+    ``limits`` and ``given`` are what jobs are, in integers and in floats, ``held`` and ``moving``
+    where they stand. The log has a column for each piece of the schedule.
+    """
+
+    limits: Any
+    given: Any
+    held: Any
+    moving: Any
+    counts: Any
+    clock: Any
+    log_workers: Any
+    log_times: Any
+
+
+# Rows of `limits`; the last lists the jobs by release, then in file order.
 MIN_WORKERS, MAX_WORKERS, GPUS_PER_WORKER, ARRIVALS = 0, 1, 2, 3
-# Rows of `given`, floats by job. The key that orders jobs is SLOPE * remaining work + OFFSET.
+# Rows of `given`. The key that orders jobs is SLOPE * remaining work + OFFSET.
 RELEASE, EFFICIENCY, SLOPE, OFFSET = 0, 1, 2, 3
-# Rows of `held`, integers by job; the last two list the jobs released and not completed.
+# Rows of `held`; the last two list the jobs released and not completed.
 STARTED, WORKERS, TARGET, BY_ARRIVAL, BY_KEY = 0, 1, 2, 3, 4
-# Rows of `moving`, floats by job.
+# Rows of `moving`.
 SINCE, REMAINING, FINISH, KEY = 0, 1, 2, 3
 # Entries of `counts`; LOGS is whether pieces are written down.
 GPUS, ACTIVE, ARRIVED, LOGGED, LOGS = 0, 1, 2, 3, 4
 # Entries of `clock`.
 NOW, TOTAL_JCT = 0, 1
-# Rows of `log_workers`, integers, and of `log_times`, floats: a piece of the schedule a column.
+# Rows of `log_workers` and of `log_times`.
 LOG_JOB, LOG_COUNT = 0, 1
 LOG_START, LOG_END = 0, 1
 # Jobs of at least this key do not start; written out in kernels, whose cache is named by integers.
@@ -37,55 +55,66 @@ NO_FAULT, OUT_OF_RANGE, STOPS_A_JOB, TOO_MANY_GPUS = 0, 1, 2, 3
 
 
 @kernel
-def advance(
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-    log_workers: Any,
-    log_times: Any,
-) -> Any:
+def log_piece(job: int, end: float, state: Any) -> None:
+    """Write down that a job has had its workers from their last change to `end`."""
+    counts = state.counts
+    if counts[LOGS]:
+        column = counts[LOGGED]
+        state.log_workers[LOG_JOB][column] = job
+        state.log_workers[LOG_COUNT][column] = state.held[WORKERS][job]
+        state.log_times[LOG_START][column] = state.moving[SINCE][job]
+        state.log_times[LOG_END][column] = end
+        counts[LOGGED] = column + 1
+
+
+@kernel
+def next_event(state: Any) -> Any:
+    """Return the time of the next release or completion, -1 if there is none."""
+    counts = state.counts
+    finish = state.moving[FINISH]
+    workers = state.held[WORKERS]
+    by_arrival = state.held[BY_ARRIVAL]
+    first = -1.0
+    for place in range(counts[ACTIVE]):
+        job = by_arrival[place]
+        if workers[job] > 0 and (first < 0.0 or finish[job] < first):
+            first = finish[job]
+    arrivals = state.limits[ARRIVALS]
+    if counts[ARRIVED] < len(arrivals):
+        next_release = state.given[RELEASE][arrivals[counts[ARRIVED]]]
+        if first < 0.0 or next_release < first:
+            first = next_release
+    return first
+
+
+@kernel
+def advance(state: Any) -> Any:
     """Go to the next release or completion; return 0 if there is none.
 
     Events within 1e-12 of the time of the first count as simultaneous, so that rounding does not
     split what is one decision. It is taken at the last of them; each job completes at its own
     time, and its GPUs idle until then.
     """
-    jobs = len(limits[ARRIVALS])
-    finish = moving[FINISH]
-    workers = held[WORKERS]
-    by_arrival = held[BY_ARRIVAL]
-    by_key = held[BY_KEY]
-    release = given[RELEASE]
-    active = counts[ACTIVE]
-    first = -1.0
-    for place in range(active):
-        job = by_arrival[place]
-        if workers[job] > 0 and (first < 0.0 or finish[job] < first):
-            first = finish[job]
-    if counts[ARRIVED] < jobs:
-        next_release = release[limits[ARRIVALS][counts[ARRIVED]]]
-        if first < 0.0 or next_release < first:
-            first = next_release
+    first = next_event(state)
     if first < 0.0:
         return 0
+    counts = state.counts
+    arrivals = state.limits[ARRIVALS]
+    release = state.given[RELEASE]
+    finish = state.moving[FINISH]
+    workers = state.held[WORKERS]
+    by_arrival = state.held[BY_ARRIVAL]
+    by_key = state.held[BY_KEY]
     last = first * (1.0 + 1e-12)
     now = first
+    active = counts[ACTIVE]
     kept = 0
     for place in range(active):
         job = by_arrival[place]
         if workers[job] > 0 and finish[job] <= last:
             now = max(now, finish[job])
-            clock[TOTAL_JCT] += finish[job] - release[job]
-            if counts[LOGS]:
-                column = counts[LOGGED]
-                log_workers[LOG_JOB][column] = job
-                log_workers[LOG_COUNT][column] = workers[job]
-                log_times[LOG_START][column] = moving[SINCE][job]
-                log_times[LOG_END][column] = finish[job]
-                counts[LOGGED] = column + 1
+            state.clock[TOTAL_JCT] += finish[job] - release[job]
+            log_piece(job, finish[job], state)
         else:
             by_arrival[kept] = job
             kept += 1
@@ -96,8 +125,8 @@ def advance(
             if not (workers[job] > 0 and finish[job] <= last):
                 by_key[kept] = job
                 kept += 1
-    while counts[ARRIVED] < jobs:
-        job = limits[ARRIVALS][counts[ARRIVED]]
+    while counts[ARRIVED] < len(arrivals):
+        job = arrivals[counts[ARRIVED]]
         if release[job] > last:
             break
         now = max(now, release[job])
@@ -106,36 +135,37 @@ def advance(
         kept += 1
         counts[ARRIVED] += 1
     counts[ACTIVE] = kept
-    clock[NOW] = now
+    state.clock[NOW] = now
     return 1
 
 
 @kernel
-def remaining_work(job: int, given: Any, limits: Any, held: Any, moving: Any, clock: Any) -> Any:
+def remaining_work(job: int, state: Any) -> Any:
     """Return the work that `job` has left now."""
-    workers = held[WORKERS][job]
+    moving = state.moving
+    workers = state.held[WORKERS][job]
     if workers == 0:
         return moving[REMAINING][job]
-    least = limits[MIN_WORKERS][job]
-    rate = least + (workers - least) * given[EFFICIENCY][job]
-    return moving[REMAINING][job] - rate * (clock[NOW] - moving[SINCE][job])
+    least = state.limits[MIN_WORKERS][job]
+    rate = least + (workers - least) * state.given[EFFICIENCY][job]
+    return moving[REMAINING][job] - rate * (state.clock[NOW] - moving[SINCE][job])
 
 
 @kernel
-def sort_by_key(limits: Any, given: Any, held: Any, moving: Any, counts: Any, clock: Any) -> Any:
+def sort_by_key(state: Any) -> Any:
     """Put the active jobs in order of key, ties in file order.
 
     Keys are rounded to 40 significant bits, so that what is equal but for rounding is a tie; those
     from `NEVER` on are not. Insertion sort from the order of the last decision, which is mostly
     the new one too.
     """
-    by_key = held[BY_KEY]
-    key = moving[KEY]
-    slope = given[SLOPE]
-    offset = given[OFFSET]
-    for place in range(counts[ACTIVE]):
+    by_key = state.held[BY_KEY]
+    key = state.moving[KEY]
+    slope = state.given[SLOPE]
+    offset = state.given[OFFSET]
+    for place in range(state.counts[ACTIVE]):
         job = by_key[place]
-        exact = slope[job] * remaining_work(job, given, limits, held, moving, clock) + offset[job]
+        exact = slope[job] * remaining_work(job, state) + offset[job]
         job_key = exact
         if exact < 1e300:  # NEVER
             scaled = exact * 8193.0
@@ -153,27 +183,40 @@ def sort_by_key(limits: Any, given: Any, held: Any, moving: Any, counts: Any, cl
 
 
 @kernel
-def start_bases(order: Any, limits: Any, held: Any, moving: Any, counts: Any) -> Any:
-    """Target the base demands of started jobs, then of waiting ones in `order` where they fit.
-
-    Return the GPUs left.
-    """
-    started = held[STARTED]
-    target = held[TARGET]
-    least = limits[MIN_WORKERS]
-    size = limits[GPUS_PER_WORKER]
-    free = counts[GPUS]
-    for place in range(counts[ACTIVE]):
-        job = order[place]
+def keep_bases(state: Any) -> Any:
+    """Target the base demands of started jobs, and nothing for others; return the GPUs left."""
+    started = state.held[STARTED]
+    target = state.held[TARGET]
+    least = state.limits[MIN_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
+    by_arrival = state.held[BY_ARRIVAL]
+    free = state.counts[GPUS]
+    for place in range(state.counts[ACTIVE]):
+        job = by_arrival[place]
         target[job] = 0
         if started[job]:
             target[job] = least[job]
             free -= least[job] * size[job]
-    for place in range(counts[ACTIVE]):
+    return free
+
+
+@kernel
+def start_bases(order: Any, state: Any) -> Any:
+    """Target the base demands of started jobs, then of waiting ones in `order` where they fit.
+
+    Return the GPUs left.
+    """
+    started = state.held[STARTED]
+    target = state.held[TARGET]
+    key = state.moving[KEY]
+    least = state.limits[MIN_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
+    free = keep_bases(state)
+    for place in range(state.counts[ACTIVE]):
         if free == 0:
             break
         job = order[place]
-        if moving[KEY][job] >= 1e300:  # NEVER
+        if key[job] >= 1e300:  # NEVER
             continue
         if not started[job] and least[job] * size[job] <= free:
             target[job] = least[job]
@@ -182,38 +225,27 @@ def start_bases(order: Any, limits: Any, held: Any, moving: Any, counts: Any) ->
 
 
 @kernel
-def fill_bases_first(
-    limits: Any, given: Any, held: Any, moving: Any, counts: Any, clock: Any
-) -> Any:
+def fill_bases_first(state: Any) -> Any:
     """Target base demands in order of key, then extra workers in the same order."""
-    sort_by_key(limits, given, held, moving, counts, clock)
-    order = held[BY_KEY]
-    target = held[TARGET]
-    size = limits[GPUS_PER_WORKER]
-    free = start_bases(order, limits, held, moving, counts)
-    for place in range(counts[ACTIVE]):
+    sort_by_key(state)
+    order = state.held[BY_KEY]
+    target = state.held[TARGET]
+    most = state.limits[MAX_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
+    free = start_bases(order, state)
+    for place in range(state.counts[ACTIVE]):
         if free == 0:
             break
         job = order[place]
         if target[job]:
-            extra = min(limits[MAX_WORKERS][job] - target[job], free // size[job])
+            extra = min(most[job] - target[job], free // size[job])
             target[job] += extra
             free -= extra * size[job]
     return 0
 
 
 @kernel
-def pays_to_wait(
-    job: int,
-    free: int,
-    unlocked: int,
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-) -> Any:
+def pays_to_wait(job: int, free: int, unlocked: int, state: Any) -> Any:
     """Return whether a job to come would lose more by the start of `job` than that by waiting.
 
     If `job` starts now with the workers that `free` GPUs hold, it locks its base demand until its
@@ -221,24 +253,24 @@ def pays_to_wait(
     fit without it, into the `unlocked` GPUs that no base demand holds, waits for e - r. If `job`
     waits instead, it starts r + d - now later.
     """
-    least = limits[MIN_WORKERS]
-    most = limits[MAX_WORKERS]
-    size = limits[GPUS_PER_WORKER]
-    release = given[RELEASE]
-    now = clock[NOW]
+    least = state.limits[MIN_WORKERS]
+    most = state.limits[MAX_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
+    release = state.given[RELEASE]
+    now = state.clock[NOW]
     workers = min(most[job], free // size[job])
-    rate = least[job] + (workers - least[job]) * given[EFFICIENCY][job]
-    end = now + remaining_work(job, given, limits, held, moving, clock) / rate
+    rate = least[job] + (workers - least[job]) * state.given[EFFICIENCY][job]
+    end = now + remaining_work(job, state) / rate
     left = unlocked - least[job] * size[job]
-    for place in range(counts[ARRIVED], len(release)):
-        later = limits[ARRIVALS][place]
+    for place in range(state.counts[ARRIVED], len(release)):
+        later = state.limits[ARRIVALS][place]
         if release[later] >= end:
             break
         base = least[later] * size[later]
         if left < base <= unlocked:
             workers = min(most[later], unlocked // size[later])
-            rate = least[later] + (workers - least[later]) * given[EFFICIENCY][later]
-            length = moving[REMAINING][later] / rate
+            rate = least[later] + (workers - least[later]) * state.given[EFFICIENCY][later]
+            length = state.moving[REMAINING][later] / rate
             delay = release[later] + length - now
             if delay < (end - release[later]) * (1.0 - 1e-9):  # a tie starts the job
                 return 1
@@ -246,51 +278,34 @@ def pays_to_wait(
 
 
 @kernel
-def fill_one_by_one(
-    waits_in_turn: int,
-    foresees: int,
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-) -> Any:
+def fill_one_by_one(waits_in_turn: int, foresees: int, state: Any) -> Any:
     """Target, in order of key, all workers that each job can use, before the next job starts.
 
     Started jobs keep their base demands. With `waits_in_turn` no job starts before one of smaller
     key that does not fit yet; else that one is skipped. With `foresees` no job starts while it
     pays to wait for another to come.
     """
-    sort_by_key(limits, given, held, moving, counts, clock)
-    order = held[BY_KEY]
-    started = held[STARTED]
-    target = held[TARGET]
-    least = limits[MIN_WORKERS]
-    size = limits[GPUS_PER_WORKER]
+    sort_by_key(state)
+    order = state.held[BY_KEY]
+    started = state.held[STARTED]
+    target = state.held[TARGET]
+    least = state.limits[MIN_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
     blocked = 0
-    free = counts[GPUS]
-    for place in range(counts[ACTIVE]):
-        job = order[place]
-        target[job] = 0
-        if started[job]:
-            target[job] = least[job]
-            free -= least[job] * size[job]
+    free = keep_bases(state)
     unlocked = free
-    for place in range(counts[ACTIVE]):
+    for place in range(state.counts[ACTIVE]):
         if free == 0:
             break
         job = order[place]
-        if moving[KEY][job] >= 1e300 and not started[job]:  # NEVER
+        if state.moving[KEY][job] >= 1e300 and not started[job]:  # NEVER
             continue
         if not started[job] and not blocked and least[job] * size[job] <= free:
-            if foresees and pays_to_wait(
-                job, free, unlocked, limits, given, held, moving, counts, clock
-            ):
+            if foresees and pays_to_wait(job, free, unlocked, state):
                 continue
             unlocked -= least[job] * size[job]
         if started[job] or (not blocked and least[job] * size[job] <= free):
-            extra = min(limits[MAX_WORKERS][job] - target[job], free // size[job])
+            extra = min(state.limits[MAX_WORKERS][job] - target[job], free // size[job])
             target[job] += extra
             free -= extra * size[job]
         elif waits_in_turn:
@@ -298,83 +313,77 @@ def fill_one_by_one(
     return 0
 
 
+@kernel
+def gain_of_worker(job: int, per_gpu: int, state: Any) -> Any:
+    """Return by how much one more worker shortens the remaining time, for each GPU if so asked."""
+    least = state.limits[MIN_WORKERS][job]
+    efficiency = state.given[EFFICIENCY][job]
+    left = remaining_work(job, state)
+    rate = least + (state.held[TARGET][job] - least) * efficiency
+    gain = left / rate - left / (rate + efficiency)
+    if per_gpu:
+        gain /= state.limits[GPUS_PER_WORKER][job]
+    return gain
+
+
 @kernel_with_lists
-def add_by_gain(
-    free: int,
-    per_gpu: int,
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-) -> Any:
+def add_by_gain(free: int, per_gpu: int, state: Any) -> Any:
     """Add one worker at a time where it shortens the remaining time most, or most per GPU.
 
     Ties in file order. A job whose next worker does not fit gets no more.
     """
-    target = held[TARGET]
+    target = state.held[TARGET]
+    most = state.limits[MAX_WORKERS]
+    size = state.limits[GPUS_PER_WORKER]
     heap = [(0.0, -1)]
     heap.pop()
-    for place in range(counts[ACTIVE]):
-        job = held[BY_ARRIVAL][place]
-        least = limits[MIN_WORKERS][job]
-        if 0 < target[job] < limits[MAX_WORKERS][job]:
-            left = remaining_work(job, given, limits, held, moving, clock)
-            rate = least + (target[job] - least) * given[EFFICIENCY][job]
-            gain = left / rate - left / (rate + given[EFFICIENCY][job])
-            if per_gpu:
-                gain /= limits[GPUS_PER_WORKER][job]
-            heap.append((-gain, job))
+    for place in range(state.counts[ACTIVE]):
+        job = state.held[BY_ARRIVAL][place]
+        if 0 < target[job] < most[job]:
+            heap.append((-gain_of_worker(job, per_gpu, state), job))
     heapq.heapify(heap)
     while free > 0 and len(heap) > 0:
         _, job = heapq.heappop(heap)
-        if limits[GPUS_PER_WORKER][job] > free:
+        if size[job] > free:
             continue
         target[job] += 1
-        free -= limits[GPUS_PER_WORKER][job]
-        if target[job] < limits[MAX_WORKERS][job]:
-            least = limits[MIN_WORKERS][job]
-            left = remaining_work(job, given, limits, held, moving, clock)
-            rate = least + (target[job] - least) * given[EFFICIENCY][job]
-            gain = left / rate - left / (rate + given[EFFICIENCY][job])
-            if per_gpu:
-                gain /= limits[GPUS_PER_WORKER][job]
-            heapq.heappush(heap, (-gain, job))
+        free -= size[job]
+        if target[job] < most[job]:
+            heapq.heappush(heap, (-gain_of_worker(job, per_gpu, state), job))
     return free
 
 
 @kernel
-def base_then_gain(limits: Any, given: Any, held: Any, moving: Any, counts: Any, clock: Any) -> Any:
+def base_then_gain(state: Any) -> Any:
     """Target base demands in order of key, then one worker at a time by gain per GPU."""
-    sort_by_key(limits, given, held, moving, counts, clock)
-    free = start_bases(held[BY_KEY], limits, held, moving, counts)
-    return add_by_gain(free, 1, limits, given, held, moving, counts, clock)
+    sort_by_key(state)
+    free = start_bases(state.held[BY_KEY], state)
+    return add_by_gain(free, 1, state)
 
 
 @kernel
-def decide_by_rule(
-    rule: int, limits: Any, given: Any, held: Any, moving: Any, counts: Any, clock: Any
-) -> Any:
+def decide_by_rule(rule: int, state: Any) -> Any:
     """Set the targets by one of the rules named at the top."""
     if rule == FILL_BASES_FIRST:
-        fill_bases_first(limits, given, held, moving, counts, clock)
+        fill_bases_first(state)
     elif rule == FILL_ONE_BY_ONE:
-        fill_one_by_one(0, 0, limits, given, held, moving, counts, clock)
+        fill_one_by_one(0, 0, state)
     elif rule == FILL_IN_TURN:
-        fill_one_by_one(1, 0, limits, given, held, moving, counts, clock)
+        fill_one_by_one(1, 0, state)
     elif rule == FILL_WITH_FORESIGHT:
-        fill_one_by_one(0, 1, limits, given, held, moving, counts, clock)
+        fill_one_by_one(0, 1, state)
     else:
-        base_then_gain(limits, given, held, moving, counts, clock)
+        base_then_gain(state)
     return 0
 
 
 @kernel
-def targets_fault(limits: Any, held: Any, counts: Any) -> Any:
+def targets_fault(state: Any) -> Any:
     """Return which rule the targets of the active jobs break."""
+    held = state.held
+    limits = state.limits
     gpus = 0
-    for place in range(counts[ACTIVE]):
+    for place in range(state.counts[ACTIVE]):
         job = held[BY_ARRIVAL][place]
         target = held[TARGET][job]
         gpus += target * limits[GPUS_PER_WORKER][job]
@@ -383,24 +392,17 @@ def targets_fault(limits: Any, held: Any, counts: Any) -> Any:
                 return STOPS_A_JOB
         elif target < limits[MIN_WORKERS][job] or target > limits[MAX_WORKERS][job]:
             return OUT_OF_RANGE
-    return TOO_MANY_GPUS if gpus > counts[GPUS] else NO_FAULT
+    return TOO_MANY_GPUS if gpus > state.counts[GPUS] else NO_FAULT
 
 
 @kernel
-def apply_targets(
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-    log_workers: Any,
-    log_times: Any,
-) -> Any:
+def apply_targets(state: Any) -> Any:
     """Give every active job the workers that it was targeted; return how many jobs hold some."""
-    now = clock[NOW]
+    held = state.held
+    moving = state.moving
+    now = state.clock[NOW]
     holding = 0
-    for place in range(counts[ACTIVE]):
+    for place in range(state.counts[ACTIVE]):
         job = held[BY_ARRIVAL][place]
         target = held[TARGET][job]
         workers = held[WORKERS][job]
@@ -408,19 +410,14 @@ def apply_targets(
             holding += 1
         if target == workers:
             continue
-        moving[REMAINING][job] = remaining_work(job, given, limits, held, moving, clock)
-        if workers > 0 and counts[LOGS]:
-            column = counts[LOGGED]
-            log_workers[LOG_JOB][column] = job
-            log_workers[LOG_COUNT][column] = workers
-            log_times[LOG_START][column] = moving[SINCE][job]
-            log_times[LOG_END][column] = now
-            counts[LOGGED] = column + 1
+        moving[REMAINING][job] = remaining_work(job, state)
+        if workers > 0:
+            log_piece(job, now, state)
         held[STARTED][job] = 1
         held[WORKERS][job] = target
         moving[SINCE][job] = now
-        least = limits[MIN_WORKERS][job]
-        rate = least + (target - least) * given[EFFICIENCY][job]
+        least = state.limits[MIN_WORKERS][job]
+        rate = least + (target - least) * state.given[EFFICIENCY][job]
         finish = now + moving[REMAINING][job] / rate
         if finish <= now:  # too short for the clock: one unit in the last place
             finish = now * (1.0 + 2.0**-52) + 5e-324
@@ -429,28 +426,19 @@ def apply_targets(
 
 
 @kernel
-def run_rule(
-    rule: int,
-    decides: int,
-    limits: Any,
-    given: Any,
-    held: Any,
-    moving: Any,
-    counts: Any,
-    clock: Any,
-    log_workers: Any,
-    log_times: Any,
-) -> Any:
+def run_rule(rule: int, decides: int, state: Any) -> Any:
     """Simulate a rule; return 1 when all jobs are complete, 0 when the log must be emptied first.
 
     `decides` is whether the decision of the present moment is still to be taken.
     """
     while True:
         if decides:
-            if counts[LOGS] and counts[LOGGED] + 2 * counts[ACTIVE] > len(log_workers[LOG_JOB]):
+            if state.counts[LOGS] and state.counts[LOGGED] + 2 * state.counts[ACTIVE] > len(
+                state.log_workers[LOG_JOB]
+            ):
                 return 0
-            decide_by_rule(rule, limits, given, held, moving, counts, clock)
-            apply_targets(limits, given, held, moving, counts, clock, log_workers, log_times)
+            decide_by_rule(rule, state)
+            apply_targets(state)
         decides = 1
-        if advance(limits, given, held, moving, counts, clock, log_workers, log_times) == 0:
+        if advance(state) == 0:
             return 1
