@@ -24,7 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.instance import (
     NamedWorkers,
@@ -32,9 +32,10 @@ from lyra_opt.allocation.instance import (
     Schedule,
     WorkerAllocation,
 )
+from lyra_opt.core.report import CheckReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lyra_opt.allocation.instance import (
         AllocationInstance,
@@ -47,19 +48,13 @@ TOLERANCE = Fraction(1, 10**9)
 ROUNDINGS = 4
 """Units in the last place of the end of a piece that its time may be off by."""
 
-MOST_VIOLATIONS = 20
-"""Violations that are listed one by one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationReport:
+class AllocationReport(CheckReport):
     """What `check` found.
 
     Parameters
     ----------
-    violations
-        Every rule that the solution breaks, up to 20; empty for a valid one. The rest is None if
-        not.
     objective
         In seconds: the reduction, the sum of T(w), the sum of completions or the mean JCT.
     started
@@ -72,21 +67,11 @@ class AllocationReport:
         Mean time from release to start (mean_jct).
     """
 
-    violations: tuple[str, ...]
     objective: float | None = None
     started: tuple[str, ...] | None = None
     used_gpus: int | None = None
     makespan_s: float | None = None
     mean_queuing_s: float | None = None
-
-    def measures(self) -> Mapping[str, Any]:
-        """Return the measures beside the objective by key of ``solve --json``."""
-        return {
-            "started": None if self.started is None else list(self.started),
-            "used_gpus": self.used_gpus,
-            "makespan_s": self.makespan_s,
-            "mean_queuing_s": self.mean_queuing_s,
-        }
 
 
 def check(instance: AllocationInstance, solution: Solution) -> AllocationReport:
@@ -97,15 +82,13 @@ def check(instance: AllocationInstance, solution: Solution) -> AllocationReport:
     is_schedule = isinstance(solution, Schedule)
     if is_schedule != (instance.objective is Objective.MEAN_JCT):
         needed = "workers for each job" if is_schedule else "a schedule"
-        return AllocationReport(
-            violations=(f"the objective {instance.objective} asks for {needed}",)
-        )
+        return AllocationReport.invalid([f"the objective {instance.objective} asks for {needed}"])
     if isinstance(solution, Schedule):
         return _check_schedule(instance, solution)
     if isinstance(solution, NamedWorkers):
         violations = _name_violations(instance, solution)
         if violations:
-            return _invalid(violations)
+            return AllocationReport.invalid(violations)
         solution = solution.in_file_order(instance)
     return _check_workers(instance, solution)
 
@@ -137,13 +120,6 @@ def _shortest_s(job: ElasticJob) -> Fraction:
     return Fraction(job.work_worker_s) / job.max_workers
 
 
-def _invalid(violations: Sequence[str]) -> AllocationReport:
-    shown = tuple(violations[:MOST_VIOLATIONS])
-    if len(violations) > MOST_VIOLATIONS:
-        shown += (f"{len(violations) - MOST_VIOLATIONS} more violations",)
-    return AllocationReport(violations=shown)
-
-
 def _name_violations(instance: AllocationInstance, named: NamedWorkers) -> list[str]:
     ids = {job.id for job in instance.jobs}
     given = named.workers.keys()
@@ -158,7 +134,7 @@ def _name_violations(instance: AllocationInstance, named: NamedWorkers) -> list[
 
 def _check_workers(instance: AllocationInstance, solution: WorkerAllocation) -> AllocationReport:
     if len(solution.workers) != len(instance.jobs):
-        return _invalid(
+        return AllocationReport.invalid(
             [f"{len(solution.workers)} numbers of workers are given for {len(instance.jobs)} jobs"]
         )
     granted = list(zip(instance.jobs, solution.workers, strict=True))
@@ -192,9 +168,8 @@ def _check_workers(instance: AllocationInstance, solution: WorkerAllocation) -> 
         extra = "extra " if reduces else ""
         violations.append(f"the {extra}workers hold {used_gpus} GPUs, but gpus is {instance.gpus}")
     if violations:
-        return _invalid(violations)
+        return AllocationReport.invalid(violations)
     return AllocationReport(
-        violations=(),
         objective=math.fsum(map(float, _terms_s(instance, granted))),
         started=None if reduces else tuple(job.id for job, workers in granted if workers),
         used_gpus=used_gpus,
@@ -248,12 +223,11 @@ def _check_schedule(instance: AllocationInstance, schedule: Schedule) -> Allocat
         stretches.append((job, of_job))
     violations += _capacity_violations(instance.gpus, stretches, makespan_s)
     if violations:
-        return _invalid(violations)
+        return AllocationReport.invalid(violations)
     jobs = len(instance.jobs)
     waits = [of_job[0].start_s - Fraction(job.release_s) for job, of_job in stretches]
     completions = [of_job[-1].end_s - Fraction(job.release_s) for job, of_job in stretches]
     return AllocationReport(
-        violations=(),
         objective=float(sum(completions, Fraction(0)) / jobs),
         makespan_s=float(makespan_s),
         mean_queuing_s=max(0.0, float(sum(waits, Fraction(0)) / jobs)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError
@@ -13,31 +13,17 @@ from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import Named, Number, Rule, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from matplotlib.figure import Figure
 
     from lyra_opt.core.documents import JsonObject
+    from lyra_opt.core.report import CheckReport
     from lyra_opt.core.result import Number as AnyNumber
     from lyra_opt.core.variant import Variant
 
 VERSION = 1
 """Of all formats of instances and solutions."""
-
-
-class CheckReport(Protocol):
-    """What a problem's checker found; see `lyra_opt.reclaim.checker` for an example."""
-
-    @property
-    def violations(self) -> Sequence[str]:
-        """Every rule that the solution breaks, one line each; empty for a valid solution."""
-
-    @property
-    def objective(self) -> AnyNumber | None:
-        """The solution's value, recomputed; None for an invalid solution."""
-
-    def measures(self) -> Mapping[str, Any]:
-        """Return what else is reported of a valid solution, by key of ``solve --json``."""
 
 
 class Problem(ABC):

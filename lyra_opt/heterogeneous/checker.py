@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lyra_opt.core.report import CheckReport
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     Objective,
@@ -41,19 +42,13 @@ if TYPE_CHECKING:
 STEPS_TOLERANCE = Fraction(1, 10**9)
 SHARE_TOLERANCE = Fraction(1, 10**6)
 
-MOST_VIOLATIONS = 20
-"""Violations that are listed one by one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeterogeneousReport:
+class HeterogeneousReport(CheckReport):
     """What `check` found.
 
     Parameters
     ----------
-    violations
-        Every rule that the solution breaks, up to 20; empty for a valid one. The rest is None if
-        not.
     objective
         The value of the instance's objective.
     completed
@@ -66,21 +61,11 @@ class HeterogeneousReport:
         GPU-seconds that gangs hold (schedules).
     """
 
-    violations: tuple[str, ...]
     objective: float | None = None
     completed: tuple[str, ...] | None = None
     makespan_s: float | None = None
     mean_jct_s: float | None = None
     gpu_s: float | None = None
-
-    def measures(self) -> Mapping[str, Any]:
-        """Return the measures beside the objective by key of ``solve --json``."""
-        return {
-            "completed": None if self.completed is None else list(self.completed),
-            "makespan_s": self.makespan_s,
-            "mean_jct_s": self.mean_jct_s,
-            "gpu_s": self.gpu_s,
-        }
 
 
 def check(instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousReport:
@@ -91,7 +76,9 @@ def check(instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousR
     asks_for_shares = instance.objective in SHARE_OBJECTIVES
     if isinstance(solution, TimeShares) != asks_for_shares:
         needed = "shares of time" if asks_for_shares else "a schedule in rounds"
-        return _invalid([f"the objective {instance.objective} asks for {needed}"])
+        return HeterogeneousReport.invalid(
+            [f"the objective {instance.objective} asks for {needed}"]
+        )
     if isinstance(solution, TimeShares):
         return _check_shares(instance, solution)
     return _check_schedule(instance, solution)
@@ -180,7 +167,7 @@ def _check_schedule(
         violation for entry in schedule.entries for violation in _entry_violations(instance, entry)
     ]
     if violations:  # what follows looks jobs, servers and types up
-        return _invalid(violations)
+        return HeterogeneousReport.invalid(violations)
     violations = _capacity_violations(instance, schedule.entries)
     by_job: dict[str, list[RoundEntry]] = {job.id: [] for job in instance.jobs}
     for entry in schedule.entries:
@@ -188,7 +175,11 @@ def _check_schedule(
     for job in instance.jobs:
         violations += _copy_violations(instance, job, by_job[job.id])
     if instance.objective is Objective.ROUND_PROGRESS:
-        return _invalid(violations) if violations else _round_report(instance, by_job)
+        return (
+            HeterogeneousReport.invalid(violations)
+            if violations
+            else _round_report(instance, by_job)
+        )
     completions: dict[str, int] = {}
     for job in instance.jobs:
         completion = completion_of(instance, job, by_job[job.id])
@@ -202,7 +193,11 @@ def _check_schedule(
             ]
         elif instance.objective is not Objective.UTILITY:
             violations.append(f"job {job.id!r} does not complete")
-    return _invalid(violations) if violations else _report(instance, by_job, completions)
+    return (
+        HeterogeneousReport.invalid(violations)
+        if violations
+        else _report(instance, by_job, completions)
+    )
 
 
 def _entry_violations(instance: HeterogeneousInstance, entry: RoundEntry) -> list[str]:
@@ -305,7 +300,6 @@ def _report(
     else:
         objective = makespan_s if instance.objective is Objective.MAKESPAN else mean_jct_s
     return HeterogeneousReport(
-        violations=(),
         objective=objective,
         completed=tuple(job.id for job in completed),
         makespan_s=makespan_s,
@@ -330,7 +324,6 @@ def _round_report(
     }
     total = sum((Fraction(job.weight) * progress[job.id] for job in instance.jobs), Fraction(0))
     return HeterogeneousReport(
-        violations=(),
         objective=float(total),
         completed=tuple(
             job.id
@@ -363,7 +356,7 @@ def _gpu_s(instance: HeterogeneousInstance, by_job: Mapping[str, Sequence[RoundE
 def _check_shares(instance: HeterogeneousInstance, solution: TimeShares) -> HeterogeneousReport:
     violations = _share_violations(instance, solution)
     if violations:
-        return _invalid(violations)
+        return HeterogeneousReport.invalid(violations)
     rates = {
         job.id: share_throughput(job, solution.shares.get(job.id, {})) for job in instance.jobs
     }
@@ -376,7 +369,7 @@ def _check_shares(instance: HeterogeneousInstance, solution: TimeShares) -> Hete
             if not rates[job.id]
         ]
     if violations:
-        return _invalid(violations)
+        return HeterogeneousReport.invalid(violations)
     return HeterogeneousReport(
         violations=(), objective=float(_share_objective(instance, solution, rates))
     )
@@ -457,10 +450,3 @@ def finish_time_ratio(
     shared_s = Fraction(job.elapsed_s) + Fraction(job.steps) / throughput
     isolated_s = Fraction(job.steps) / isolated_throughput(instance, job)
     return shared_s / (Fraction(job.isolated_elapsed_s) + isolated_s)
-
-
-def _invalid(violations: Sequence[str]) -> HeterogeneousReport:
-    shown = tuple(violations[:MOST_VIOLATIONS])
-    if len(violations) > MOST_VIOLATIONS:
-        shown += (f"{len(violations) - MOST_VIOLATIONS} more violations",)
-    return HeterogeneousReport(violations=shown)

@@ -70,7 +70,7 @@ class HeterogeneousProblem:
     size_name = "jobs"
     variants = Objective
     instance_format = INSTANCE_FORMAT
-    measure_keys: Sequence[str] = ("completed", "makespan_s", "mean_jct_s", "gpu_s")
+    measure_keys = HeterogeneousReport.measure_keys()
     answer_keys: Sequence[str] = ("allocation", *measure_keys)
 
     def default_solver_of(self, variant: str) -> str:

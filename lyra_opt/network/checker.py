@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lyra_opt.core.report import CheckReport
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lyra_opt.core.result import Number
     from lyra_opt.network.instance import (
         GangPlacement,
@@ -25,19 +24,13 @@ if TYPE_CHECKING:
         WaitingJob,
     )
 
-MOST_VIOLATIONS = 20
-"""Violations that are listed one by one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkReport:
+class NetworkReport(CheckReport):
     """What `check` found.
 
     Parameters
     ----------
-    violations
-        Every rule that the solution breaks, up to 20; empty for a valid one. The rest is None if
-        not.
     objective
         The value of the instance's objective.
     placed_gpus
@@ -50,7 +43,6 @@ class NetworkReport:
         Machines that are partly free afterwards.
     """
 
-    violations: tuple[str, ...]
     objective: Number | None = None
     placed_gpus: int | None = None
     machine_gangs: int | None = None
@@ -58,17 +50,6 @@ class NetworkReport:
     network_gangs: int | None = None
     computing_gpus: float | None = None
     fragmented_machines: int | None = None
-
-    def measures(self) -> Mapping[str, Any]:
-        """Return the measures beside the objective by key of ``solve --json``."""
-        return {
-            "placed_gpus": self.placed_gpus,
-            "machine_gangs": self.machine_gangs,
-            "rack_gangs": self.rack_gangs,
-            "network_gangs": self.network_gangs,
-            "computing_gpus": self.computing_gpus,
-            "fragmented_machines": self.fragmented_machines,
-        }
 
 
 def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction:
@@ -139,10 +120,7 @@ def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport
                 f"{record.free_gpus} are free"
             )
     if violations:
-        shown = violations[:MOST_VIOLATIONS]
-        if len(violations) > MOST_VIOLATIONS:
-            shown.append(f"and {len(violations) - MOST_VIOLATIONS} more")
-        return NetworkReport(violations=tuple(shown))
+        return NetworkReport.invalid(violations)
     return _report(instance, solution)
 
 
@@ -178,7 +156,6 @@ def _report(instance: NetworkInstance, solution: NetworkSolution) -> NetworkRepo
         by_tier[placement.tier] += 1
         gpus += job.gang
     return NetworkReport(
-        violations=(),
         objective=objective_of(instance, solution),
         placed_gpus=gpus,
         machine_gangs=by_tier[Tier.MACHINE.label],

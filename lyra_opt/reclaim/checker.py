@@ -7,24 +7,21 @@ use, so that an error in those cannot hide here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lyra_opt.core.report import CheckReport
 from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReclaimReport:
+class ReclaimReport(CheckReport):
     """What `check` found.
 
     Parameters
     ----------
-    violations
-        Every rule that the solution breaks; empty for a valid one. The rest is None if not.
     objective
         Weight of the preempted jobs.
     preempted_jobs
@@ -35,19 +32,10 @@ class ReclaimReport:
         Workers on reclaimed servers that belong to jobs that survive.
     """
 
-    violations: tuple[str, ...]
     objective: int | None = None
     preempted_jobs: tuple[str, ...] | None = None
     collateral_gpus: int | None = None
     scaled_in_workers: int | None = None
-
-    def measures(self) -> Mapping[str, Any]:
-        """Return the measures beside the objective by key of ``solve --json``."""
-        return {
-            "preempted_jobs": None if self.preempted_jobs is None else list(self.preempted_jobs),
-            "collateral_gpus": self.collateral_gpus,
-            "scaled_in_workers": self.scaled_in_workers,
-        }
 
 
 def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport:
@@ -57,7 +45,7 @@ def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport
     """
     violations = _violations(instance, solution)
     if violations:
-        return ReclaimReport(violations=tuple(violations))
+        return ReclaimReport.invalid(violations)
     reclaimed = set(solution.servers)
     objective = collateral_gpus = scaled_in_workers = 0
     preempted_jobs = []
@@ -73,7 +61,6 @@ def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport
                 group.workers for group in job.workers if group.server in reclaimed
             )
     return ReclaimReport(
-        violations=(),
         objective=objective,
         preempted_jobs=tuple(preempted_jobs),
         collateral_gpus=collateral_gpus,

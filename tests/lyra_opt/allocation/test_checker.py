@@ -21,7 +21,8 @@ from lyra_opt.allocation import (
     WorkerAllocation,
     check,
 )
-from lyra_opt.allocation.checker import MOST_VIOLATIONS, started_by_two_phase
+from lyra_opt.allocation.checker import started_by_two_phase
+from lyra_opt.core.report import MOST_VIOLATIONS
 from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
 from tests.lyra_opt.allocation.reference import (
     EXAMPLE_ROWS,

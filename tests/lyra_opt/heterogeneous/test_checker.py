@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from lyra_opt.core.report import MOST_VIOLATIONS
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
-from lyra_opt.heterogeneous.checker import MOST_VIOLATIONS, due_steps
+from lyra_opt.heterogeneous.checker import due_steps
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 

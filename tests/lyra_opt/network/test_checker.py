@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.checker import MOST_VIOLATIONS, check, value_of
+from lyra_opt.core.report import MOST_VIOLATIONS
+from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import instance, job, placement, solution
@@ -107,7 +108,7 @@ def test_many_violations_are_cut() -> None:
         instance(), solution(*(placement(f"x{n}", "machine", r0m0=1) for n in range(99)))
     )
     assert len(report.violations) == MOST_VIOLATIONS + 1
-    assert report.violations[-1] == "and 80 more"
+    assert report.violations[-1] == "80 more violations"
 
 
 @given(st.data())
