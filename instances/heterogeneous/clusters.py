@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.plugins import Named, Plugins
+from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.validation import require_integer
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
 
@@ -25,7 +25,7 @@ GPUS_PER_SERVER = 4
 """Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
 
 
-class NamedCluster(Named):
+class NamedCluster(NamedMaker):
     """A cluster that the command line knows; `make()` returns it."""
 
 

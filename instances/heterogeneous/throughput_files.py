@@ -23,7 +23,7 @@ from instances.heterogeneous.throughputs import JobType, ThroughputTable
 from instances.traces import bad_value
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
-from lyra_opt.core.plugins import Named, Plugins
+from lyra_opt.core.plugins import NamedMaker, Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ LARGEST_COUNT = 10**9
 GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
-class NamedThroughputs(Named):
+class NamedThroughputs(NamedMaker):
     """A table that is known by name; `make()` returns it."""
 
 

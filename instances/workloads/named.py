@@ -24,7 +24,7 @@ from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
 from instances.workloads.lyra_testbed import lyra_testbed
 from instances.workloads.readers import read_workload
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.plugins import Named, Plugins
+from lyra_opt.core.plugins import NamedMaker, Plugins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
 """Of what no public trace says: no job is elastic, fungible or heterogeneous."""
 
 
-class NamedWorkload(Named):
+class NamedWorkload(NamedMaker):
     """A generator of workloads: `make(cluster, seed)` returns the jobs.
 
     Arguments of `make` that may only be given by name are parameters that a scenario may set; but

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named:
+class NamedMaker:
     """What makes an object that the command line lists.
 
     Parameters
