@@ -41,6 +41,17 @@ def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fi
     )
 
 
+def borrowing(gpus: int, servers: int, lent_gpus: int, gpu: GpuType = SAME_GPU) -> Cluster:
+    """Return a server of so many GPUs, and servers that may be lent."""
+    return Cluster.of_servers(
+        1,
+        gpus_per_server=gpus,
+        inference_servers=servers,
+        inference_gpus_per_server=lent_gpus,
+        inference_gpu=gpu,
+    )
+
+
 def replay(
     jobs: Sequence[Job],
     cluster: Cluster,

@@ -10,7 +10,7 @@ import pytest
 from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
@@ -21,7 +21,7 @@ from lyra_opt.simulation.view import PolicyError
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
-from tests.lyra_opt.simulation.replays import job_of, lending
+from tests.lyra_opt.simulation.replays import borrowing, job_of, lending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
     Act = Callable[["Broken", View], None]
+    Step = Callable[["Broken", View, list[Run]], object]
 
 MOST_CALLS = 50_000
 """Of a policy; beyond, it would be asked for ever."""
 
 POOLS = Cluster.of_servers(2, gpus_per_server=2)
-BORROWING = Cluster.of_servers(
-    1, gpus_per_server=2, inference_servers=3, inference_gpus_per_server=2
-)
+BORROWING = borrowing(2, 3, 2, INFERENCE_GPU)
 RACKS = on_racks.cluster_of()
 TYPED = in_rounds.cluster_of({"a": 2}, {"b": 2})
 
@@ -121,312 +120,247 @@ def test_nothing_broken_is_not_refused() -> None:
     assert [run.completion_s for run in found.runs] == [30, 50, 30]
 
 
-# Starting.
+# What a policy does once; several things one after the other.
 
 
-def test_a_job_starts_twice() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.start(runs[0], view.reserve(runs[0], {0: 1}))
-        view.start(runs[0], view.reserve(runs[0], {1: 1}))
-
-    refuses(once(act), "job x is given GPUs twice")
-
-
-def test_a_job_starts_that_is_not_submitted() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.start(runs[2], view.reserve(runs[2], {0: 1}))
-
-    refuses(once(act), "job z .*does not wait")
-
-
-def test_a_job_starts_that_is_complete() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.start(runs[0], view.reserve(runs[0], {0: 1}))
-
-    refuses(once(act, at_s=30), "job x .*does not wait")
-
-
-def test_a_job_starts_on_nothing() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.start(runs[0], [])
-
-    refuses(once(act), "job x")
-
-
-def test_a_job_starts_on_what_did_not_fit() -> None:
-    """The policy forgot to ask whether there is room."""
-
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        for run in runs[:2]:
-            view.start(run, view.fit(run))  # type: ignore[arg-type]
-
-    jobs = (job_of("x", 0, 30, 3), job_of("y", 0, 50, 2))
-    refuses(once(act), "job y", jobs=jobs)
-
-
-def test_a_job_starts_on_what_is_reserved_for_another() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[1], view.reserve(runs[0], {0: 1}))
-
-    refuses(once(act), "job y")
-
-
-def test_two_jobs_start_on_the_same() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        parts = view.reserve(runs[0], {0: 1})
-        policy.start(view, runs[0], parts)
-        policy.start(view, runs[1], parts)
-
-    jobs = (job_of("x", 0, 30), job_of("y", 0, 50))
-    refuses(once(act), "", jobs=jobs)
-
-
-def test_a_job_starts_on_what_is_not_taken() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], [Part(0, {0: 1}, base=1, held=1)])
-
-    refuses(once(act), "")
-
-
-@pytest.mark.parametrize(
-    "tenure", [Forever(), Leases(lease_s=10), Rounds(round_s=10, restart_s=0, merge_s=0)]
-)
-def test_gpus_are_reserved_and_nobody_starts(tenure: Tenure) -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.reserve(runs[0], {0: 1})
-
-    refuses(once(act), "1 GPUs are reserved, and no job starts", tenure=tenure, is_lazy=True)
-
-
-# Reserving.
-
-
-@pytest.mark.parametrize(
-    ("gpus", "rule"),
-    [
-        ({0: 1}, "job y has a gang of 2"),
-        ({0: 2, 1: 1}, "job y has a gang of 2"),
-        ({}, "job y has a gang of 2"),
-        ({0: 2, 1: 0}, "job y has a gang of 2"),
-        ({0: 3, 1: -1}, "job y has a gang of 2"),
-        ({7: 2}, "job y gets GPUs that are not free"),
-        ({-1: 2}, "job y gets GPUs that are not free"),
-        ({0: 1, 2: 1}, "job y gets GPUs that are not free"),
-    ],
-)
-def test_gpus_that_are_no_gang_or_not_there(gpus: dict[int, int], rule: str) -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[1], view.reserve(runs[1], gpus))
-
-    refuses(once(act), rule)
-
-
-def test_gpus_that_are_held() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
-        policy.start(view, runs[1], view.reserve(runs[1], {0: 2}))
-
-    refuses(once(act), "job y gets GPUs that are not free")
-
-
-def test_gpus_that_are_handed_over() -> None:
-    """They are neither held nor free."""
-
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        held = runs[1].gpus
-        view.stop(runs[1])
-        policy.start(view, runs[1], view.reserve(runs[1], held))
-
-    refuses(once(act, at_s=20), "job y gets GPUs that are not free", tenure=Leases())
-
-
-def test_gpus_that_are_not_on_loan() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {2: 1}))
-
-    jobs = (job_of("x", 0, 30, fungible=True),)
-    refuses(
-        once(act),
-        "job x gets GPUs that are not free",
-        jobs=jobs,
-        cluster=BORROWING,
-        plan=lending(1, 3),
+def starts(job: int, gpus: dict[int, int], *, of: int | None = None) -> Step:
+    """Start a job on GPUs that are reserved for it, or for another."""
+    return lambda policy, view, runs: policy.start(
+        view, runs[job], view.reserve(runs[job if of is None else of], gpus)
     )
 
 
-def test_borrowed_gpus_for_a_job_that_needs_own_ones() -> None:
+def begins(job: int, gpus: dict[int, int]) -> Step:
+    """Start a job that stays in the queue of the policy."""
+    return lambda policy, view, runs: view.start(runs[job], view.reserve(runs[job], gpus))
+
+
+def stops(job: int) -> Step:
+    return lambda policy, view, runs: view.stop(runs[job])
+
+
+def lifts(job: int) -> Step:
+    return lambda policy, view, runs: view.lift(runs[job])
+
+
+def takes(gpus: dict[int, int]) -> Step:
+    return lambda policy, view, runs: view.hosts.take(gpus)
+
+
+def grows(workers: int, gpus: dict[int, int]) -> Step:
+    return lambda policy, view, runs: view.grow(runs[0], runs[0].parts[0], workers, gpus)
+
+
+def shrinks(gpus: dict[int, int]) -> Step:
+    return lambda policy, view, runs: view.shrink(runs[0], runs[0].parts[0], 1, gpus)
+
+
+def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:
+    """Return an action that takes all steps the first time that it is that late."""
+
     def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {1: 1}))
+        for step in steps:
+            step(policy, view, runs)
 
-    refuses(once(act), "job x cannot run where it is placed", cluster=BORROWING, plan=lending(3))
-
-
-def test_both_kinds_of_gpus_for_a_job_that_takes_one_at_a_time() -> None:
-    """Fungible jobs have all their workers on one kind."""
-
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {0: 1, 1: 1}))
-
-    jobs = (job_of("x", 0, 30, 2, fungible=True),)
-    refuses(once(act), "job x", jobs=jobs, cluster=BORROWING, plan=lending(3))
-
-
-def test_gpus_of_a_type_on_which_it_cannot_run() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {1: 1}))
-
-    jobs = (Job.of_gang(in_rounds.gang("x", 10)),)
-    refuses(once(act), "job x cannot run where it is placed", jobs=jobs, cluster=TYPED)
-
-
-@pytest.mark.parametrize("scaling_loss", [0.0, 0.2, 1.0])
-def test_a_worker_on_two_servers(scaling_loss: float) -> None:
-    """Its GPUs belong together."""
-
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {0: 1, 1: 1}))
-
-    jobs = (job_of("x", 0, 30, gpus_per_worker=2, scaling_loss=scaling_loss),)
-    refuses(once(act), "job x", jobs=jobs)
-
-
-def test_copies_where_there_are_none() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        parts = view.reserve(runs[0], {0: 1}) + view.reserve(runs[0], {1: 1}, copy=1)
-        policy.start(view, runs[0], parts)
-
-    refuses(once(act), "job x")
-
-
-# Stopping and moving.
-
-
-@pytest.mark.parametrize(
-    ("job", "at_s", "rule"),
-    [
-        (2, 0, "job z is stopped, but does not run"),
-        (1, 0, "job y is stopped, but does not run"),
-        (0, 30, "job x is stopped, but does not run"),
-    ],
-)
-def test_a_job_is_stopped_that_does_not_run(job: int, at_s: float, rule: str) -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.stop(runs[job])
-
-    refuses(once(act, at_s), rule)
-
-
-def test_a_job_is_stopped_twice() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.stop(runs[1])
-        view.stop(runs[1])
-
-    refuses(once(act, 20), "job y is stopped, but does not run")
+    return once(act, at_s)
 
 
 TENURES = [Forever(), Leases(lease_s=1000), Rounds(round_s=10, restart_s=0, merge_s=0)]
-
-
-@pytest.mark.parametrize("tenure", TENURES)
-def test_a_job_is_lifted_and_not_put(tenure: Tenure) -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.lift(runs[1])
-
-    refuses(once(act, 20), "job y is taken off its GPUs to move, and put nowhere", tenure=tenure)
-
-
-def test_a_job_is_lifted_that_waits() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.lift(runs[1])
-
-    refuses(once(act), "job y is to move, but does not run")
-
-
-def test_a_job_is_put_that_was_not_lifted() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.put(runs[1], view.reserve(runs[1], {0: 1, 1: 1}))
-
-    refuses(once(act), "job y is put elsewhere, but was not taken off its GPUs")
-
-
-def test_a_job_is_lifted_and_started() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        had = runs[1].gpus
-        view.lift(runs[1])
-        view.start(runs[1], view.reserve(runs[1], had))
-
-    refuses(once(act, 20), "job y is given GPUs twice, or does not wait")
-
-
-def test_a_job_is_put_on_nothing() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.lift(runs[1])
-        view.put(runs[1], [])
-
-    refuses(once(act, 20), "job y")
-
-
-# Resizing.
-
 ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
+FUNGIBLE_X = (job_of("x", 0, 30, fungible=True),)
+LENT = {"cluster": BORROWING, "plan": lending(3)}
+
+REFUSED: dict[str, tuple[Sequence[Step], str, dict[str, Any]]] = {
+    # Starting.
+    "starts twice": ([begins(0, {0: 1}), begins(0, {1: 1})], "job x is given GPUs twice", {}),
+    "starts before it is submitted": ([begins(2, {0: 1})], "job z .*does not wait", {}),
+    "starts once complete": ([begins(0, {0: 1})], "job x .*does not wait", {"at_s": 30}),
+    "starts on nothing": ([lambda policy, view, runs: view.start(runs[0], [])], "job x", {}),
+    "starts on what did not fit": (
+        [
+            lambda policy, view, runs: [
+                view.start(run, view.fit(run))  # type: ignore[arg-type]
+                for run in runs[:2]
+            ]
+        ],
+        "job y",
+        {"jobs": (job_of("x", 0, 30, 3), job_of("y", 0, 50, 2))},
+    ),
+    "starts on what is reserved for another": ([starts(1, {0: 1}, of=0)], "job y", {}),
+    "starts on the same as another": (
+        [
+            lambda policy, view, runs: [
+                policy.start(view, run, parts)
+                for parts in [view.reserve(runs[0], {0: 1})]
+                for run in runs
+            ]
+        ],
+        "",
+        {"jobs": (job_of("x", 0, 30), job_of("y", 0, 50))},
+    ),
+    "starts on what is not taken": (
+        [lambda policy, view, runs: policy.start(view, runs[0], [Part(0, {0: 1}, base=1, held=1)])],
+        "",
+        {},
+    ),
+    **{
+        f"reserves and does not start, {tenure.name}": (
+            [lambda policy, view, runs: view.reserve(runs[0], {0: 1})],
+            "1 GPUs are reserved, and no job starts",
+            {"tenure": tenure, "is_lazy": True},
+        )
+        for tenure in (Forever(), Leases(lease_s=10), TENURES[2])
+    },
+    # Reserving.
+    **{
+        f"a gang of 2 on {gpus}": ([starts(1, gpus)], f"job y {rule}", {})
+        for gpus, rule in (
+            ({0: 1}, "has a gang of 2"),
+            ({0: 2, 1: 1}, "has a gang of 2"),
+            ({}, "has a gang of 2"),
+            ({0: 2, 1: 0}, "has a gang of 2"),
+            ({0: 3, 1: -1}, "has a gang of 2"),
+            ({7: 2}, "gets GPUs that are not free"),
+            ({-1: 2}, "gets GPUs that are not free"),
+            ({0: 1, 2: 1}, "gets GPUs that are not free"),
+        )
+    },
+    "gets GPUs that are held": (
+        [starts(0, {0: 1}), starts(1, {0: 2})],
+        "job y gets GPUs that are not free",
+        {},
+    ),
+    # They are neither held nor free.
+    "gets GPUs that are handed over": (
+        [
+            lambda policy, view, runs: [
+                (view.stop(runs[1]), policy.start(view, runs[1], view.reserve(runs[1], held)))
+                for held in [runs[1].gpus]
+            ]
+        ],
+        "job y gets GPUs that are not free",
+        {"at_s": 20, "tenure": Leases()},
+    ),
+    "gets GPUs that are not on loan": (
+        [starts(0, {2: 1})],
+        "job x gets GPUs that are not free",
+        {"jobs": FUNGIBLE_X, "cluster": BORROWING, "plan": lending(1, 3)},
+    ),
+    "borrows, but needs own GPUs": ([starts(0, {1: 1})], "job x cannot run where it", LENT),
+    # Fungible jobs have all their workers on one kind.
+    "gets both kinds of GPUs": (
+        [starts(0, {0: 1, 1: 1})],
+        "job x",
+        {**LENT, "jobs": (job_of("x", 0, 30, 2, fungible=True),)},
+    ),
+    "gets a type on which it cannot run": (
+        [starts(0, {1: 1})],
+        "job x cannot run where it is placed",
+        {"jobs": (Job.of_gang(in_rounds.gang("x", 10)),), "cluster": TYPED},
+    ),
+    **{
+        f"has a worker on two servers, of loss {scaling_loss}": (
+            [starts(0, {0: 1, 1: 1})],
+            "job x",
+            {"jobs": (job_of("x", 0, 30, gpus_per_worker=2, scaling_loss=scaling_loss),)},
+        )
+        for scaling_loss in (0.0, 0.2, 1.0)
+    },
+    "has copies where there are none": (
+        [
+            lambda policy, view, runs: policy.start(
+                view,
+                runs[0],
+                view.reserve(runs[0], {0: 1}) + view.reserve(runs[0], {1: 1}, copy=1),
+            )
+        ],
+        "job x",
+        {},
+    ),
+    # Stopping and moving.
+    "is stopped before it is submitted": ([stops(2)], "job z is stopped, but does not run", {}),
+    "is stopped while it waits": ([stops(1)], "job y is stopped, but does not run", {}),
+    "is stopped once complete": ([stops(0)], "job x is stopped, but does no", {"at_s": 30}),
+    "is stopped twice": ([stops(1), stops(1)], "job y is stopped, but does not", {"at_s": 20}),
+    **{
+        f"is lifted and not put, {tenure.name}": (
+            [lifts(1)],
+            "job y is taken off its GPUs to move, and put nowhere",
+            {"at_s": 20, "tenure": tenure},
+        )
+        for tenure in TENURES
+    },
+    "is lifted while it waits": ([lifts(1)], "job y is to move, but does not run", {}),
+    "is put and was not lifted": (
+        [lambda policy, view, runs: view.put(runs[1], view.reserve(runs[1], {0: 1, 1: 1}))],
+        "job y is put elsewhere, but was not taken off its GPUs",
+        {},
+    ),
+    "is lifted and started": (
+        [
+            lambda policy, view, runs: [
+                (view.lift(runs[1]), view.start(runs[1], view.reserve(runs[1], had)))
+                for had in [runs[1].gpus]
+            ]
+        ],
+        "job y is given GPUs twice, or does not wait",
+        {"at_s": 20},
+    ),
+    "is put on nothing": (
+        [lifts(1), lambda policy, view, runs: view.put(runs[1], [])],
+        "job y",
+        {"at_s": 20},
+    ),
+    # Resizing.
+    "grows beyond its most workers": (
+        [starts(0, {0: 1}), takes({1: 2}), grows(2, {1: 2})],
+        "job x",
+        {"jobs": ELASTIC},
+    ),
+    "grows by more workers than GPUs": (
+        [starts(0, {0: 1}), grows(1, {})],
+        "job x",
+        {"jobs": ELASTIC},
+    ),
+    "grows on GPUs that are not taken": (
+        [starts(0, {0: 1}), grows(1, {1: 1})],
+        "",
+        {"jobs": ELASTIC},
+    ),
+    "grows while it waits": (
+        [
+            takes({0: 1}),
+            lambda policy, view, runs: view.grow(runs[0], Part(0, {}), 1, {0: 1}),
+        ],
+        "job x is to grow, but does not run",
+        {"jobs": ELASTIC},
+    ),
+    **{
+        f"shrinks by {gpus}, which it does not have": (
+            [starts(0, {0: 1}), takes({1: 1}), grows(1, {1: 1}), shrinks(gpus)],
+            "job x is to lose flexible workers",
+            {"jobs": ELASTIC},
+        )
+        for gpus in ({0: 1}, {1: 2}, {1: -1})
+    },
+}
 
 
-def grows(workers: int, gpus: dict[int, int], *, takes: bool = True) -> Act:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
-        if takes:
-            view.hosts.take(gpus)
-        view.grow(runs[0], runs[0].parts[0], workers, gpus)
-
-    return once(act)
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_job_is_handled_wrongly(name: str) -> None:
+    """Each is a job that does what its name says."""
+    steps, rule, case = REFUSED[name]
+    case = dict(case)
+    refuses(one_after_the_other(*steps, at_s=case.pop("at_s", 0.0)), rule, **case)
 
 
 def test_an_elastic_job_grows() -> None:
-    """The same way is allowed up to its most workers."""
-    found = run_broken(Broken(grows(1, {1: 1})), jobs=ELASTIC)
+    """The same way is allowed up to its most workers, and what it did until then is counted."""
+    at_once = one_after_the_other(starts(0, {0: 1}), takes({1: 1}), grows(1, {1: 1}))
+    found = run_broken(Broken(at_once), jobs=ELASTIC)
     assert [run.completion_s for run in found.runs] == [50, 100]
-
-
-def test_a_job_grows_beyond_its_most_workers() -> None:
-    refuses(grows(2, {1: 2}), "job x", jobs=ELASTIC)
-
-
-def test_a_job_grows_by_more_workers_than_gpus() -> None:
-    refuses(grows(1, {}), "job x", jobs=ELASTIC)
-
-
-def test_a_job_grows_on_gpus_that_are_not_taken() -> None:
-    refuses(grows(1, {1: 1}, takes=False), "", jobs=ELASTIC)
-
-
-def test_a_job_grows_that_waits() -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.hosts.take({0: 1})
-        view.grow(runs[0], Part(0, {}), 1, {0: 1})
-
-    refuses(once(act), "job x is to grow, but does not run", jobs=ELASTIC)
-
-
-@pytest.mark.parametrize("gpus", [{0: 1}, {1: 2}, {1: -1}])
-def test_a_job_shrinks_by_what_it_does_not_have(gpus: dict[int, int]) -> None:
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        policy.start(view, runs[0], view.reserve(runs[0], {0: 1}))
-        view.hosts.take({1: 1})
-        view.grow(runs[0], runs[0].parts[0], 1, {1: 1})
-        view.shrink(runs[0], runs[0].parts[0], 1, gpus)
-
-    refuses(once(act), "job x is to lose flexible workers", jobs=ELASTIC)
-
-
-def test_a_job_is_resized_without_being_accounted_for() -> None:
-    """What it did until now, it did at the speed that it had."""
-
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
-        view.hosts.take({1: 1})
-        view.grow(runs[0], runs[0].parts[0], 1, {1: 1})
-
-    jobs = (*ELASTIC, job_of("z", 50, 10))
-    found = run_broken(Broken(once(act, 50)), jobs=jobs)
+    later = one_after_the_other(takes({1: 1}), grows(1, {1: 1}), at_s=50)
+    found = run_broken(Broken(later), jobs=(*ELASTIC, job_of("z", 50, 10)))
     assert found.runs[0].completion_s == 75
     assert found.runs[0].held_gpu_s == 100
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import isolated_rate, measure, require_conserved
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds, on_racks
-from tests.lyra_opt.simulation.replays import SAME_GPU, job_of, lending, replay
+from tests.lyra_opt.simulation.replays import borrowing, job_of, lending, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,7 @@ def test_times_without_an_inference_cluster() -> None:
 
 def test_usage_counts_what_serves_inference() -> None:
     """Training 400 of 400 GPU-seconds, inference half of 4 GPUs for 200 s."""
-    cluster = Cluster.of_servers(
-        1, gpus_per_server=2, inference_servers=2, inference_gpus_per_server=2
-    )
+    cluster = borrowing(2, 2, 2, INFERENCE_GPU)
     plan = lending(0, busy=0.5)
     metrics = measure(replay(ONE_AFTER_THE_OTHER, cluster, "fifo", plan=plan))
     assert metrics.gpu_usage == 1
@@ -55,13 +53,7 @@ def test_usage_counts_what_serves_inference() -> None:
 
 def test_figures_of_loans() -> None:
     """A job on loan is preempted once: its waits add up, and its GPUs count as long as held."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=2,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 2, 2)
     jobs = [job_of("trains", 0, 400), job_of("borrows", 10, 37, fungible=True)]
     plan = lending(1, 0, 1, interval_s=40)
     simulation = replay(jobs, cluster, "lyra-loaning", plan=plan)
@@ -221,9 +213,7 @@ def test_cost() -> None:
 def test_borrowed_gpus_cost_too() -> None:
     """At the price of their own type: 100 s of one of them, and none of the own one."""
     lent = GpuType(name="lent", price_per_hour=7.2)
-    cluster = Cluster.of_servers(
-        1, gpus_per_server=1, inference_servers=1, inference_gpus_per_server=1, inference_gpu=lent
-    )
+    cluster = borrowing(1, 1, 1, lent)
     jobs = [job_of("own", 0, 3600), job_of("borrows", 5, 100, fungible=True)]
     simulation = replay(jobs, cluster, "lyra-loaning", plan=lending(1))
     assert simulation.runs[1].ran_on_loan

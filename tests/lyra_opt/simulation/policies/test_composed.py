@@ -8,7 +8,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import ComposedScheme, Options
 from lyra_opt.simulation.series import CaptureObserver
@@ -16,7 +16,7 @@ from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
-    SAME_GPU,
+    borrowing,
     completions,
     gpu_s,
     job_of,
@@ -226,13 +226,7 @@ def test_flexible_workers_are_scaled_in_for_free() -> None:
 
     Afterwards the free GPU beside the base worker stays free: groups are kept apart.
     """
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=2,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 2, 2)
     jobs = [elastic("A", 0, 1, 3, 600, fungible=True)]
     simulation = replay(jobs, cluster, "lyra", plan=lending(2, 1), options=EVERY_EVENT)
     assert completions(simulation) == [400]  # 3 workers until 100 s, then 1
@@ -244,13 +238,7 @@ def test_flexible_workers_are_scaled_in_for_free() -> None:
 
 def test_flexible_workers_leave_the_servers_that_are_called_back() -> None:
     """Two of three leave, though the third is alone on its server."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=3,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 3, 2)
     jobs = [elastic("A", 0, 1, 4, 600, fungible=True)]
     options = Options(scaling_interval_s=1000)
     simulation = replay(jobs, cluster, "lyra", plan=lending(3, 2), options=options)
@@ -260,12 +248,7 @@ def test_flexible_workers_leave_the_servers_that_are_called_back() -> None:
 
 def test_a_flexible_worker_leaves_as_a_whole() -> None:
     """Its replicas are on two servers; one is called back, and those on the other go too."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=4,
-        inference_gpus_per_server=2,
-    )
+    cluster = borrowing(1, 4, 2, INFERENCE_GPU)
     jobs = [elastic("A", 0, 1, 2, 500, fungible=True)]
     simulation = replay(jobs, cluster, "lyra", plan=lending(4, 3), options=EVERY_EVENT)
     assert completions(simulation) == [400]  # 2 workers until 100 s, then 1
@@ -283,26 +266,14 @@ def test_least_loss_weighs_lost_work(scheme: str, checkpoints: bool, preempted: 
         job_of("old", 1, 400, fungible=True, checkpoints=checkpoints),
         job_of("new", 90, 400, fungible=True),
     ]
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=2,
-        inference_gpus_per_server=1,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 2, 1)
     simulation = replay(jobs, cluster, scheme, plan=lending(2, 1))
     assert [run.job.id for run in simulation.runs if run.preemptions] == [preempted]
 
 
 def test_base_demand_displaces_flexible_workers_on_loan() -> None:
     """Also where the flexible workers have a server of their own, which is emptied for it."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=2,
-        inference_servers=2,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(2, 2, 2)
     jobs = [
         elastic("A", 0, 1, 3, 600, fungible=True),
         job_of("trains", 1, 1000, 2),
@@ -334,13 +305,7 @@ def test_gpus_of_no_whole_speed_are_as_many_as_are_fast_enough() -> None:
     """Three GPUs of speed 0.4 stand for one and do 1.2 times its work."""
     gpu_type = GpuType(name="T4", relative_speed=0.4)
     assert (gpu_type.replicas, gpu_type.worker_speed) == (3, pytest.approx(1.2))
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=2,
-        inference_servers=1,
-        inference_gpus_per_server=6,
-        inference_gpu=gpu_type,
-    )
+    cluster = borrowing(2, 1, 6, gpu_type)
     jobs = [job_of("trains", 0, 500, 2), job_of("borrows", 1, 120, 2, fungible=True)]
     simulation = replay(jobs, cluster, "lyra-loaning", plan=lending(1))
     assert completions(simulation) == pytest.approx([500, 101])
@@ -357,13 +322,7 @@ def test_gpus_of_no_whole_speed_are_as_many_as_are_fast_enough() -> None:
 )
 def test_jobs_on_both_kinds_grow_on_servers_on_loan(efficiency: float, completion_s: float) -> None:
     """The base demand on training GPUs, flexible workers on the loan, if that is faster."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=1,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 1, 2)
     jobs = [elastic("grows", 0, 1, 4, 100, heterogeneous=True)]
     options = Options(scaling_interval_s=0, mixed_efficiency=efficiency)
     simulation = replay(jobs, cluster, "lyra", plan=lending(1), options=options)
@@ -374,13 +333,7 @@ def test_jobs_on_both_kinds_grow_on_servers_on_loan(efficiency: float, completio
 
 def test_a_job_that_could_grow_too_little_stays_on_its_kind() -> None:
     """Both servers on loan hold a base worker or half of one: no job is slowed by mixing."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=4,
-        inference_servers=2,
-        inference_gpus_per_server=3,
-        inference_gpu=GpuType(name="T4", relative_speed=0.5),
-    )
+    cluster = borrowing(4, 2, 3, GpuType(name="T4", relative_speed=0.5))
     jobs = [
         elastic("A", 0, 4, 6, 40_000, heterogeneous=True),
         job_of("B", 1, 5_000, fungible=True),
@@ -394,13 +347,7 @@ def test_a_job_that_could_grow_too_little_stays_on_its_kind() -> None:
 
 def test_a_grown_job_gives_servers_back_without_a_preemption() -> None:
     """Two workers on the loan until 20 s, in which it does 60 of 100 worker-seconds; then one."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=1,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 1, 2)
     jobs = [elastic("grows", 0, 1, 4, 100, heterogeneous=True)]
     options = Options(scaling_interval_s=0, mixed_efficiency=1.0)
     plan = lending(1, 0, interval_s=20)
@@ -411,13 +358,7 @@ def test_a_grown_job_gives_servers_back_without_a_preemption() -> None:
 
 def test_jobs_on_both_kinds_grow_last() -> None:
     """What a job could use that stays within its pool is not for one on both kinds."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=2,
-        inference_servers=2,
-        inference_gpus_per_server=1,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(2, 2, 1)
     jobs = [
         elastic("mixes", 0, 1, 4, 1000, heterogeneous=True),
         elastic("borrows", 10, 1, 2, 100, fungible=True),
@@ -497,12 +438,7 @@ def test_first_come_holds_for_preempted_jobs() -> None:
 
 def confining(gpus: int = 1) -> Cluster:
     """Return ten inference servers of three GPUs: one worker is a tenth of them."""
-    return Cluster.of_servers(
-        1,
-        gpus_per_server=gpus,
-        inference_servers=10,
-        inference_gpus_per_server=3,
-    )
+    return borrowing(gpus, 10, 3, INFERENCE_GPU)
 
 
 def test_opportunistic_confines_fungible_jobs() -> None:
@@ -626,13 +562,7 @@ def test_a_plan_that_cannot_be_kept_is_refused() -> None:
 
 def test_decisions_can_be_captured_and_solved_again() -> None:
     """Each is an instance that stands alone, named by kind and time."""
-    cluster = Cluster.of_servers(
-        1,
-        gpus_per_server=1,
-        inference_servers=2,
-        inference_gpus_per_server=2,
-        inference_gpu=SAME_GPU,
-    )
+    cluster = borrowing(1, 2, 2)
     captured = []
     jobs = (elastic("A", 0, 1, 3, 600, fungible=True),)
     observer = CaptureObserver(
