@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from instances.family import family_names, find_family, generate
 from instances.reclaim.placed import CHURN_ROUNDS
 from lyra_opt.core.documents import format_document
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import ReclaimInstance, check
 from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
@@ -46,103 +44,6 @@ def used_gpus(instance: ReclaimInstance) -> int:
 
 def test_every_family_is_covered_here():
     assert {*FLEET_FAMILIES, *SOLVED_FAMILIES, "snapshot"} == set(family_names("reclaim"))
-
-
-GOLDEN = {
-    "bf-trace": (
-        "bf-trace",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "495311f9de313fc4ce194a19bde2c3f027e27668443dc4a6f0f32e98f6e3b2f4",
-    ),
-    "bf-dist": (
-        "bf-dist",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "9f5fd31ee04c5a4249d81782670a49c0ede8de338a4a472282e9f8be8050f152",
-    ),
-    "rnd-trace": (
-        "rnd-trace",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "36232305e131efbd9ced75201584c33065c27309c93cbb8759343cc9c7207149",
-    ),
-    "rnd-dist": (
-        "rnd-dist",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "38f8e058c7c28c8ad3044c336078063b9c175bb0e7869e3b00b337664894a92e",
-    ),
-    "messy-trace": (
-        "messy-trace",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "4348d7a145c14d1814dc8571861d4a62def64d07000ea7051d870803629b9d81",
-    ),
-    "messy-dist": (
-        "messy-dist",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "bc660e6ea9e54ed1bbe0f7018d18be20ec90e36f5b482b5c630aa782b2837143",
-    ),
-    "span": (
-        "span",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "533f178d872337b1758aea9e399d5b829bd34158f6b361879fda6a82b1a0b385",
-    ),
-    "grid": (
-        "grid",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "66ae3219a6001451c927dd7d2cbebeb6bd2fbcc79dc3e1fe90466106e6088224",
-    ),
-    "reg4": (
-        "reg4",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "ab414ca860e6c85962593a1eec3768eee93c19816765bb34b442dad1f6f34704",
-    ),
-    "hyp8": (
-        "hyp8",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "8a559ad41386962e7a3390c3dbb43545f391941a34730df6c4d31ab534136161",
-    ),
-    "planted": (
-        "planted",
-        {"servers": 12, "reclaim": 3, "seed": 0},
-        "6517caa1a1fb1aadc24a803a96a65ffcf974218b1f3f49a7546dad826e416683",
-    ),
-    "messy-dist-520": (
-        "messy-dist",
-        {"servers": 520, "reclaim": 156, "seed": 1},
-        "7e47499cfa964fd7b76f16071a3a22142dbf6f44a773a0ca8a1f2789d50f1ff8",
-    ),
-    "interchangeable": (
-        "rnd-dist",
-        {"servers": 12, "reclaim": 3, "seed": 5, "semantics": "interchangeable"},
-        "843a1c568d2c8778b8e9e011392d2ec27cf68cb04a088d1e48ded33d7c814648",
-    ),
-    "off-loan": (
-        "grid",
-        {"servers": 12, "reclaim": 3, "seed": 5, "off_loan_percent": 25},
-        "9893e7ce1e420aac3dac40694d3d7fc1cf07e9de2e7e657addaca496f80be5e2",
-    ),
-    "decoy": (
-        "decoy",
-        {"reclaim": 2},
-        "39a27adbfd09637de19f31ca683164a0c3b00922cd6d5cb9c52d403bf9ebddf0",
-    ),
-    "net": (
-        "net",
-        {"reclaim": 6},
-        "f73ee9094193d697ad4c2a6610e351a4a083a5111ba004fa20ee895843a57380",
-    ),
-    "net-joined": (
-        "net-joined",
-        {"reclaim": 6},
-        "7efc165b14b77578f60d74282065112ed9369e37a88795de6a34d858ee9ea49c",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", GOLDEN)
-def test_golden_bytes(case):
-    family, parameters, sha256 = GOLDEN[case]
-    instance = generate("reclaim", family, **parameters)
-    # A change here breaks the promise that a seed gives the same bytes: raise the version too.
-    assert hashlib.sha256(content(instance).encode()).hexdigest() == sha256
 
 
 @pytest.mark.parametrize("family", FLEET_FAMILIES)
@@ -385,117 +286,12 @@ def test_off_loan_servers_are_drawn():
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("messy-dist-v1-s20-k5-seed7", {"servers": 20, "reclaim": 5, "seed": 7}),
-        ("grid-v1-s20-k5", {"servers": 20, "reclaim": 5, "seed": 7}),
-        (
-            "grid-v1-s20-k5-offloan5-seed7",
-            {"servers": 20, "reclaim": 5, "seed": 7, "off_loan_percent": 5},
-        ),
-        (
-            "span-v1-s20-k5-interchangeable50-seed0",
-            {"servers": 20, "reclaim": 5, "semantics": "interchangeable"},
-        ),
-        ("decoy-v1-k3", {"reclaim": 3, "seed": 7}),
-        ("net-joined-v1-k6", {"reclaim": 6, "semantics": "rigid"}),
-    ],
-)
-def test_names_tell_the_parameters(name, parameters):
-    family = name.split("-v1")[0]
-    assert generate("reclaim", family, **parameters).name == name
-
-
-@pytest.mark.parametrize(
     ("percent", "servers", "reclaimed"),
     [(15, 10, 2), (30, 5, 2), (29, 50, 15), (10, 4, 1), (1, 4, 1), (100, 7, 7)],
 )
 def test_shares_round_half_up_and_give_at_least_one(percent, servers, reclaimed):
     of_share = generate("reclaim", "rnd-dist", servers=servers, reclaim_percent=percent)
     assert of_share == generate("reclaim", "rnd-dist", servers=servers, reclaim=reclaimed)
-
-
-BAD_PARAMETERS = {
-    "unknown_family": ("nope", {"reclaim": 1}, '--family is "nope": must be one of: bf-dist,'),
-    "unknown_parameter": ("span", {"reclaim": 1, "colour": 1}, "colour is no parameter"),
-    "no_servers": ("span", {"reclaim": 1}, "--servers is required by family span"),
-    "reclaim_twice": (
-        "span",
-        {"servers": 9, "reclaim": 1, "reclaim_percent": 10},
-        "--reclaim-percent is 10: must not be given beside --reclaim",
-    ),
-    "share_of_nothing": ("span", {"reclaim_percent": 10}, "a share of --servers, which is missing"),
-    "share_of_own_size": ("net", {"reclaim_percent": 10}, "is refused by family net, whose size"),
-    "share_above_all": ("span", {"servers": 9, "reclaim_percent": 101}, "from 1 to 100"),
-    "no_reclaim": ("span", {"servers": 1}, "--reclaim is required by family span"),
-    "zero_servers": ("span", {"servers": 0, "reclaim": 0}, "--servers is 0: must be an integer"),
-    "float_servers": ("span", {"servers": 8.0, "reclaim": 0}, "--servers is 8.0: must be an int"),
-    "true_servers": ("span", {"servers": True, "reclaim": 0}, "--servers is true: must be an int"),
-    "too_many_servers": ("span", {"servers": 100_001, "reclaim": 0}, "from 1 to 100000"),
-    "negative_reclaim": ("span", {"servers": 9, "reclaim": -1}, "--reclaim is -1: must be"),
-    "reclaim_beyond_fleet": (
-        "span",
-        {"servers": 9, "reclaim": 10},
-        "--reclaim is 10: must be at most the 9 servers on loan",
-    ),
-    "reclaim_beyond_loan": (
-        "span",
-        {"servers": 9, "reclaim": 9, "off_loan_percent": 20},
-        "--reclaim is 9: must be at most the 8 servers on loan",
-    ),
-    "negative_seed": ("span", {"servers": 9, "reclaim": 1, "seed": -1}, "--seed is -1"),
-    "text_seed": ("span", {"servers": 9, "reclaim": 1, "seed": "x"}, '--seed is "x"'),
-    "bad_semantics": ("span", {"servers": 9, "reclaim": 1, "semantics": "soft"}, "rigid, interch"),
-    "min_workers_when_rigid": (
-        "span",
-        {"servers": 9, "reclaim": 1, "min_workers_percent": 50},
-        "--min-workers-percent is 50: must not be given for --semantics rigid",
-    ),
-    "trace_without_use": (
-        "span",
-        {"servers": 9, "reclaim": 1, "trace": "t.csv"},
-        "--trace is refused by family span",
-    ),
-    "no_trace": (
-        "snapshot",
-        {"servers": 9, "reclaim": 1},
-        "--trace is required by family snapshot",
-    ),
-    "bad_load": (
-        "snapshot",
-        {"servers": 9, "reclaim": 1, "trace": "t", "load_percent": "fast"},
-        "or trace",
-    ),
-    "prime_grid": ("grid", {"servers": 13, "reclaim": 1}, "--servers is 13: must be a product"),
-    "grid_of_one": ("grid", {"servers": 1, "reclaim": 1}, "--servers is 1: must be a product"),
-    "small_reg4": ("reg4", {"servers": 4, "reclaim": 1}, "must be at least 5 for family reg4"),
-    "small_hyp8": ("hyp8", {"servers": 7, "reclaim": 1}, "must be at least 8 for family hyp8"),
-    "decoy_of_zero": ("decoy", {"reclaim": 0}, "--reclaim is 0: must be an integer from 1 to 104"),
-    "huge_decoy": ("decoy", {"reclaim": 105}, "from 1 to 104"),
-    "net_of_composite": ("net", {"reclaim": 8}, "must be one less than a prime of at least 7"),
-    "small_net": ("net-joined", {"reclaim": 4}, "for family net-joined"),
-    "huge_net": ("net", {"reclaim": 330}, "at most 100000 servers"),
-    "sized_net": ("net", {"reclaim": 6, "servers": 55}, "--servers is refused by family net"),
-    "elastic_net": (
-        "net",
-        {"reclaim": 6, "semantics": "interchangeable"},
-        "--semantics is refused",
-    ),
-    "off_loan_decoy": (
-        "decoy",
-        {"reclaim": 2, "off_loan_percent": 5},
-        "--off-loan-percent is refu",
-    ),
-}
-
-
-@pytest.mark.parametrize("defect", BAD_PARAMETERS)
-def test_bad_parameters(defect):
-    family, parameters, message = BAD_PARAMETERS[defect]
-    with pytest.raises(UserError) as caught:
-        generate("reclaim", family, **parameters)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_largest_decoy_is_the_largest_fleet():

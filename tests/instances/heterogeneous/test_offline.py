@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -103,32 +102,6 @@ def test_bad_input(changes: dict[str, float], field: str) -> None:
     """The field and its rule are named."""
     with pytest.raises(FieldError, match=field):
         offline_instance(CLUSTER, **{"jobs": 3, "rounds": 5, "seed": 0} | changes)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "part"),
-    [
-        ({}, "--jobs is required by family offline"),
-        ({"jobs": 0}, "--jobs is 0: must be an integer from 1"),
-        ({"jobs": 3, "rounds": 1}, "--rounds is 1: must be an integer from 2"),
-        ({"jobs": 3, "objective": "cost"}, '--objective is "cost": must be one of: utility'),
-        (
-            {"jobs": 3, "forking": "yes", "objective": "throughput"},
-            '--forking is "yes": must be no for the objective throughput',
-        ),
-        ({"jobs": 3, "largest_gang": 9}, "--largest-gang is 9: must be an integer from 1 to 8"),
-        ({"jobs": 3, "forking": "maybe"}, '--forking is "maybe": must be one of: no, yes'),
-        ({"jobs": 3, "servers": 4}, "servers is no parameter"),
-        ({"jobs": 3, "gpu_types": "k80,k80"}, '--gpu-types is "k80,k80": must be names'),
-        ({"jobs": 3, "gpu_types": ""}, '--gpu-types is "": must be names separated by'),
-        ({"jobs": 3, "gpu_types": 3}, "--gpu-types is 3: must be names separated by"),
-        ({"jobs": 3, "throughputs": 3}, "--throughputs is 3: must be the name of a table"),
-    ],
-)
-def test_bad_parameters_of_the_family(parameters: dict[str, object], part: str) -> None:
-    """The option, its value and the rule are named."""
-    with pytest.raises(UserError, match=re.escape(part)):
-        OFFLINE.check(parameters)
 
 
 def test_family_makes_what_is_documented() -> None:
