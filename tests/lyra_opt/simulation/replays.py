@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -163,8 +162,3 @@ def _options() -> st.SearchStrategy[Options]:
         scaling_interval_s=st.sampled_from([0.0, 10.0, 60.0]),
         forever=st.builds(Forever, preemption_s=st.sampled_from([0.0, 3.0, 63.0])),
     )
-
-
-def serving_servers(share: float, servers: int) -> int:
-    """Return how many servers serve."""
-    return math.ceil(share * servers - 1e-9)

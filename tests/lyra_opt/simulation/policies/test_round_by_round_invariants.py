@@ -1,11 +1,13 @@
-"""What holds of every rule that decides round by round, on every small cluster."""
+"""What holds of rules that decide round by round, beside what holds of any policy.
+
+That runs are sound and the same each time: `tests.lyra_opt.simulation.product`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -13,21 +15,21 @@ from hypothesis import strategies as st
 from lyra_opt.core.seeding import generator
 from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.tiresias import DEFAULT_THRESHOLDS_GPU_S
 from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Objective
-from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.scheme import find_scheme
-from lyra_opt.simulation.series import SeriesObserver
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Rounds
 from lyra_opt.simulation.workload import Job, Workload
-from tests.lyra_opt.simulation.books import Books, rows_of
 from tests.lyra_opt.simulation.in_rounds import cluster_of, run_rule
 from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.kernel import Kernel
@@ -77,55 +79,6 @@ def cases(draw: st.DrawFn) -> Case:
     return cluster, Workload(name="drawn", jobs=tuple(jobs)), rounds
 
 
-class Watched(RoundPolicy):
-    """Another policy, whose states are held to what is always true of them."""
-
-    def __init__(self, policy: RoundPolicy, submitted: Workload) -> None:
-        self.policy, self.submitted = policy, submitted
-        self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
-        self.latest_s = -1.0
-        self.left: dict[str, float] = {}
-        self.done: set[str] = set()
-        self.ran: set[str] = set()
-        self.moves = 0
-
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
-        assert not state.jobs
-        self.policy.prepare(state, rng)
-
-    def unchanged_for_s(self, state: RoundState) -> float:
-        assert state.now_s == self.latest_s
-        return self.policy.unchanged_for_s(state)
-
-    def decide(self, state: RoundState) -> Decision:
-        assert state.now_s > self.latest_s
-        assert state.now_s % state.round_s == 0
-        known = {job.id for job in self.submitted.jobs if job.submit_s <= state.now_s}
-        there = {active.job.id for active in state.jobs}
-        assert there <= known
-        assert [active.order for active in state.jobs] == sorted(
-            active.order for active in state.jobs
-        )
-        done = known - there
-        new = there - set(self.left)
-        assert new == known - set(self.left)
-        assert state.is_changed == bool(new or done != self.done)
-        for active in state.jobs:
-            assert 0 < active.steps_left <= self.left.get(active.job.id, active.job.steps)
-            assert bool(active.placements) == (active.job.id in self.ran)
-            assert (active.waiting_since_s == NEVER) == bool(active.placements)
-            self.left[active.job.id] = active.steps_left
-        self.latest_s, self.done = state.now_s, done
-        decision = self.policy.decide(state)
-        self.ran = set(decision)
-        self.moves += sum(
-            placement not in active.placements
-            for active in state.jobs
-            for placement in decision.get(active.job.id, ())
-        )
-        return decision
-
-
 class NeverQuiet(RoundPolicy):
     """Another policy, which is asked in every round."""
 
@@ -158,50 +111,6 @@ def simulate(name: str, case: Case, *observers: Observer, **parameters: Any) -> 
     cluster, _, rounds = case
     policy = ROUND_POLICIES[name](**parameters)
     return run_rule(policy, runnable(name, case), cluster, rounds, observers=observers)
-
-
-@pytest.mark.parametrize("name", ROUND_POLICIES)
-@settings(max_examples=20)
-@given(case=cases())
-def test_every_run_is_sound(name: str, case: Case) -> None:
-    """All jobs complete, nothing is lost or given twice, and states are what they should be."""
-    cluster, _, rounds = case
-    workload = runnable(name, case)
-    watched = Watched(ROUND_POLICIES[name](), workload)
-    books, observer = Books(), SeriesObserver(7.0)
-    simulation = run_rule(watched, workload, cluster, rounds, observers=(books, observer))
-    books.require_same(simulation)
-    require_conserved(simulation)
-    metrics = measure(simulation)
-    assert metrics.restarting_s == pytest.approx(watched.moves * rounds.restart_s)
-    assert metrics.finished == metrics.jobs == len(simulation.workload.jobs)
-    assert 0 < metrics.gpu_usage <= 1 + 1e-9
-    assert metrics.cru is not None
-    assert 0 < metrics.cru <= 1 + 1e-9
-    assert metrics.copies_max == 1 or watched.forks
-    assert 0 <= metrics.queue_mean_s <= metrics.jct_mean_s
-    assert metrics.jct_min_s <= metrics.jct_p50_s <= metrics.jct_p99_s <= metrics.jct_max_s
-    assert 0 < metrics.fairness_mean <= metrics.fairness_max * (1 + 1e-9)
-    series = observer.series
-    assert (np.diff(series.time_s) > 0).all()
-    for gpu_type, there in cluster.gpus_of_type.items():
-        assert (series.gpus_held[gpu_type] <= there * (1 + 1e-9)).all()
-    for run in simulation.runs:
-        best_s = run.work / run.job.measured.best_rate
-        assert run.work == run.job.measured.steps
-        if run.most_copies == 1:
-            assert run.jct_s >= best_s + rounds.restart_s - 1e-6
-
-
-@pytest.mark.parametrize("name", ROUND_POLICIES)
-@settings(max_examples=10)
-@given(case=cases())
-def test_same_seed_same_run(name: str, case: Case) -> None:
-    """Figures are equal but for wall times, and so is every row of the series."""
-    observers = SeriesObserver(), SeriesObserver()
-    first, second = (simulate(name, case, observer) for observer in observers)
-    assert measure(first) == measure(second)
-    assert np.array_equal(*(rows_of(observer.series) for observer in observers))
 
 
 @pytest.mark.parametrize("name", ROUND_POLICIES)
