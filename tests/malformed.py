@@ -151,11 +151,7 @@ RECLAIM = Malformed(
         ("jobs[0].workers", [], "is []: must have at least one entry"),
         ("jobs[0].workers", ABSENT, "is missing"),
         ("jobs[0].gpu", 1, "is 1: unknown key"),
-        (
-            "jobs[0].workers[0].base",
-            0,
-            "jobs[0].workers[0] is 0: must have at least one base or flexible worker",
-        ),
+        ("jobs[0].workers[0].base", 0, "jobs[0].workers[0] is 0: must have at least one base or f"),
         ("jobs[0].workers[0].flexible", -1, "is -1: must be an integer of at least 0"),
         ("k" * 5000, 1, "k... is 1: unknown key"),
         ("comment", "x", 'is "x": unknown key'),
@@ -179,31 +175,15 @@ RECLAIM = Malformed(
         ("jobs[0].workers[0].server", "s9", 'is "s9": must be the id of a server'),
         ("jobs[0].workers[1].server", "s1", 'is "s1": must be unique'),
         ("jobs[0].workers[0].base", 6.0, "is 6.0: must be an integer of at least 0"),
-        (
-            "jobs[0].workers[0].base",
-            9,
-            "jobs[0].workers[0] is 9: the GPUs of job 'a' on server 's1' must be at",
-        ),
-        (
-            "jobs[1].workers[0].server",
-            "s1",
-            "jobs[1].workers[0] is 8: the GPUs of job 'b' on server 's1' must be at",
-        ),
-        (
-            {f"servers[{n}].on_loan": False for n in range(1, 6)},
-            None,
-            "reclaim_servers is 2: must be at most the 1 servers on loan",
-        ),
+        ("jobs[0].workers[0].base", 9, "jobs[0].workers[0] is 9: the GPUs of job 'a' on server 's"),
+        ("jobs[1].workers[0].server", "s1", "jobs[1].workers[0] is 8: the GPUs of job 'b' on serv"),
+        ({f"servers[{n}].on_loan": False for n in range(1, 6)}, None, "reclaim_servers is 2: must"),
         (
             {"semantics": "interchangeable", "jobs[0].min_workers": 13},
             None,
             "jobs[0].min_workers is 13: must be at most the job's 12 workers",
         ),
-        (
-            {f"servers[{n}].gpus": 2**52 for n in range(6)},
-            None,
-            "servers[1].gpus is 4503599627370496: all servers up to this one must",
-        ),
+        ({f"servers[{n}].gpus": 2**52 for n in range(6)}, None, "servers[1].gpus is 4503599627370"),
     ),
 )
 ALLOCATION = Malformed(
@@ -212,21 +192,13 @@ ALLOCATION = Malformed(
         ("version", 2, "is 2: must be 1"),
         ("name", "", 'is "": must be a string that is not empty'),
         ("objective", ABSENT, "is missing"),
-        (
-            "objective",
-            "makespan",
-            'is "makespan": must be one of: jct_reduction, joint, mean_jct, two_phase',
-        ),
+        ("objective", "makespan", 'is "makespan": must be one of: jct_reduction, joint, mean_jct,'),
         ("objective", [], "is []: must be one of"),
         ("gpus", -1, "is -1: must be an integer of at least 0"),
         ("jobs", [], "is []: must have at least one entry"),
         ("jobs", {}, "is {}: must be a list"),
         ("jobs[0]", 1, "is 1: must be an object"),
-        (
-            "jobs[0].weight",
-            1,
-            "is 1: unknown key; the known keys are id, min_workers, max_workers, work",
-        ),
+        ("jobs[0].weight", 1, "is 1: unknown key; the known keys are id, min_workers, max_workers"),
         ("jobs[0].id", ABSENT, "is missing"),
         ("jobs[0].min_workers", 0, "is 0: must be an integer of at least 1"),
         ("jobs[0].min_workers", ABSENT, "is missing"),
@@ -245,37 +217,21 @@ ALLOCATION = Malformed(
         ("jobs[0].scaling_loss", -0.1, "is -0.1: must be a finite number of at least 0"),
         ("comment", "x", 'is "x": unknown key'),
         ("jobs[0].max_workers", ABSENT, "is missing"),
-        (
-            {"objective": "joint", "gpus": 0},
-            None,
-            "gpus is 0: must be at least 1 for the objective joint",
-        ),
-        (
-            {"jobs[0].running": True, "jobs[0].release_s": 3},
-            None,
-            "jobs[0].release_s is 3.0: must be 0 for a running job",
-        ),
+        ({"objective": "joint", "gpus": 0}, None, "gpus is 0: must be at least 1 for the objectiv"),
+        ({"jobs[0].running": True, "jobs[0].release_s": 3}, None, "jobs[0].release_s is 3.0: must"),
     ),
     (
         ("gpus", 8.0, "is 8.0: must be an integer"),
         ("jobs[1].id", "A", 'is "A": must be unique'),
         ("jobs[0].max_workers", 1, "is 1: must be at least the job's min_workers, 2"),
         ("jobs[0].work_worker_s", float("nan"), "is NaN: must be a finite number above 0"),
-        (
-            "jobs[0].gpus_per_worker",
-            5,
-            "jobs[0].min_workers is 2: the job's base demand of 10 GPUs must be at most",
-        ),
+        ("jobs[0].gpus_per_worker", 5, "jobs[0].min_workers is 2: the job's base demand of 10 GPU"),
         (
             {"gpus": 3, "jobs[0].running": True, "jobs[1].running": True},
             None,
             "jobs[1].running is true: the base demands of the running jobs up to",
         ),
-        (
-            {f"jobs[{n}].max_workers": 2**52 for n in range(2)},
-            None,
-            "jobs[1].max_workers is 4503599627370496: all jobs up to this one must be able to use",
-        ),
+        ({f"jobs[{n}].max_workers": 2**52 for n in range(2)}, None, "jobs[1].max_workers is 45035"),
     ),
 )
 HETEROGENEOUS = Malformed(
@@ -300,43 +256,23 @@ HETEROGENEOUS = Malformed(
         ("jobs[0].throughput.fast", "4", 'is "4": must be a finite number'),
         ("jobs[0].spread_throughput", "x", 'is "x": must be an object'),
         ("jobs[0].utility", "x", 'is "x": must be an obj'),
-        (
-            "jobs[0].utility.kind",
-            "other",
-            'is "other": must be one of: deadline, inverse_jct, table',
-        ),
+        ("jobs[0].utility.kind", "other", 'is "other": must be one of: deadline, inverse_jct, tab'),
         ("jobs[0].utility.kind", ABSENT, "is missing"),
         ("jobs[0].utility.deadline_s", ABSENT, "is missing"),
         ("jobs[0].utility.scale", 1, "is 1: unknown key; the known keys are kind, deadline_s"),
-        (
-            "jobs[0].utility",
-            {"kind": "table", "entries": {}},
-            "jobs[0].utility.entries is {}: must be a list",
-        ),
-        (
-            "jobs[0].utility",
-            {"kind": "table", "entries": [1]},
-            "jobs[0].utility.entries[0] is 1: must be a pair",
-        ),
+        ("jobs[0].utility", {"kind": "table", "entries": {}}, "jobs[0].utility.entries is {}: mus"),
+        ("jobs[0].utility", {"kind": "table", "entries": [1]}, "jobs[0].utility.entries[0] is 1:"),
         ("jobs[0].current", [], "is []: must be an object"),
         ("jobs[0].current.s1", 2, "is 2: must be an object"),
         ("horizon_rounds", 0, "is 0: must be an integer of at"),
         ("restart_s", 1, "is 1.0: must be 0 for the objective util"),
     ),
     (
-        (
-            "servers[0].gpus.old",
-            1,
-            'servers[0].gpus is "old": must be one of the gpu_types: fast, slow',
-        ),
+        ("servers[0].gpus.old", 1, 'servers[0].gpus is "old": must be one of the gpu_types: fast,'),
         ("jobs[0].steps", float("nan"), "is NaN: must be a finite"),
         ("jobs[0].throughput.old", 1, 'jobs[0].throughput is "old": must be one of the gpu_types'),
         ("jobs[0].utility.late_value", 9, "is 9.0: must be at most value, 2"),
-        (
-            "jobs[0].current",
-            {"s2": {"fast": 2}},
-            "jobs[0].current.s2.fast is 2: must be at most the 0 GPUs",
-        ),
+        ("jobs[0].current", {"s2": {"fast": 2}}, "jobs[0].current.s2.fast is 2: must be at most t"),
     ),
 )
 NETWORK = Malformed(
@@ -365,11 +301,7 @@ NETWORK = Malformed(
         ("jobs[0].efficiency", ABSENT, "is missing"),
         ("jobs[0].efficiency", [1], "is a list of 1: must be an object"),
         ("jobs[0].efficiency", {}, "is {}: must have at least one entry"),
-        (
-            "jobs[0].efficiency.pod",
-            1,
-            "is 1: unknown key; the known keys are machine, rack, network",
-        ),
+        ("jobs[0].efficiency.pod", 1, "is 1: unknown key; the known keys are machine, rack, netwo"),
         ("jobs[0].efficiency.rack", "1", 'is "1": must be a finite number above 0'),
         ("jobs[0].efficiency.rack", 1.5, "is 1.5: must be at most 1"),
         ("jobs[0].score", 2, "is 2: must be at most 1"),
@@ -387,11 +319,7 @@ NETWORK = Malformed(
         ("machines[0].free_gpus", 5, "is 5: must be at most the machine's gpus, 4"),
         ("machines[1].gpus", 10**6, "is 1000000: all machines up to"),
         ("jobs[1].id", "a", 'is "a": must be unique'),
-        (
-            "jobs[1].efficiency",
-            {"network": 1},
-            "jobs[1].efficiency.network is 1.0: must not be there: a gang of 1 spans nothing",
-        ),
+        ("jobs[1].efficiency", {"network": 1}, "jobs[1].efficiency.network is 1.0: must not be"),
         ("jobs[0].score", float("nan"), "is NaN: must be a fin"),
     ),
 )
@@ -513,10 +441,7 @@ NETWORK_SOLUTION = Malformed(
         ("objective", "1", 'is "1"'),
         ("instance", "", 'is ""'),
     ),
-    (
-        ("placements[0].gpus.r0m0", 1.0, "is 1.0"),
-        ("objective", float("nan"), "is NaN"),
-    ),
+    (("placements[0].gpus.r0m0", 1.0, "is 1.0"), ("objective", float("nan"), "is NaN")),
 )
 
 SOLUTIONS = {

@@ -101,10 +101,7 @@ MALFORMED = {
         ('families = ["rnd-trace"]', 'families = ["decoy"]\nreclaim = 2'),
         "--reclaim-percent is 10: must not be given beside --reclaim",
     ),
-    "shares for a family sized by N_R": (
-        ('"rnd-trace"', '"decoy"'),
-        "refused by family decoy, whose size --reclaim sets",
-    ),
+    "shares for a family sized by N_R": (('"rnd-trace"', '"decoy"'), "refused by family decoy, wh"),
     "a snapshot without its trace": (('"rnd-trace"', '"snapshot"'), "--trace is required"),
     "no TOML": (("[[solvers]]", "[[solvers"), "is not valid TOML"),
     "key twice": (("seeds = 2", "seeds = 2\nseeds = 3"), "is not valid TOML"),

@@ -126,15 +126,9 @@ REFUSED = {
         "family 'nope': no such family for the problem ",
     ),
     "sized_net": ("--family net --reclaim 6 --servers 55", "--servers is refused by family net"),
-    "net_of_composite": (
-        "--family net --reclaim 7",
-        "--reclaim is 7: must be one less than a prime",
-    ),
+    "net_of_composite": ("--family net --reclaim 7", "--reclaim is 7: must be one less than a pri"),
     "missing_servers": ("--family span --reclaim 1", "--servers is required by family span"),
-    "count_without_seed": (
-        "--family decoy --reclaim 2 --count 2",
-        "--count is 2: must be 1 for fam",
-    ),
+    "count_without_seed": ("--family decoy --reclaim 2 --count 2", "--count is 2: must be 1 for f"),
     "count_of_grids": (
         "--family grid --servers 9 --reclaim 2 --count 2",
         "--count is 2: must be 1",

@@ -21,11 +21,7 @@ from lyra_opt.simulation.workload import Job, Workload
         ("hadar-60", {"v100": 20, "p100": 20, "k80": 20}, 15),
         ("gavel-108", {"v100": 36, "p100": 36, "k80": 36}, 27),
         ("hadare-aws", {"v100": 2, "t4": 2, "k80": 1}, 5),
-        (
-            "hadare-lab",
-            {"titan-rtx": 1, "t4": 1, "t400": 1, "rtx-3090": 1, "rtx-a2000": 1},
-            5,
-        ),
+        ("hadare-lab", {"titan-rtx": 1, "t4": 1, "t400": 1, "rtx-3090": 1, "rtx-a2000": 1}, 5),
     ],
 )
 def test_clusters_of_papers(name: str, gpus: dict[str, int], servers: int) -> None:

@@ -482,10 +482,7 @@ MALFORMED = {
     "ours negative": (changed(OURS, ",130,", ",-130,"), 'column submit_time_s is "-130"'),
     "ours zero GPUs": (changed(OURS, ",8,x", ",0,x"), 'row 2, column gpus is "0": must be'),
     "ours missing column": (changed(OURS, ",gpus", ",gpu"), "lacks the column gpus"),
-    "ours batch without model": (
-        changed(OURS, ",vc", ",batch_size"),
-        "row 1: column batch_size needs the column model",
-    ),
+    "ours batch without model": (changed(OURS, ",vc", ",batch_size"), "row 1: column batch_size n"),
     "ours weight": (
         "job_id,submit_time_s,duration_s,gpus,weight\na,0,1,1,0\n",
         'row 2, column weight is "0": must be above 0',
@@ -527,27 +524,18 @@ MALFORMED = {
     "swf processors": (changed(SWF, "60  8", "60  8.5"), 'allocated_processors is "8.5": must be'),
     "swf remarks alone": ("; Version: 2.2\n", "holds no jobs"),
     # Pollux
-    "adaptdl replicas": (
-        changed(ADAPTDL, ",6,", ",0,"),
-        'row 2, column num_replicas is "0": must be at least 1',
-    ),
+    "adaptdl replicas": (changed(ADAPTDL, ",6,", ",0,"), 'row 2, column num_replicas is "0": must'),
     "adaptdl time": (changed(ADAPTDL, ",107,", ",soon,"), 'row 2, column time is "soon": must be'),
     "adaptdl id": (changed(ADAPTDL, "cifar10-0", ""), 'row 2, column name is ""'),
     # Alibaba 2023
-    "openb share": (
-        changed(OPENB, ",460,", ",4600,"),
-        'row 3, column gpu_milli is "4600": must be an integer from 0 to 1000',
-    ),
+    "openb share": (changed(OPENB, ",460,", ",4600,"), 'row 3, column gpu_milli is "4600": must b'),
     "openb ends first": (
         changed(OPENB, ",100,1000,110", ",100,105,110"),
         'row 2, column deletion_time is "105": must not be before scheduled_time',
     ),
     "openb types": (changed(OPENB, "V100M32|", "|"), "row 3, column gpu_spec is"),
     # Helios and Acme
-    "helios text": (
-        changed(HELIOS, "7,u,vc1,4", "7,u,vc1,four"),
-        'row 2, column gpu_num is "four"',
-    ),
+    "helios text": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,four"), 'row 2, column gpu_num is "four'),
     "helios negative": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,-4"), 'column gpu_num is "-4"'),
     "helios NaN": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,nan"), 'column gpu_num is "nan"'),
     "helios part of a GPU": (changed(HELIOS, "7,u,vc1,4", "7,u,vc1,4.5"), 'gpu_num is "4.5"'),
@@ -565,10 +553,7 @@ MALFORMED = {
     ),
     "helios no id": (changed(HELIOS, "\n7,u", "\n,u"), 'row 2, column job_id is ""'),
     "helios short row": (HELIOS + "10,u,vc1\n", "row 6 has 3 fields, but the header has 12"),
-    "helios two columns alike": (
-        changed(HELIOS, "queue", "vc"),
-        "row 1: column vc occurs more than once",
-    ),
+    "helios two columns alike": (changed(HELIOS, "queue", "vc"), "row 1: column vc occurs more th"),
     "acme before 1970": (
         changed(ACME, "2023-05-17 11:00:58", "1923-05-17 11:00:58"),
         "row 2, column submit_time is",
@@ -577,10 +562,7 @@ MALFORMED = {
     "tiresias zero GPUs": (changed(TIRESIAS, "1,8,", "1,0,"), 'row 3, column num_gpu is "0"'),
     "itp infinite": (changed(ITP, "3890", "inf"), 'row 2, column duration is "inf": must be'),
     "itp NaN": (changed(ITP, "3890", "NaN"), 'row 2, column duration is "NaN": must be'),
-    "itp missing column": (
-        changed(ITP, ",num_gpu", ",cards"),
-        "(for Microsoft ITP (ElasticFlow), row 1 lacks the column num_gpu)",
-    ),
+    "itp missing column": (changed(ITP, ",num_gpu", ",cards"), "(for Microsoft ITP (ElasticFlow),"),
     # Philly
     "philly not JSON": ("[{", "is not valid JSON"),
     "philly no object": ("[7]", "[0] is 7: must be an object"),

@@ -76,14 +76,8 @@ DEFECTS = {
         lambda: instance(servers=(GpuServer(id="s1", gpus={"other": 1}),)),
         "servers[0].gpus",
     ),
-    "unknown_rate": (
-        lambda: instance(job(throughput={**RATES, "other": 1})),
-        "jobs[0].throughput",
-    ),
-    "current_server": (
-        lambda: instance(job(**_current(s9={"fast": 1}))),
-        "jobs[0].current.s9",
-    ),
+    "unknown_rate": (lambda: instance(job(throughput={**RATES, "other": 1})), "jobs[0].throughput"),
+    "current_server": (lambda: instance(job(**_current(s9={"fast": 1}))), "jobs[0].current.s9"),
     "current_too_many": (
         lambda: instance(job(gang=3, **_current(s1={"fast": 3}))),
         "jobs[0].current.s1.fast",

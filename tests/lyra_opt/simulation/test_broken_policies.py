@@ -781,10 +781,7 @@ class Migrating(on_racks.FirstGpus):
         ([Grant(5, Tier.MACHINE, {3: 1})], "gang 5 of "),
         ([Grant(0, Tier.MACHINE, {3: 2})], "job x has a gang of 1"),
         ([Grant(0, Tier.MACHINE, {0: 1})], "job x gets GPUs that are not free"),
-        (
-            [Grant(0, Tier.MACHINE, {3: 1}), Grant(0, Tier.MACHINE, {2: 1})],
-            "job x moves twice",
-        ),
+        ([Grant(0, Tier.MACHINE, {3: 1}), Grant(0, Tier.MACHINE, {2: 1})], "job x moves twice"),
         ([Grant(0, Tier.NETWORK, {3: 1})], "job x is placed at tier"),
         ([None], ""),
         (None, ""),

@@ -385,10 +385,7 @@ def test_elastic_jobs_prefer_servers_on_loan(elastic_to: int, on_loan: bool) -> 
     assert simulation.runs[0].ran_on_loan is on_loan
 
 
-MIXED = (
-    job_of("trains", 0, 400),
-    job_of("mixed", 1, 70, 2, heterogeneous=True),
-)
+MIXED = (job_of("trains", 0, 400), job_of("mixed", 1, 70, 2, heterogeneous=True))
 
 
 def test_mixed_gpus_run_at_70_percent() -> None:

@@ -271,10 +271,7 @@ class TestRefusals:
             ([Grant(0, Tier.RACK, {0: 3, 1: -1})], "job x has a gang of 2, but gets"),
             ([Grant(0, Tier.MACHINE, {4: 2})], "job x gets GPUs that are not free"),
             ([Grant(0, Tier.MACHINE, {-1: 2})], "job x gets GPUs that are not free"),
-            (
-                [Grant(0, Tier.MACHINE, {0: 1, 1: 1})],
-                "is placed at tier machine, but .* spans rack",
-            ),
+            ([Grant(0, Tier.MACHINE, {0: 1, 1: 1})], "is placed at tier machine, but .* spans rac"),
             ([Grant(0, Tier.RACK, {0: 1, 2: 1})], "is placed at tier rack, but .* spans network"),
             ([Grant(0, Tier.RACK, {0: 2})], "is placed at tier rack, but .* spans machine"),
             ([Grant(2, Tier.MACHINE, {0: 2})], "gang 2 of 2 is given GPUs"),

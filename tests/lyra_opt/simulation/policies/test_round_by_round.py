@@ -240,10 +240,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("rates", "message"),
         [
-            (
-                {"a": 1.0, "b": 1.0},
-                "job x needs 3 GPUs of a type, but small has 2 of a, 1 of b",
-            ),
+            ({"a": 1.0, "b": 1.0}, "job x needs 3 GPUs of a type, but small has 2 of a, 1 of b"),
             ({"b": 1.0}, "job x has a gang of 2, which no type of GPUs of cluster small can run"),
         ],
     )
