@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Number, SolveResult, Status
 
 if TYPE_CHECKING:
@@ -128,9 +129,12 @@ class HeuristicSolver(SolverBase, ABC):
     def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
         """Return what the rule makes of an instance that `supports` accepts."""
 
-    @abstractmethod
     def objective_of(self, instance: Any, solution: Any) -> Number | None:
-        """Return the value of a solution that somebody gives, None if it is not valid."""
+        """Return the value of a solution that somebody gives, None if it is not valid.
+
+        As the checker finds it; rules that know a faster way have their own.
+        """
+        return find_problem(self.problem).check(instance, solution).objective
 
     def solve(
         self,

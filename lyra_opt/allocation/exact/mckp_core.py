@@ -82,7 +82,7 @@ class MckpCore(KnapsackSolver):
             return table_choice(knapsack)
         return KnapsackChoice(
             chosen=core.choice(),
-            bound=core.scaled.upper_bound(core.bound()),
+            bound=core.scaled.dual_bound(core.bound()),
             stopped_by=stopped_by,
             counters={"core_classes": core.level, "states": core.looked_at},
         )

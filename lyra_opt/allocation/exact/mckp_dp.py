@@ -87,6 +87,4 @@ def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
         work=(knapsack.items + knapsack.classes) * capacity,
         largest=2 ** (SCALED_BITS + 1),
     )
-    return KnapsackChoice(
-        chosen=np.asarray(chosen, dtype=np.int64), bound=scaled.upper_bound(value)
-    )
+    return KnapsackChoice(chosen=np.asarray(chosen, dtype=np.int64), bound=scaled.dual_bound(value))

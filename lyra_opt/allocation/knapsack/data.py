@@ -290,7 +290,7 @@ class ScaledKnapsack:
             *(np.asarray(array, dtype=np.int64) for array in found),
         )
 
-    def upper_bound(self, units: int) -> float:
+    def dual_bound(self, units: int) -> float:
         """Return what `units` are worth at most, with the margin for values that were rounded."""
         value = math.ldexp(float(units), -self.exponent)
         return math.nextafter(value * (1 + VALUE_MARGIN), math.inf) if units > 0 else 0.0

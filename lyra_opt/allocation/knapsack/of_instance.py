@@ -204,7 +204,7 @@ class AllocationKnapsack:
     def linear_bound_s(self) -> float:
         """Return the bound of the linear relaxation on the objective; see `knapsack_bound`."""
         scaled = self.knapsack.reduced().scaled()
-        return self.bound_s(scaled.upper_bound(scaled.priced().bound))
+        return self.bound_s(scaled.dual_bound(scaled.priced().bound))
 
     def objective_s(self, workers: IntArray) -> float:
         """Return the objective, each term within 2**-49 of the exact one; time O(jobs)."""

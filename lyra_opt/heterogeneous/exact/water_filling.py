@@ -195,7 +195,7 @@ def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatA
     if priced <= 0:
         return np.inf, np.zeros_like(prices.need)
     scaled = SharePrices(prices.need / priced, prices.gpus / priced)
-    return programme.upper_bound(scaled, tolerance=0.0), scaled.need
+    return programme.dual_bound(scaled, tolerance=0.0), scaled.need
 
 
 def _members(arrays: ShareArrays, entities: Sequence[Entity]) -> list[list[int]]:

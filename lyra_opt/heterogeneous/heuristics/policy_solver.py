@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
-from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
+from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
@@ -87,12 +86,6 @@ class RoundPolicySolver(HeuristicSolver):
     ) -> SolveResult[RoundSchedule]:
         """Run the policy."""
         return result_of(instance, run_policy(self._make(), instance, rng))
-
-    def objective_of(
-        self, instance: HeterogeneousInstance, solution: RoundSchedule
-    ) -> Number | None:
-        """Return what the checker makes of the schedule."""
-        return check(instance, solution).objective
 
 
 def run_policy(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
-from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
@@ -16,7 +15,6 @@ from lyra_opt.heterogeneous.instance import Objective, TimeShares
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance
 
 ROUNDS = 400
@@ -46,10 +44,6 @@ class RoundShares(HeuristicSolver):
         return SolveResult(
             status=Status.FEASIBLE, solution=shares, objective=self.objective_of(instance, shares)
         )
-
-    def objective_of(self, instance: HeterogeneousInstance, solution: TimeShares) -> Number | None:
-        """Return what the checker makes of the shares."""
-        return check(instance, solution).objective
 
 
 def shares_of_rounds(

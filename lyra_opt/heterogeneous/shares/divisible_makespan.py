@@ -174,7 +174,7 @@ def _interval(
     point = engine(programme, time_s)
     least_s, most_s = 0.0, math.inf
     if point.prices is not None:
-        level = programme.upper_bound(point.prices, tolerance=0.0) * (1 + SAFETY)
+        level = programme.dual_bound(point.prices, tolerance=0.0) * (1 + SAFETY)
         least_s = 1.0 / level if level > 0 else 0.0
     if point.shares is not None:
         shares = programme.repaired(point.shares)

@@ -182,7 +182,7 @@ class ShareProgramme:
             size += limit * float((np.abs(worth) + paid)[:, inside].max(axis=1).sum())
         return (most + DATA_ROUNDING * size) * (1 + tolerance)
 
-    def upper_bound(self, prices: SharePrices, *, tolerance: float = TOLERANCE) -> float:
+    def dual_bound(self, prices: SharePrices, *, tolerance: float = TOLERANCE) -> float:
         """Return what no valid shares exceed; infinite where these prices prove nothing."""
         prices = prices.cleaned()
         need_price = np.where(self.has_need, prices.need, 0.0)

@@ -267,7 +267,7 @@ def _solve_once(run: _Run, programme: ShareProgramme) -> None:
     if point.shares is not None:
         run.offer(programme.repaired(point.shares))
     if point.prices is not None:
-        run.offer_bound(programme.upper_bound(point.prices))
+        run.offer_bound(programme.dual_bound(point.prices))
 
 
 def _solve_finish_times(run: _Run) -> None:
@@ -287,7 +287,7 @@ def _solve_finish_times(run: _Run) -> None:
         if point.prices is None:
             return
         run.offer_bound(arrays.ratio_bound(point.prices))
-        following = max(least, -programme.upper_bound(point.prices, tolerance=0.0))
+        following = max(least, -programme.dual_bound(point.prices, tolerance=0.0))
         if not abs(following - ratio) > CONVERGED * ratio:
             return
         ratio = following
@@ -305,7 +305,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
         if run.is_over:
             return False
         point = run.point_of(first)
-        if point.prices is not None and first.upper_bound(point.prices) < MISSED:
+        if point.prices is not None and first.dual_bound(point.prices) < MISSED:
             return True
         if point.shares is None:
             return False
@@ -330,7 +330,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
             shares = _mixed(programme, shares, safe)
         run.offer(shares)
     if point.prices is not None:
-        run.offer_bound(programme.upper_bound(point.prices))
+        run.offer_bound(programme.dual_bound(point.prices))
     return False
 
 

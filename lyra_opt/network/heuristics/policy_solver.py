@@ -10,7 +10,7 @@ import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
-from lyra_opt.network.checker import check, objective_of
+from lyra_opt.network.checker import objective_of
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
@@ -25,7 +25,6 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.core.result import Number
     from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 
 LEASE_S = 3600.0
@@ -159,10 +158,6 @@ class PlacementPolicySolver(HeuristicSolver):
             solution=solution,
             objective=objective_of(instance, solution),
         )
-
-    def objective_of(self, instance: NetworkInstance, solution: NetworkSolution) -> Number | None:
-        """Return what the checker makes of the placements."""
-        return check(instance, solution).objective
 
 
 BEST_FIT = PlacementPolicySolver("best-fit")

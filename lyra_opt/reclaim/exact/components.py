@@ -40,7 +40,7 @@ def search_components(
     reduced: ReducedReclaim,
     incumbent: Sequence[int],
     *,
-    lower_bound: int,
+    dual_bound: int,
     limits: Limits,
     stopwatch: Stopwatch,
 ) -> SearchResult:
@@ -56,7 +56,7 @@ def search_components(
 
     Parameters
     ----------
-    reduced, incumbent, lower_bound, limits, stopwatch
+    reduced, incumbent, dual_bound, limits, stopwatch
         As for `search_tree`.
 
     Returns
@@ -71,10 +71,10 @@ def search_components(
     """
     objective = reduced.objective(incumbent)
     best = SearchResult(
-        places=sorted(incumbent), objective=objective, bound=lower_bound, nodes=0, stopped_by=None
+        places=sorted(incumbent), objective=objective, bound=dual_bound, nodes=0, stopped_by=None
     )
     groups = _connected_places(reduced.losses)
-    if len(groups) < 2 or objective <= lower_bound:
+    if len(groups) < 2 or objective <= dual_bound:
         return best
     parts = [_part(reduced, places) for places in groups]
     nodes = 0
@@ -144,7 +144,7 @@ class _Part:
         found = search_tree(
             replace(self.instance, reclaim_servers=picks),
             range(picks),
-            lower_bound=int(self.lower[picks]),
+            dual_bound=int(self.lower[picks]),
             limits=limits,
             stopwatch=stopwatch,
         )

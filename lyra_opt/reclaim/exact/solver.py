@@ -205,7 +205,7 @@ def _search_rigid(
             search_components(
                 reduced,
                 known.places,
-                lower_bound=known.bound,
+                dual_bound=known.bound,
                 limits=limits,
                 stopwatch=stopwatch,
             )
@@ -221,7 +221,7 @@ def _search_rigid(
             search_tree(
                 reduced,
                 known.places,
-                lower_bound=known.bound,
+                dual_bound=known.bound,
                 limits=Limits(
                     time_s=limits.time_s,
                     nodes=nodes_left if is_last else SHORT_SEARCH,

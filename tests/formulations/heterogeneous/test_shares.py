@@ -185,18 +185,18 @@ def test_any_prices_prove_a_bound(instance: HeterogeneousInstance, seed: int) ->
     jobs, types = arrays.rate.shape
     prices = SharePrices(rng.exponential(size=jobs), rng.exponential(size=types) ** 3)
     optimum = solved(instance, "interior-point").objective
-    assert arrays.max_min_share().upper_bound(prices) >= optimum
+    assert arrays.max_min_share().dual_bound(prices) >= optimum
     ratio = solved(replace(instance, objective="finish_time_fairness"), "interior-point").objective
     assert arrays.ratio_bound(prices) <= ratio
     total = solved(replace(instance, objective="throughput"), "interior-point").objective
-    assert arrays.total(Objective.THROUGHPUT).upper_bound(prices) >= total * (1 - 1e-12)
+    assert arrays.total(Objective.THROUGHPUT).dual_bound(prices) >= total * (1 - 1e-12)
 
 
 def test_prices_that_are_no_numbers_prove_nothing() -> None:
     """A failed engine must not make a bound."""
     arrays = ShareArrays.of(drawn(3))
     nothing = SharePrices(np.full(3, np.nan), np.full(3, -1.0))
-    assert arrays.max_min_share().upper_bound(nothing) == math.inf
+    assert arrays.max_min_share().dual_bound(nothing) == math.inf
 
 
 def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
@@ -304,7 +304,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
         for point in (together, apart)
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
-    bounds = [whole.upper_bound(point.prices) for point in (together, apart)]
+    bounds = [whole.dual_bound(point.prices) for point in (together, apart)]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
     shares = together.shares.reshape(5, 6, -1)
     assert (shares == shares[0]).all()

@@ -150,7 +150,7 @@ def test_gavels_programme_is_the_one_without_forking() -> None:
     instance = drawn(20, "makespan", largest_gang=4, horizon_rounds=100_000)
     programme = ShareArrays.of(instance).least_makespan()
     prices = find_solver("heterogeneous", "lp-highs").point_of(programme, None).prices
-    gavel_s = 1 / programme.upper_bound(prices, tolerance=0.0)
+    gavel_s = 1 / programme.dual_bound(prices, tolerance=0.0)
     fluid = divisible_makespan(instance, engine_of("lp-highs"), forking=False)
     assert gavel_s == pytest.approx(fluid.least_s, rel=1e-8)
 

@@ -38,7 +38,7 @@ def search_tree(
     reduced: ReducedReclaim,
     incumbent: Sequence[int],
     *,
-    lower_bound: int,
+    dual_bound: int,
     limits: Limits,
     stopwatch: Stopwatch,
     observer: Callable[[str, int | float], None] | None = None,
@@ -62,7 +62,7 @@ def search_tree(
         From a rigid instance: every slack is 0.
     incumbent
         Places to start from, ``reclaim_servers`` of them.
-    lower_bound
+    dual_bound
         Proved before.
     limits
         Time on `stopwatch`, nodes (all whose children were made), memory of the open nodes.
@@ -74,7 +74,7 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return _Tree(reduced, incumbent, lower_bound, observer).search(limits, stopwatch)
+    return _Tree(reduced, incumbent, dual_bound, observer).search(limits, stopwatch)
 
 
 class _Tree:
@@ -84,7 +84,7 @@ class _Tree:
         self,
         reduced: ReducedReclaim,
         incumbent: Sequence[int],
-        lower_bound: int,
+        dual_bound: int,
         observer: Callable[[str, int | float], None] | None,
     ) -> None:
         losses = reduced.losses
@@ -114,7 +114,7 @@ class _Tree:
         )
         self._forbidden_price = 2 * (total // self._step + 1) * self._unit
         self._objective = reduced.objective(incumbent) // self._step * self._unit
-        self._floor = -(-lower_bound // self._step) * self._unit
+        self._floor = -(-dual_bound // self._step) * self._unit
         self.nodes = 0
         is_chosen = np.zeros(losses.servers, dtype=np.int64)
         is_chosen[list(incumbent)] = 1

@@ -75,7 +75,7 @@ def test_price_and_bound_are_those_of_the_linear_programme(knapsack):
     if not reduced.items:
         return
     scaled = reduced.scaled()
-    bound = scaled.upper_bound(scaled.priced().bound)
+    bound = scaled.dual_bound(scaled.priced().bound)
     of_class = (reduced.class_of[None, :] == np.arange(reduced.classes)[:, None]).astype(float)
     size = float(reduced.value.max())
     relaxation = linprog(
@@ -171,7 +171,7 @@ def test_core_is_exact_at_any_price(knapsack, factor):
     value = value_of(knapsack, reduced.original(core.choice()).tolist())
     optimum = greatest_value(knapsack)
     assert (1 - BILLIONTH) * optimum <= value <= optimum
-    assert optimum <= Fraction(scaled.upper_bound(core.bound())) <= (1 + BILLIONTH) * optimum
+    assert optimum <= Fraction(scaled.dual_bound(core.bound())) <= (1 + BILLIONTH) * optimum
 
 
 @st.composite

@@ -39,7 +39,7 @@ def search(reduced: ReducedReclaim, limits: Limits = Limits()):  # noqa: B008
     return search_tree(
         reduced,
         range(reduced.reclaim_servers),
-        lower_bound=0,
+        dual_bound=0,
         limits=limits,
         stopwatch=Stopwatch(),
     )
