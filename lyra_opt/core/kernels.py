@@ -36,7 +36,7 @@ LOADED_EARLIER = 16
 
 LARGEST_COMPILED_INTEGER = 2**62
 
-READY = (np.ndarray, int)
+READY = (np.ndarray, np.generic, int, float)
 """What machine code takes as it is."""
 
 
@@ -92,12 +92,7 @@ class Kernel:
 
     def compiled(self, *arguments: Any) -> Any:
         """Run the function as machine code, on int64 arrays."""
-        integers = tuple(
-            argument
-            if isinstance(argument, READY) or hasattr(argument, "_fields")
-            else np.array(argument, dtype=np.int64)
-            for argument in arguments
-        )
+        integers = tuple(map(_as_arrays, arguments))
         if self._compiled is None:
             with loading():
                 self._load(integers)
@@ -187,6 +182,15 @@ def _as_lists(argument: Any) -> Any:
     if hasattr(argument, "_fields"):
         return type(argument)(*map(_as_lists, argument))
     return argument
+
+
+def _as_arrays(argument: Any) -> Any:
+    """Return an argument as a compiled kernel gets it; lists are left by interpreted ones."""
+    if isinstance(argument, READY):
+        return argument
+    if hasattr(argument, "_fields"):
+        return type(argument)(*map(_as_arrays, argument))
+    return np.array(argument, dtype=np.int64)
 
 
 def _fields(argument: Any) -> Any:

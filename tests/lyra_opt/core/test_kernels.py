@@ -51,6 +51,9 @@ def test_fields_of_named_tuples_are_lists_when_interpreted_and_arrays_when_compi
     total, rest = pair_sum.run(pair, work=10**6, largest=10)
     assert total == 11
     assert rest is pair.rest
+    total, rest = pair_sum.compiled(Pair(5, [0, 1, 2]))  # as an interpreted kernel left it
+    assert total == 11
+    assert isinstance(rest, np.ndarray)
 
 
 def test_small_work_is_interpreted_on_lists_and_large_work_compiled_on_arrays():

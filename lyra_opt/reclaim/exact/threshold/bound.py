@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.reclaim.exact.threshold.prices_kernel import fix_by_prices, list_entries, raise_prices
-from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, PAID, propagate
+from lyra_opt.reclaim.exact.threshold.prices_kernel import (
+    Ascent,
+    Decided,
+    Order,
+    Valuation,
+    fix_by_prices,
+    list_entries,
+    raise_prices,
+)
+from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, PAID, Dominance, propagate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +27,6 @@ if TYPE_CHECKING:
 FIRST_STEP = 128
 """Length of the first steps of a new node's prices, of 256."""
 
-MOMENTUM = 77  # of 256
-PATIENCE = 20
-SHRINKAGE = 205  # of 256
 LARGEST_KNAPSACK = 2**10
 """Most workers that a job can still lose for its knapsack to be solved in whole servers."""
 
@@ -49,7 +54,7 @@ class NodeBound:
     problem
         The problem.
     dominance
-        Dominating and dominated server of each pair of `dominance_pairs`.
+        The pairs from which conclusions follow.
     server_state, job_state
         The decisions; copied, and propagated at once.
     prices
@@ -61,7 +66,7 @@ class NodeBound:
     def __init__(
         self,
         problem: ThresholdProblem,
-        dominance: tuple[Any, Any],
+        dominance: Dominance,
         server_state: Any,
         job_state: Any,
         prices: Any,
@@ -70,25 +75,31 @@ class NodeBound:
         losses = problem.losses
         self._problem = problem
         self._dominance = dominance
-        self.server_state: Any = np.array(server_state, dtype=np.int64)
-        self.job_state: Any = np.array(job_state, dtype=np.int64)
-        self.residual: Any = np.zeros(losses.jobs, dtype=np.int64)
         self.value = value
         self.is_feasible = True
-        self.wanted = 0
-        self.constant = 0
-        self._active_count = self._free = 0
-        self._active_jobs: Any = np.zeros(losses.jobs, dtype=np.int64)
-        self._active_start: Any = np.zeros(losses.jobs + 1, dtype=np.int64)
-        self._order: Any = np.zeros(losses.entries, dtype=np.int64)
-        self._server_order: Any = np.zeros(losses.servers, dtype=np.int64)
-        self._direction: Any = np.zeros(losses.entries, dtype=np.int64)
-        self._paid_share: Any = np.zeros(losses.jobs, dtype=np.int64)
-        self._chosen_share: Any = np.zeros(losses.servers, dtype=np.int64)
-        self.prices: Any = np.array(prices, dtype=problem.scaled_weight.dtype)
-        self._current: Any = self.prices.copy()
-        self._step, self._stale = FIRST_STEP, 0
-        self._reached = -problem.largest
+        self._decided = Decided(
+            constant=0,
+            wanted=0,
+            free=0,
+            server_state=np.array(server_state, dtype=np.int64),
+            job_state=np.array(job_state, dtype=np.int64),
+            residual=_zeros(losses.jobs),
+            jobs=0,
+            active_jobs=_zeros(losses.jobs),
+            active_start=_zeros(losses.jobs + 1),
+        )
+        self._order = Order(_zeros(losses.entries), _zeros(losses.servers))
+        best_prices = np.array(prices, dtype=problem.scaled_weight.dtype)
+        self._ascent = Ascent(
+            length=FIRST_STEP,
+            stale=0,
+            value=-problem.largest,
+            best_prices=best_prices,
+            prices=best_prices.copy(),
+            direction=_zeros(losses.entries),
+            paid_share=_zeros(losses.jobs),
+            chosen_share=_zeros(losses.servers),
+        )
         self.propagate()
 
     @property
@@ -108,66 +119,94 @@ class NodeBound:
         """Whether a node takes so much work that kernels are worth compiling."""
         return propagate.compiles(self._run["work"], largest=0)
 
-    def set_dominance(self, dominance: tuple[Any, Any]) -> None:
+    def set_dominance(self, dominance: Dominance) -> None:
         """Let the next conclusions follow from these pairs as well."""
         self._dominance = dominance
 
     @property
+    def server_state(self) -> Any:
+        """What is decided of each server."""
+        return self._decided.server_state
+
+    @property
+    def job_state(self) -> Any:
+        """What is decided of each job."""
+        return self._decided.job_state
+
+    @property
+    def residual(self) -> Any:
+        """How many more workers each open or kept job can lose."""
+        return self._decided.residual
+
+    @property
+    def wanted(self) -> int:
+        """How many servers are still to be chosen."""
+        return self._decided.wanted
+
+    @property
+    def constant(self) -> int:
+        """Weight of the jobs paid for and cost of the servers chosen, scaled as prices are."""
+        return self._decided.constant
+
+    @property
+    def prices(self) -> Any:
+        """The best prices so far, or those that `fix` was given last."""
+        return self._ascent.best_prices
+
+    @property
     def free_servers(self) -> int:
         """How many servers are neither chosen nor spared."""
-        return self._free
+        return self._decided.free
 
     @property
     def active_jobs(self) -> list[int]:
         """The jobs that are open or kept, in order."""
-        return [int(job) for job in self._active_jobs[: self._active_count]]
+        return [int(job) for job in self._decided.active_jobs[: self._decided.jobs]]
 
     @property
     def open_decisions(self) -> int:
         """How many servers and jobs are still to be decided on."""
-        return self._free + self._active_count
+        return self._decided.free + self._decided.jobs
 
     def propagate(self) -> None:
         """Draw the conclusions from the decisions; says whether there can be a choice."""
-        problem, losses = self._problem, self._problem.losses
-        self.is_feasible, self.wanted, self.server_state, self.job_state, self.residual = (
-            propagate.run(
-                problem.reclaim_servers,
-                problem.slack,
-                losses.job_start,
-                losses.job_servers,
-                losses.job_counts,
-                *self._dominance,
-                self.server_state,
-                self.job_state,
-                self.residual,
-                **self._run,
-            )
+        problem, decided = self._problem, self._decided
+        self.is_feasible, wanted, server_state, job_state, residual = propagate.run(
+            problem.reclaim_servers,
+            problem.slack,
+            problem.losses,
+            self._dominance,
+            decided.server_state,
+            decided.job_state,
+            decided.residual,
+            **self._run,
         )
         if not self.is_feasible:
             return
-        (
-            self._active_count,
-            self._free,
-            self._active_jobs,
-            self._active_start,
+        jobs, free, active_jobs, active_start, self._order = list_entries.run(
+            problem.losses,
+            server_state,
+            job_state,
+            decided.active_jobs,
+            decided.active_start,
             self._order,
-            self._server_order,
-        ) = list_entries.run(
-            losses.job_start,
-            losses.job_servers,
-            self.server_state,
-            self.job_state,
-            self._active_jobs,
-            self._active_start,
-            self._order,
-            self._server_order,
             **self._run,
         )
-        is_paid = np.asarray(self.job_state) == PAID
-        is_chosen = np.asarray(self.server_state) == CHOSEN
-        self.constant = sum(problem.scaled_weight[is_paid].tolist()) + sum(
+        is_paid = np.asarray(job_state) == PAID
+        is_chosen = np.asarray(server_state) == CHOSEN
+        constant = sum(problem.scaled_weight[is_paid].tolist()) + sum(
             problem.scaled_cost[is_chosen].tolist()
+        )
+        self._decided = Decided(
+            constant=constant,
+            wanted=wanted,
+            free=free,
+            server_state=server_state,
+            job_state=job_state,
+            residual=residual,
+            jobs=jobs,
+            active_jobs=active_jobs,
+            active_start=active_start,
         )
 
     def take_steps(self, steps: int, threshold: int, target: int) -> None:
@@ -175,109 +214,66 @@ class NodeBound:
 
         The prices start anew from the best ones if others were set in between.
         """
-        problem, losses = self._problem, self._problem.losses
-        (
-            self._step,
-            self._stale,
-            self._reached,
-            self._order,
-            self._server_order,
-            self._current,
-            self.prices,
-            self._direction,
-            self._paid_share,
-            self._chosen_share,
-        ) = raise_prices.run(
+        length, stale, value, ascent, self._order = raise_prices.run(
             steps,
             threshold,
             target,
-            problem.largest_price,
-            PATIENCE,
-            MOMENTUM,
-            SHRINKAGE,
-            self._step,
-            self._stale,
-            self._reached,
-            self.constant,
-            self.wanted,
-            self._active_count,
-            self._free,
-            problem.scaled_weight,
-            problem.scaled_cost,
-            losses.job_servers,
-            losses.job_counts,
-            self.job_state,
-            self.residual,
-            self._active_jobs,
-            self._active_start,
+            self._problem.priced,
+            self._decided,
             self._order,
-            self._server_order,
-            self._current,
-            self.prices,
-            self._direction,
-            *self._scratch(),
-            np.zeros(losses.servers, dtype=np.int64),
-            self._paid_share,
-            self._chosen_share,
+            self._valuation(0),
+            self._ascent,
             **self._run,
         )
-        self.value = max(self.value, self._reached)
+        self._ascent = ascent._replace(length=length, stale=stale, value=value)
+        self.value = max(self.value, value)
 
     @property
     def has_settled(self) -> bool:
         """Whether further steps would be too short to matter."""
-        return bool(self._step <= 1)
+        return self._ascent.length <= 1
 
     def fix(self, threshold: int, prices: Sequence[int] | None = None) -> int:
         """Value `prices`, by default the best ones, exactly, and decide what they decide.
 
         Returns how many decisions that makes; `propagate` is still to be called.
         """
-        problem, losses = self._problem, self._problem.losses
+        problem = self._problem
         if prices is not None:
-            self.prices = np.array(prices, dtype=problem.scaled_weight.dtype)
+            given = np.array(prices, dtype=problem.scaled_weight.dtype)
+            self._ascent = self._ascent._replace(best_prices=given)
         most_given = min(int(problem.slack.max(initial=0)), LARGEST_KNAPSACK) + 1
-        value, decisions, self.server_state, self.job_state, self._server_order = fix_by_prices.run(
+        value, decisions, server_state, job_state, self._order = fix_by_prices.run(
             threshold,
-            self.constant,
-            self.wanted,
-            self._active_count,
-            self._free,
-            problem.scaled_weight,
-            problem.scaled_cost,
-            losses.job_servers,
-            losses.job_counts,
-            self.server_state,
-            self.job_state,
-            self.residual,
-            self._active_jobs,
-            self._active_start,
+            problem.priced,
+            self._decided,
             self.prices,
             self._order,
-            self._server_order,
-            *self._scratch(),
-            np.zeros(most_given, dtype=np.int64),
+            self._valuation(most_given),
             **self._run,
         )
+        self._decided = self._decided._replace(server_state=server_state, job_state=job_state)
         self.value = max(self.value, value)
         return int(decisions)
 
     def choice(self) -> list[int]:
         """Return the choice that is cheapest by the prices last looked at, ascending."""
         chosen = np.flatnonzero(np.asarray(self.server_state) == CHOSEN).tolist()
-        cheapest = [int(server) for server in self._server_order[: self.wanted]]
+        cheapest = [int(server) for server in self._order.servers[: self.wanted]]
         return sorted({*chosen, *cheapest})
 
     def shares(self) -> tuple[list[float], list[float]]:
         """Return in which share of the last steps each server was chosen, each job paid for."""
         return (
-            [int(share) / 2**16 for share in self._chosen_share],
-            [int(share) / 2**16 for share in self._paid_share],
+            [int(share) / 2**16 for share in self._ascent.chosen_share],
+            [int(share) / 2**16 for share in self._ascent.paid_share],
         )
 
-    def _scratch(self) -> list[Any]:
+    def _valuation(self, most_given: int) -> Valuation:
         losses = self._problem.losses
-        return [
-            np.zeros(size, dtype=np.int64)
-            for size in (losses.servers, losses.entries, losses.jobs, losses.jobs, losses.jobs)
-        ]
+        sizes = losses.servers, losses.entries, losses.jobs, losses.jobs, losses.jobs, most_given
+        return Valuation(*map(_zeros, sizes))
+
+
+def _zeros(size: int) -> Any:
+    return np.zeros(size, dtype=np.int64)

@@ -1,43 +1,146 @@
 """Inner loops of the price bound of the threshold search: value prices, raise them, fix by them.
 
 All is in integers, so that interpreted and compiled runs agree to the last digit and the value of
-any prices is a proof. Numbers of states as in ``threshold_propagation.py``.
+any prices is a proof. Numbers of states as in `lyra_opt.reclaim.exact.threshold.propagation`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyra_opt.core.kernels import kernel
 from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, FREE, KEPT, OPEN, PAID, SPARED
 
+MOMENTUM = 77
+"""Share of the newest difference in the direction of the steps, of 256."""
+PATIENCE = 20
+"""Steps without progress after which they get shorter."""
+SHRINKAGE = 205
+"""To which share of their length, of 256."""
 
-@kernel
-def list_entries(
-    job_start: Any,
-    job_servers: Any,
-    server_state: Any,
-    job_state: Any,
-    active_jobs: Any,
-    active_start: Any,
-    order: Any,
-    server_order: Any,
-) -> Any:
-    """List the jobs that are open or kept, their entries on free servers, and the free servers.
+
+class PricedProblem(NamedTuple):
+    """What is the same at all nodes.
 
     Parameters
     ----------
-    active_jobs, active_start
-        Shape (jobs,) and (jobs + 1,): results, the jobs and where the entries of each start.
-    order
-        Shape (entries,): result, the entries.
-    server_order
-        Shape (servers,): result, the free servers.
+    weight, cost
+        Shape (jobs,) and (servers,), scaled as prices are.
+    losses
+        An `Incidence`.
+    largest_price
+        No price is larger.
+    """
+
+    weight: Any
+    cost: Any
+    losses: Any
+    largest_price: int
+
+
+class Decided(NamedTuple):
+    """What a node has decided, and what that leaves.
+
+    Parameters
+    ----------
+    constant
+        Weight of the jobs paid for and cost of the servers chosen, scaled as prices are.
+    wanted, free
+        Servers still to choose, of how many.
+    server_state, job_state, residual
+        As `propagate` leaves them.
+    jobs, active_jobs, active_start
+        How many jobs are open or kept, which, and where the entries of each start in
+        `Order.entries`: shape (jobs,) and (jobs + 1,).
+    """
+
+    constant: int
+    wanted: int
+    free: int
+    server_state: Any
+    job_state: Any
+    residual: Any
+    jobs: int
+    active_jobs: Any
+    active_start: Any
+
+
+class Order(NamedTuple):
+    """Entries and servers in play, kept in order so that the next sorting has little to do.
+
+    Parameters
+    ----------
+    entries
+        Those of the active jobs on free servers, of each job by price for a worker.
+    servers
+        The free ones, the cheapest `wanted` of them first.
+    """
+
+    entries: Any
+    servers: Any
+
+
+class Valuation(NamedTuple):
+    """What `value_prices` finds beside the value.
+
+    Parameters
+    ----------
+    price
+        Shape (servers,): what each free server costs in all.
+    taken
+        Shape (entries,): how much of each server its job gives back for, of 256.
+    is_paid, if_kept, if_paid
+        Shape (jobs,): the alternative of each job, and what both add to the bound.
+    most_given
+        Scratch for knapsacks in whole servers, of jobs that can lose less than its length.
+    """
+
+    price: Any
+    taken: Any
+    is_paid: Any
+    if_kept: Any
+    if_paid: Any
+    most_given: Any
+
+
+class Ascent(NamedTuple):
+    """Where the steps along a subgradient have got to.
+
+    Parameters
+    ----------
+    length, stale
+        Of the steps, of 256, and how many were made without progress.
+    value, best_prices
+        The best so far.
+    prices
+        The last ones, shape (entries,).
+    direction
+        Shape (entries,): moving average of the differences.
+    paid_share, chosen_share
+        Shape (jobs,) and (servers,): moving averages of whether a job is paid for and a server
+        chosen, of 2**16: they estimate the solution of the linear programme.
+    """
+
+    length: int
+    stale: int
+    value: int
+    best_prices: Any
+    prices: Any
+    direction: Any
+    paid_share: Any
+    chosen_share: Any
+
+
+@kernel
+def list_entries(
+    losses: Any, server_state: Any, job_state: Any, active_jobs: Any, active_start: Any, order: Any
+) -> Any:
+    """List the jobs that are open or kept, their entries on free servers, and the free servers.
 
     Returns
     -------
     tuple
-        ``(jobs, free servers, active_jobs, active_start, order, server_order)``.
+        ``(jobs, free servers, active_jobs, active_start, order)``, the last three filled in.
     """
     jobs = 0
     entries = 0
@@ -45,9 +148,9 @@ def list_entries(
     for j in range(len(job_state)):
         if job_state[j] >= PAID:
             continue
-        for entry in range(job_start[j], job_start[j + 1]):
-            if server_state[job_servers[entry]] == FREE:
-                order[entries] = entry
+        for entry in range(losses.job_start[j], losses.job_start[j + 1]):
+            if server_state[losses.job_servers[entry]] == FREE:
+                order.entries[entries] = entry
                 entries += 1
         active_jobs[jobs] = j
         jobs += 1
@@ -55,9 +158,9 @@ def list_entries(
     free = 0
     for s in range(len(server_state)):
         if server_state[s] == FREE:
-            server_order[free] = s
+            order.servers[free] = s
             free += 1
-    return jobs, free, active_jobs, active_start, order, server_order
+    return jobs, free, active_jobs, active_start, order
 
 
 @kernel
@@ -93,135 +196,143 @@ def select_cheapest(wanted: int, free: int, price: Any, server_order: Any) -> No
 
 
 @kernel
-def value_prices(
-    constant: int,
-    wanted: int,
-    jobs: int,
-    free: int,
-    weight: Any,
-    cost: Any,
-    job_servers: Any,
-    job_losses: Any,
-    job_state: Any,
-    residual: Any,
-    active_jobs: Any,
-    active_start: Any,
-    prices: Any,
-    order: Any,
-    server_order: Any,
-    price: Any,
-    taken: Any,
-    is_paid: Any,
-    if_kept: Any,
-    if_paid: Any,
-    most_given: Any,
-    most_capacity: int,
-) -> int:
+def sort_by_price(first: int, end: int, entries: Any, prices: Any, job_losses: Any) -> None:
+    """Sort the entries of a job by price for a worker, the dearest first."""
+    for place in range(first + 1, end):
+        entry = entries[place]
+        back = place
+        while back > first and (
+            prices[entries[back - 1]] * job_losses[entry]
+            < prices[entry] * job_losses[entries[back - 1]]
+        ):
+            entries[back] = entries[back - 1]
+            back -= 1
+        entries[back] = entry
+
+
+@kernel
+def most_for_whole_servers(
+    capacity: int, first: int, end: int, entries: Any, prices: Any, job_losses: Any, most_given: Any
+) -> Any:
+    """Return the most that servers with at most `capacity` losses together are priced at."""
+    for c in range(capacity + 1):
+        most_given[c] = 0
+    for place in range(first, end):
+        entry = entries[place]
+        losses = job_losses[entry]
+        if losses > capacity:
+            continue
+        for back in range(capacity - losses + 1):
+            c = capacity - back
+            most_given[c] = max(most_given[c], most_given[c - losses] + prices[entry])
+    return most_given[capacity]
+
+
+@kernel
+def give_back(
+    capacity: int, first: int, end: int, entries: Any, prices: Any, job_losses: Any, valuation: Any
+) -> Any:
+    """Return at least what the prices of servers that a job survives can sum to; fill in `taken`.
+
+    That is the continuous knapsack's, rounded up: servers by price for a worker as long as the
+    job can lose all their workers, then a part of the next one. Where a part is taken and
+    `most_given` is long enough, the knapsack is solved in whole servers, which is tighter; `taken`
+    stays that of the continuous one.
+    """
+    sort_by_price(first, end, entries, prices, job_losses)
+    left = capacity
+    given = 0
+    for place in range(first, end):
+        entry = entries[place]
+        losses = job_losses[entry]
+        if losses <= left:
+            given += prices[entry]
+            valuation.taken[entry] = 256
+            left -= losses
+        elif losses <= capacity:
+            valuation.taken[entry] = 256 * left // losses
+            if left > 0 and capacity < len(valuation.most_given):
+                return most_for_whole_servers(
+                    capacity, first, end, entries, prices, job_losses, valuation.most_given
+                )
+            return given + (prices[entry] * left + losses - 1) // losses
+    return given
+
+
+@kernel
+def value_prices(problem: Any, node: Any, prices: Any, order: Any, valuation: Any) -> Any:
     """Return what prices prove: no choice that keeps to the decisions costs less.
 
     The cheapest `wanted` free servers, at their own cost and what the jobs ask for them, less
     what each job gives back: an open job the larger of the prices of all its servers less its
-    weight, and of what the prices of servers that it survives can sum to; a kept job only the
-    latter. That sum is the continuous knapsack's, rounded up: servers by price for a worker as
-    long as the job can lose all their workers, then a part of the next one.
-
-    Parameters
-    ----------
-    constant
-        Weight of the jobs paid for and cost of the servers chosen, scaled as the prices are.
-    wanted, free
-        Free servers to choose, of how many.
-    weight, cost
-        Shape (jobs,) and (servers,), scaled as the prices are.
-    prices
-        Shape (entries,), by job: at least 0.
-    order
-        Entries of the active jobs; sorted here by price for a worker, so that the next sorting
-        has little to do.
-    server_order
-        The free servers; here the cheapest come to the front.
-    price
-        Shape (servers,): result, what each free server costs in all.
-    taken
-        Shape (entries,): result, how much of each server the job gives back for, of 256.
-    is_paid, if_kept, if_paid
-        Shape (jobs,): results, the alternative of each job, and what both add to the bound.
-    most_given, most_capacity
-        Scratch of that size: where the continuous knapsack takes a part of a server, it is
-        solved in whole ones, which is tighter, for jobs that can lose less than that. `taken`
-        stays that of the continuous one.
-
-    Notes
-    -----
-    Time O(entries + servers) plus the sorting.
+    weight, and of what the prices of servers that it survives can sum to (`give_back`); a kept job
+    only the latter. `prices`, shape (entries,), are at least 0. Time O(entries + servers) plus the
+    sorting.
     """
-    value = constant
-    for place in range(free):
-        s = server_order[place]
-        price[s] = cost[s]
-    for active in range(jobs):
-        j = active_jobs[active]
-        first = active_start[active]
-        end = active_start[active + 1]
+    job_losses = problem.losses.job_counts
+    job_servers = problem.losses.job_servers
+    price = valuation.price
+    taken = valuation.taken
+    entries = order.entries
+    value = node.constant
+    for place in range(node.free):
+        s = order.servers[place]
+        price[s] = problem.cost[s]
+    for active in range(node.jobs):
+        j = node.active_jobs[active]
+        first = node.active_start[active]
+        end = node.active_start[active + 1]
         asked = 0
         for place in range(first, end):
-            entry = order[place]
+            entry = entries[place]
             asked += prices[entry]
             price[job_servers[entry]] += prices[entry]
             taken[entry] = 0
-        left = residual[j]
         given = 0
-        if left > 0:
-            for place in range(first + 1, end):
-                entry = order[place]
-                back = place
-                while back > first and (
-                    prices[order[back - 1]] * job_losses[entry]
-                    < prices[entry] * job_losses[order[back - 1]]
-                ):
-                    order[back] = order[back - 1]
-                    back -= 1
-                order[back] = entry
+        if node.residual[j] > 0:
+            given = give_back(node.residual[j], first, end, entries, prices, job_losses, valuation)
+        if_paid = problem.weight[j] - asked
+        valuation.if_kept[j] = -given
+        valuation.if_paid[j] = if_paid
+        valuation.is_paid[j] = 0
+        if node.job_state[j] == OPEN and if_paid < -given:
+            valuation.is_paid[j] = 1
+            value += if_paid
             for place in range(first, end):
-                entry = order[place]
-                losses = job_losses[entry]
-                if losses <= left:
-                    given += prices[entry]
-                    taken[entry] = 256
-                    left -= losses
-                elif losses <= residual[j]:
-                    given += (prices[entry] * left + losses - 1) // losses
-                    taken[entry] = 256 * left // losses
-                    if left > 0 and residual[j] < most_capacity:
-                        # No part of a server: the most that c losses can give, for each c.
-                        for c in range(residual[j] + 1):
-                            most_given[c] = 0
-                        for item in range(first, end):
-                            entry = order[item]
-                            losses = job_losses[entry]
-                            if losses > residual[j]:
-                                continue
-                            for back in range(residual[j] - losses + 1):
-                                c = residual[j] - back
-                                most_given[c] = max(
-                                    most_given[c], most_given[c - losses] + prices[entry]
-                                )
-                        given = most_given[residual[j]]
-                    break
-        if_kept[j] = -given
-        if_paid[j] = weight[j] - asked
-        is_paid[j] = 0
-        if job_state[j] == OPEN and weight[j] - asked < -given:
-            is_paid[j] = 1
-            value += weight[j] - asked
-            for place in range(first, end):
-                taken[order[place]] = 256
+                taken[entries[place]] = 256
         else:
             value -= given
-    select_cheapest(wanted, free, price, server_order)
-    for place in range(wanted):
-        value += price[server_order[place]]
+    select_cheapest(node.wanted, node.free, price, order.servers)
+    for place in range(node.wanted):
+        value += price[order.servers[place]]
     return value
+
+
+@kernel
+def turn(problem: Any, node: Any, order: Any, valuation: Any, ascent: Any) -> int:
+    """Turn the direction towards the newest differences; return the square of its length.
+
+    Where a server is chosen for which a job gives nothing back, its price for the job is to rise;
+    where a job gives back for a server that is not chosen, to fall. The shares follow as well.
+    """
+    price = valuation.price  # read for the last time before the next valuation
+    for place in range(node.free):
+        s = order.servers[place]
+        is_chosen = place < node.wanted
+        price[s] = 256 if is_chosen else 0
+        ascent.chosen_share[s] += ((65536 if is_chosen else 0) - ascent.chosen_share[s]) // 32
+    square = 0
+    for active in range(node.jobs):
+        j = node.active_jobs[active]
+        ascent.paid_share[j] += (65536 * valuation.is_paid[j] - ascent.paid_share[j]) // 32
+        for place in range(node.active_start[active], node.active_start[active + 1]):
+            entry = order.entries[place]
+            difference = price[problem.losses.job_servers[entry]] - valuation.taken[entry]
+            along = (MOMENTUM * difference + (256 - MOMENTUM) * ascent.direction[entry]) // 256
+            ascent.direction[entry] = along
+            if along > 0 or ascent.prices[entry] > 0:
+                square += along * along
+    return square
 
 
 @kernel
@@ -229,251 +340,118 @@ def raise_prices(
     iterations: int,
     threshold: int,
     target: int,
-    largest_price: int,
-    patience: int,
-    momentum: int,
-    shrink: int,
-    step: int,
-    stale: int,
-    best_value: int,
-    constant: int,
-    wanted: int,
-    jobs: int,
-    free: int,
-    weight: Any,
-    cost: Any,
-    job_servers: Any,
-    job_losses: Any,
-    job_state: Any,
-    residual: Any,
-    active_jobs: Any,
-    active_start: Any,
+    problem: Any,
+    node: Any,
     order: Any,
-    server_order: Any,
-    prices: Any,
-    best_prices: Any,
-    direction: Any,
-    price: Any,
-    taken: Any,
-    is_paid: Any,
-    if_kept: Any,
-    if_paid: Any,
-    is_chosen: Any,
-    paid_share: Any,
-    chosen_share: Any,
+    valuation: Any,
+    ascent: Any,
 ) -> Any:
     """Raise what the prices prove by steps along a deflected subgradient.
 
-    Where a server is chosen for which a job gives nothing back, its price for the job rises;
-    where a job gives back for a server that is not chosen, it falls. Steps are Polyak's towards
-    `target`, along a moving average of these differences; after `patience` steps without
-    progress they shrink to `shrink` and start from the best prices again.
-
-    Parameters
-    ----------
-    iterations
-        Steps at most.
-    threshold
-        It ends as soon as the value is larger.
-    target
-        Value that the steps aim at, more than `threshold`.
-    patience, shrink
-        See above; `shrink` of 256.
-    momentum
-        Share of the newest difference in the average, of 256.
-    step, stale
-        Length of the steps, of 256, and how many were made without progress.
-    best_value, best_prices
-        What was reached before, and with what.
-    direction
-        Shape (entries,): the average.
-    paid_share, chosen_share
-        Shape (jobs,) and (servers,): moving averages of whether a job is paid for and a server
-        chosen, of 2**16: they estimate the solution of the linear programme.
+    Steps are Polyak's towards `target`, which is more than `threshold`, along a moving average of
+    the subgradients; after `PATIENCE` steps without progress they shrink and start from the best
+    prices again. It ends as soon as the value is above `threshold`.
 
     Returns
     -------
     tuple
-        ``(step, stale, best_value, order, server_order, prices, best_prices, direction,
-        paid_share, chosen_share)``.
+        ``(length, stale, value, ascent, order)``: the first three of the new ascent, whose arrays
+        are those of `ascent`.
     """
+    prices = ascent.prices
+    best_prices = ascent.best_prices
+    entries = order.entries
+    entry_count = node.active_start[node.jobs]
+    length = ascent.length
+    stale = ascent.stale
+    best_value = ascent.value
     for _ in range(iterations):
-        value = value_prices(
-            constant,
-            wanted,
-            jobs,
-            free,
-            weight,
-            cost,
-            job_servers,
-            job_losses,
-            job_state,
-            residual,
-            active_jobs,
-            active_start,
-            prices,
-            order,
-            server_order,
-            price,
-            taken,
-            is_paid,
-            if_kept,
-            if_paid,
-            active_start,
-            0,
-        )
+        value = value_prices(problem, node, prices, order, valuation)
+        stale += 1
         if value > best_value:
             if value - best_value > (target - best_value) // 256:
                 stale = 0
-            else:
-                stale += 1
             best_value = value
-            for place in range(active_start[jobs]):
-                best_prices[order[place]] = prices[order[place]]
-        else:
-            stale += 1
+            for place in range(entry_count):
+                best_prices[entries[place]] = prices[entries[place]]
         if best_value > threshold:
             break
-        for place in range(free):
-            s = server_order[place]
-            is_chosen[s] = 256 if place < wanted else 0
-            chosen_share[s] += ((65536 if place < wanted else 0) - chosen_share[s]) // 32
-        square = 0
-        for active in range(jobs):
-            j = active_jobs[active]
-            paid_share[j] += (65536 * is_paid[j] - paid_share[j]) // 32
-            for place in range(active_start[active], active_start[active + 1]):
-                entry = order[place]
-                difference = is_chosen[job_servers[entry]] - taken[entry]
-                along = (momentum * difference + (256 - momentum) * direction[entry]) // 256
-                direction[entry] = along
-                if along > 0 or prices[entry] > 0:
-                    square += along * along
+        square = turn(problem, node, order, valuation, ascent)
         if square == 0:
             break
-        if stale >= patience:
+        if stale >= PATIENCE:
             stale = 0
-            step = step * shrink // 256
-            for place in range(active_start[jobs]):
-                prices[order[place]] = best_prices[order[place]]
-            if step == 0:
+            length = length * SHRINKAGE // 256
+            for place in range(entry_count):
+                prices[entries[place]] = best_prices[entries[place]]
+            if length == 0:
                 break
             continue
         # In units of 2**-8 of a price; no longer than what takes a price from 0 to the largest.
-        length = min((min(target - value, target) * step << 8) // square, largest_price << 8)
-        for place in range(active_start[jobs]):
-            entry = order[place]
-            raised = prices[entry] + (length * direction[entry] >> 8)
-            prices[entry] = min(max(raised, 0), largest_price)
-    return (
-        step,
-        stale,
-        best_value,
-        order,
-        server_order,
-        prices,
-        best_prices,
-        direction,
-        paid_share,
-        chosen_share,
-    )
+        largest = problem.largest_price
+        step = min((min(target - value, target) * length << 8) // square, largest << 8)
+        for place in range(entry_count):
+            entry = entries[place]
+            raised = prices[entry] + (step * ascent.direction[entry] >> 8)
+            prices[entry] = min(max(raised, 0), largest)
+    return length, stale, best_value, ascent, order
 
 
 @kernel
 def fix_by_prices(
-    threshold: int,
-    constant: int,
-    wanted: int,
-    jobs: int,
-    free: int,
-    weight: Any,
-    cost: Any,
-    job_servers: Any,
-    job_losses: Any,
-    server_state: Any,
-    job_state: Any,
-    residual: Any,
-    active_jobs: Any,
-    active_start: Any,
-    prices: Any,
-    order: Any,
-    server_order: Any,
-    price: Any,
-    taken: Any,
-    is_paid: Any,
-    if_kept: Any,
-    if_paid: Any,
-    most_given: Any,
+    threshold: int, problem: Any, node: Any, prices: Any, order: Any, valuation: Any
 ) -> Any:
     """Decide what the prices decide: the opposite would prove more than `threshold`.
 
-    Choosing a server that is not among the cheapest costs at least its price less that of the
-    dearest of them; sparing one of the cheapest at least the price of the next one less its own;
-    and an open job costs the difference of its two alternatives where it takes the worse.
-
-    Parameters
-    ----------
-    server_state, job_state
-        Changed in place.
+    An open job costs the difference of its two alternatives where it takes the worse. Servers:
+    see `fix_servers`.
 
     Returns
     -------
     tuple
-        ``(value of the prices, how many decisions, server_state, job_state, server_order)``; the
-        first `wanted` of `server_order` are the cheapest free servers.
+        ``(value of the prices, how many decisions, server_state, job_state, order)``; the first
+        `wanted` of ``order.servers`` are the cheapest free servers.
     """
-    value = value_prices(
-        constant,
-        wanted,
-        jobs,
-        free,
-        weight,
-        cost,
-        job_servers,
-        job_losses,
-        job_state,
-        residual,
-        active_jobs,
-        active_start,
-        prices,
-        order,
-        server_order,
-        price,
-        taken,
-        is_paid,
-        if_kept,
-        if_paid,
-        most_given,
-        len(most_given),
-    )
+    value = value_prices(problem, node, prices, order, valuation)
     decisions = 0
-    if value > threshold:
-        return value, decisions, server_state, job_state, server_order
-    for active in range(jobs):
-        j = active_jobs[active]
-        if job_state[j] != OPEN:
-            continue
-        difference = if_paid[j] - if_kept[j]
-        if value + difference > threshold:
-            job_state[j] = KEPT
-            decisions += 1
-        elif value - difference > threshold:
-            job_state[j] = PAID
-            decisions += 1
-    if 0 < wanted < free:
-        dearest = price[server_order[0]]
-        for place in range(1, wanted):
-            dearest = max(dearest, price[server_order[place]])
-        cheapest = price[server_order[wanted]]
-        for place in range(wanted + 1, free):
-            cheapest = min(cheapest, price[server_order[place]])
-        for place in range(free):
-            s = server_order[place]
-            if place < wanted:
-                if value + cheapest - price[s] > threshold:
-                    server_state[s] = CHOSEN
-                    decisions += 1
-            elif value + price[s] - dearest > threshold:
-                server_state[s] = SPARED
+    if value <= threshold:
+        for active in range(node.jobs):
+            j = node.active_jobs[active]
+            if node.job_state[j] != OPEN:
+                continue
+            difference = valuation.if_paid[j] - valuation.if_kept[j]
+            if value + difference > threshold:
+                node.job_state[j] = KEPT
                 decisions += 1
-    return value, decisions, server_state, job_state, server_order
+            elif value - difference > threshold:
+                node.job_state[j] = PAID
+                decisions += 1
+        if 0 < node.wanted < node.free:
+            decisions += fix_servers(threshold - value, node, order.servers, valuation.price)
+    return value, decisions, node.server_state, node.job_state, order
+
+
+@kernel
+def fix_servers(most: int, node: Any, servers: Any, price: Any) -> int:
+    """Decide the servers of which the opposite would add more than `most`; return how many.
+
+    Choosing a server that is not among the cheapest costs at least its price less that of the
+    dearest of them; sparing one of the cheapest at least the price of the next one less its own.
+    """
+    dearest = price[servers[0]]
+    for place in range(1, node.wanted):
+        dearest = max(dearest, price[servers[place]])
+    cheapest = price[servers[node.wanted]]
+    for place in range(node.wanted + 1, node.free):
+        cheapest = min(cheapest, price[servers[place]])
+    decisions = 0
+    for place in range(node.free):
+        s = servers[place]
+        if place < node.wanted:
+            if cheapest - price[s] > most:
+                node.server_state[s] = CHOSEN
+                decisions += 1
+        elif price[s] - dearest > most:
+            node.server_state[s] = SPARED
+            decisions += 1
+    return decisions

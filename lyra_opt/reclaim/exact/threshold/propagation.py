@@ -7,23 +7,38 @@ can preempt any more.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from lyra_opt.core.kernels import kernel
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FREE, CHOSEN, SPARED = range(3)
 OPEN, KEPT, PAID, SAFE = range(4)
+
+
+class Dominance(NamedTuple):
+    """Pairs of servers of `dominance_pairs`: the one dominates the other; shape (pairs,) each."""
+
+    dominating: Any
+    dominated: Any
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int]]) -> Dominance:
+        """Return pairs as arrays."""
+        table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return cls(table[:, 0].copy(), table[:, 1].copy())
 
 
 @kernel
 def propagate(
     reclaim_servers: int,
     slack: Any,
-    job_start: Any,
-    job_servers: Any,
-    job_losses: Any,
-    dominating: Any,
-    dominated: Any,
+    losses: Any,
+    dominance: Any,
     server_state: Any,
     job_state: Any,
     residual: Any,
@@ -37,8 +52,8 @@ def propagate(
 
     Parameters
     ----------
-    dominating, dominated
-        Shape (pairs,): the servers of each pair of `dominance_pairs`.
+    losses, dominance
+        An `Incidence` and a `Dominance`.
     server_state, job_state
         Shape (servers,) and (jobs,): what is decided, changed in place.
     residual
@@ -55,6 +70,9 @@ def propagate(
     Time O(entries + pairs) for each round, at most one round for each decision and in practice
     two or three.
     """
+    job_start = losses.job_start
+    job_servers = losses.job_servers
+    job_losses = losses.job_counts
     servers = len(server_state)
     changed = True
     wanted = 0
@@ -101,9 +119,9 @@ def propagate(
                         server_state[s] = SPARED
                         changed = True
             residual[j] = left
-        for pair in range(len(dominating)):
-            s = dominating[pair]
-            t = dominated[pair]
+        for pair in range(len(dominance.dominating)):
+            s = dominance.dominating[pair]
+            t = dominance.dominated[pair]
             if server_state[s] == SPARED and server_state[t] != SPARED:
                 if server_state[t] == CHOSEN:
                     return False, wanted, server_state, job_state, residual

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.reclaim.exact.threshold.prices_kernel import PricedProblem
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -103,6 +105,11 @@ class ThresholdProblem:
             largest_price=largest_price,
             largest=largest,
         )
+
+    @property
+    def priced(self) -> PricedProblem:
+        """What kernels that value prices are given."""
+        return PricedProblem(self.scaled_weight, self.scaled_cost, self.losses, self.largest_price)
 
     @property
     def servers(self) -> int:

@@ -33,6 +33,7 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.branching import BranchingExperience, Decision, product
+from lyra_opt.reclaim.exact.threshold.propagation import Dominance
 from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
@@ -175,8 +176,7 @@ class _Search:
         self._memory = 0
         self._relaxation: Relaxation | None = None
         self._experience = BranchingExperience(reduced.losses.jobs)
-        nothing = np.zeros(0, dtype=np.int64)
-        self._dominance = nothing, nothing
+        self._dominance = Dominance.of([])
 
     def run(self) -> StoppedBy | None:
         """Search, and return the limit that ended it."""
@@ -273,8 +273,7 @@ class _Search:
 
     def _respect_dominance(self, root: NodeBound) -> None:
         """From now on look only for choices that respect dominance; some best one does."""
-        pairs = np.array(dominance_pairs(self._reduced), dtype=np.int64).reshape(-1, 2)
-        self._dominance = pairs[:, 0].copy(), pairs[:, 1].copy()
+        self._dominance = Dominance.of(dominance_pairs(self._reduced))
         root.set_dominance(self._dominance)
         root.propagate()
 

@@ -18,7 +18,7 @@ from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
-from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED
+from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED, Dominance
 from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 HUGE = 2**70
-NO_PAIRS = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+NO_PAIRS = Dominance.of([])
 
 
 @pytest.fixture(params=["interpreted", "compiled"])
@@ -297,10 +297,9 @@ class TestProof:
         def holds(instance: ReclaimInstance) -> None:
             reduced = reduce_instance(instance)
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
-            pairs = np.array(dominance_pairs(reduced), dtype=np.int64).reshape(-1, 2)
             node = NodeBound(
                 problem,
-                (pairs[:, 0].copy(), pairs[:, 1].copy()),
+                Dominance.of(dominance_pairs(reduced)),
                 np.zeros(problem.servers, dtype=np.int64),
                 np.zeros(problem.losses.jobs, dtype=np.int64),
                 first_prices(problem),
