@@ -12,6 +12,10 @@ from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, SCALED_BITS, STEPS_PER_ITEM
 from lyra_opt.allocation.knapsack.kernels import (
     NEVER,
+    Changes,
+    Classes,
+    Search,
+    States,
     expand_core,
     least_losses,
     settle_ties,
@@ -84,8 +88,12 @@ class MckpCore(KnapsackSolver):
             chosen=core.choice(),
             bound=core.scaled.dual_bound(core.bound()),
             stopped_by=stopped_by,
-            counters={"core_classes": core.level, "states": core.looked_at},
+            counters={"core_classes": core.search.level, "states": core.looked_at},
         )
+
+
+START = Search(level=0, gap=0, best_level=-1, best_parent=-1, best_item=-1, first=0, last=1)
+"""Where a search starts, but for the gap."""
 
 
 @dataclass
@@ -120,10 +128,9 @@ class _Core:
     window
         What some best choice adds to the weight of any of the classes together, from and to.
     states
-        Weight, loss, parent and item of all states; those of the last level are at ``first`` to
-        ``last``.
-    best
-        The end of the best choice found: level, parent and item; level -1 for `start`.
+        All states.
+    search
+        Where the search stands; without a best end it is `start`.
     """
 
     scaled: ScaledKnapsack
@@ -138,13 +145,10 @@ class _Core:
     order: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     bounds: tuple[IntArray, ...] = ()
     window: tuple[int, int] = (0, 0)
-    states: list[IntArray] = field(
-        default_factory=lambda: [np.zeros(FIRST_STATES, dtype=np.int64) for _ in range(4)]
+    states: States = field(
+        default_factory=lambda: States(*(np.zeros(FIRST_STATES, dtype=np.int64) for _ in range(4)))
     )
-    best: tuple[int, int, int] = (-1, -1, -1)
-    level: int = 0
-    first: int = 0
-    last: int = 1
+    search: Search = START
     looked_at: int = 0
     is_done: bool = False
 
@@ -269,49 +273,42 @@ class _Core:
         if limits.memory_mib is not None:
             most_states = int(limits.memory_mib * 2**20 / BYTES_PER_STATE)
         largest_class = int(np.diff(knapsack.start).max())
-        scratch = [np.zeros(largest_class + 2, dtype=np.int64) for _ in range(4)]
+        changes = Changes(*(np.zeros(largest_class + 2, dtype=np.int64) for _ in range(4)))
+        next_loss, lighter_loss, heavier_loss, unit = self.bounds
+        classes = Classes(
+            price=self.scaled.price,
+            tolerance=_tolerance(knapsack),
+            room=self.room,
+            lightest=self.window[0],
+            heaviest=self.window[1],
+            start=knapsack.start,
+            weight=knapsack.weight,
+            loss=self.loss,
+            base=self.base,
+            none_loss=self.none_loss,
+            order=self.order,
+            next_loss=next_loss,
+            lighter_loss=lighter_loss,
+            heavier_loss=heavier_loss,
+            unit=unit,
+        )
+        self.search = self.search._replace(gap=self.gap)
         while True:
             if limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s:
                 return StoppedBy.TIME
-            space = len(self.states[0])
-            (
-                is_done,
-                looked_at,
-                self.level,
-                self.gap,
-                *best,
-                self.first,
-                self.last,
-                weight,
-                loss,
-                parent,
-                item,
-            ) = expand_core.run(
+            space = len(self.states.weight)
+            is_done, looked_at, self.search, states = expand_core.run(
                 STATES_BETWEEN_LOOKS_AT_THE_CLOCK,
-                _tolerance(knapsack),
-                self.scaled.price,
-                *self.window,
-                self.room,
-                self.order,
-                knapsack.start,
-                knapsack.weight,
-                self.loss,
-                self.base,
-                self.none_loss,
-                *self.bounds,
-                self.level,
-                self.gap,
-                *self.best,
-                self.first,
-                self.last,
-                *self.states,
-                *scratch,
+                classes,
+                self.search,
+                self.states,
+                changes,
                 work=STEPS_PER_ITEM * knapsack.items,
                 largest=2 ** (SCALED_BITS + 2),
             )
-            self.best = (best[0], best[1], best[2])
+            self.gap = self.search.gap
             self.looked_at += looked_at
-            self.states = [np.asarray(array) for array in (weight, loss, parent, item)]
+            self.states = States(*map(np.asarray, states))
             if is_done:
                 self.is_done = True
                 return None
@@ -319,28 +316,27 @@ class _Core:
                 if space >= most_states:
                     return StoppedBy.MEMORY
                 more = np.zeros(3 * space, dtype=np.int64)
-                self.states = [np.concatenate((array, more)) for array in self.states]
+                self.states = States(*(np.concatenate((array, more)) for array in self.states))
 
     def bound(self) -> int:
         """Return what no choice is worth more than, in scaled units."""
         short = self.gap
         if not self.is_done:  # a better choice still goes through a state of the last level
-            short = min(short, int(self.states[1][self.first : self.last].min()))
+            short = min(short, int(self.states.loss[self.search.first : self.search.last].min()))
         short += self.scaled.price * self.unusable
         # A tie counts as a loss of 1.
         return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:
         """Return the best choice known."""
-        level, state, item = self.best
+        level, state = self.search.best_level, self.search.best_parent
         if level < 0:
             return self.start
         chosen = self.base.copy()
-        chosen[self.order[level]] = item
-        _, _, parents, items = self.states
+        chosen[self.order[level]] = self.search.best_item
         for earlier in range(level - 1, -1, -1):
-            chosen[self.order[earlier]] = items[state]
-            state = int(parents[state])
+            chosen[self.order[earlier]] = self.states.item[state]
+            state = int(self.states.parent[state])
         return chosen
 
 

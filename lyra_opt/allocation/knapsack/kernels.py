@@ -8,7 +8,7 @@ are so large that every sum and product below stays under 2**62.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyra_opt.core.kernels import kernel
 
@@ -317,179 +317,213 @@ def least_losses(
     return least_loss, lighter_loss, heavier_loss
 
 
+class Classes(NamedTuple):
+    """What the search for the best choice is over; see `expand_core`.
+
+    Arrays are by item, by class (``start``, ``base``, ``none_loss``), and by place in ``order``,
+    which lists the classes that may change: over all classes from a place on, ``next_loss``,
+    ``lighter_loss`` and ``heavier_loss`` are minima, with one more entry `NEVER`, and ``unit`` is
+    the common divisor of what they can add, with one more entry 1. From ``lightest`` to
+    ``heaviest`` is whatever some best choice adds to any of the classes together.
+    """
+
+    price: int
+    tolerance: int
+    room: int
+    lightest: int
+    heaviest: int
+    start: Any
+    weight: Any
+    loss: Any
+    base: Any
+    none_loss: Any
+    order: Any
+    next_loss: Any
+    lighter_loss: Any
+    heavier_loss: Any
+    unit: Any
+
+
+class Search(NamedTuple):
+    """Where the search stands: classes in the core, the gap, and the best end known.
+
+    That is the class added last, the state before it and the item, -1 for the base solution
+    itself. The states of the last level are at ``first`` to ``last``.
+    """
+
+    level: int
+    gap: int
+    best_level: int
+    best_parent: int
+    best_item: int
+    first: int
+    last: int
+
+
+class States(NamedTuple):
+    """What choices in the core add to the weight of the base and lose, of all levels.
+
+    ``parent`` is the state of the level before, and ``item`` that of the class added.
+    """
+
+    weight: Any
+    loss: Any
+    parent: Any
+    item: Any
+
+
+class Changes(NamedTuple):
+    """What a class may take instead of its base: item, weight added and loss.
+
+    Scratch, as long as the largest class and two more. ``head`` is the next state for each.
+    """
+
+    item: Any
+    weight: Any
+    loss: Any
+    head: Any
+
+
 @kernel
-def expand_core(
-    state_budget: int,
-    tolerance: int,
-    price: int,
-    lightest: int,
-    heaviest: int,
-    room: int,
-    order: Any,
-    start: Any,
-    weight: Any,
-    loss: Any,
-    base: Any,
-    none_loss: Any,
-    next_loss: Any,
-    lighter_loss: Any,
-    heavier_loss: Any,
-    unit: Any,
-    level: int,
-    gap: int,
-    best_level: int,
-    best_parent: int,
-    best_item: int,
-    first: int,
-    last: int,
-    state_weight: Any,
-    state_loss: Any,
-    state_parent: Any,
-    state_item: Any,
-    other_item: Any,
-    other_weight: Any,
-    other_loss: Any,
-    head: Any,
-) -> Any:
-    """Add classes to the core, in `order`, until no class left can improve on what is known.
+def list_changes(c: int, gap: int, classes: Any, changes: Any) -> Any:
+    """List the base of a class and all else that loses less than the gap; return how many."""
+    loss = classes.loss
+    weight = classes.weight
+    base = classes.base[c]
+    count = 1
+    changes.item[0] = base
+    changes.weight[0] = 0
+    changes.loss[0] = 0
+    held = 0
+    if base != NONE:
+        held = weight[base]
+        if classes.none_loss[c] < gap:
+            changes.item[count] = NONE
+            changes.weight[count] = -held
+            changes.loss[count] = classes.none_loss[c]
+            count += 1
+    for item in range(classes.start[c], classes.start[c + 1]):
+        if loss[item] < gap and item != base:
+            changes.item[count] = item
+            changes.weight[count] = weight[item] - held
+            changes.loss[count] = loss[item]
+            count += 1
+    return count
+
+
+@kernel
+def add_class(count: int, classes: Any, search: Any, states: Any, changes: Any) -> Any:
+    """Merge the states of the last level with `count` changes of the next class.
+
+    Each change makes a list of new states that rises by weight, as the old ones do; so the
+    lightest head of all lists is the next. Returns where the search then stands, and the number
+    of states looked at.
+    """
+    price = classes.price
+    first = search.first
+    last = search.last
+    gap = search.gap
+    best_level = search.best_level
+    best_parent = search.best_parent
+    best_item = search.best_item
+    level = search.level
+    state_weight = states.weight
+    state_loss = states.loss
+    other_weight = changes.weight
+    other_loss = changes.loss
+    head = changes.head
+    for k in range(count):
+        head[k] = first
+    least_next = classes.next_loss[level + 1]
+    per_heavier = min(price, classes.heavier_loss[level + 1])
+    per_lighter = classes.lighter_loss[level + 1]
+    next_unit = classes.unit[level + 1]
+    looked_at = 0
+    best_gain = -NEVER
+    size = last
+    while True:
+        picked = NONE
+        new_weight = 0
+        new_loss = 0
+        for k in range(count):
+            if head[k] < last:
+                its_weight = state_weight[head[k]] + other_weight[k]
+                its_loss = state_loss[head[k]] + other_loss[k]
+                if (
+                    picked == NONE
+                    or its_weight < new_weight
+                    or (its_weight == new_weight and its_loss < new_loss)
+                ):
+                    picked = k
+                    new_weight = its_weight
+                    new_loss = its_loss
+        if picked == NONE or new_weight > classes.heaviest:
+            break
+        looked_at += 1
+        parent = head[picked]
+        head[picked] += 1
+        if new_loss >= gap or new_weight < classes.lightest:
+            continue
+        gain = price * new_weight - new_loss
+        if gain <= best_gain:
+            continue
+        best_gain = gain
+        slack = classes.room - new_weight
+        if slack >= 0 and new_loss + price * slack < gap:
+            gap = new_loss + price * slack - classes.tolerance
+            best_level = level
+            best_parent = parent
+            best_item = changes.item[picked]
+        unused = slack % next_unit
+        affordable = gap - 1 - new_loss - price * unused
+        if affordable < least_next:
+            continue
+        slack -= unused
+        if slack > 0:
+            if per_heavier > 0 and slack > affordable // per_heavier:
+                continue
+        elif slack < 0 and per_lighter > 0 and -slack > affordable // per_lighter:
+            continue
+        state_weight[size] = new_weight
+        state_loss[size] = new_loss
+        states.parent[size] = parent
+        states.item[size] = changes.item[picked]
+        size += 1
+    found = Search(level + 1, gap, best_level, best_parent, best_item, last, size)
+    return found, looked_at
+
+
+@kernel
+def expand_core(state_budget: int, classes: Any, search: Any, states: Any, changes: Any) -> Any:
+    """Add classes to the core, in order, until no class left can improve on what is known.
 
     A state says what the classes in the core have added to the weight of the base solution, and
     lost. Finished with ``room - weight`` left over, it is worse than the bound by its loss and by
-    the price of what is left over; `gap` is the least such sum known, less `tolerance`, and only
-    what is below it is of interest. So a state is dropped if
+    the price of what is left over; the gap is the least such sum known, less ``tolerance``, and
+    only what is below it is of interest. So a state is dropped if
 
-    * its weight is not from `lightest` to `heaviest`; or
+    * its weight is not from ``lightest`` to ``heaviest``; or
     * one that is no heavier is worth as much; or
-    * its loss and the least that any class outside the core loses (`next_loss`) reach the gap; or
+    * its loss and the least that any class outside the core loses (``next_loss``) reach the gap; or
     * so do its loss and what it costs at least to bring its weight to the capacity, at the least
-      loss per weight outside the core (`lighter_loss`, `heavier_loss`) or the price, and what is
-      left over where classes outside the core can add multiples of `unit` only.
+      loss per weight outside the core (``lighter_loss``, ``heavier_loss``) or the price, and what
+      is left over where classes outside the core can add multiples of ``unit`` only.
 
-    Parameters
-    ----------
-    state_budget
-        Stop once so many states were looked at.
-    lightest, heaviest
-        Whatever some best choice adds to any of the classes together.
-    next_loss, lighter_loss, heavier_loss, unit
-        By place in `order`, over all classes from that place on: minima, with one more entry
-        `NEVER`; common divisors, with one more entry 1.
-    level, gap, best_level, best_parent, best_item, first, last
-        Where the search stands: classes in the core, and the best end known (the class added
-        last, the state before it and the item; -1 for the base solution itself). The states of
-        the last level are at ``first`` to ``last``.
-    state_weight, state_loss, state_parent, state_item
-        The states of all levels.
-
-    The last four arguments are scratch, as long as the largest class and two more.
-
-    Returns
-    -------
-    tuple
-        ``(is_done, looked_at, level, gap, best_level, best_parent, best_item, first, last,
-        state_weight, state_loss, state_parent, state_item)``. Not done and ``looked_at`` below
-        the budget: there was no space for the states of the next level.
+    Stops once `state_budget` states were looked at. Returns ``(is_done, looked_at, search,
+    states)``. Not done and ``looked_at`` below the budget: there was no space for the states of the
+    next level.
     """
     looked_at = 0
     is_done = 0
     while True:
-        if next_loss[level] >= gap or first == last:
+        if classes.next_loss[search.level] >= search.gap or search.first == search.last:
             is_done = 1
             break
         if looked_at >= state_budget:
             break
-        c = order[level]
-        others = 1
-        other_item[0] = base[c]
-        other_weight[0] = 0
-        other_loss[0] = 0
-        held = 0
-        if base[c] != NONE:
-            held = weight[base[c]]
-            if none_loss[c] < gap:
-                other_item[others] = NONE
-                other_weight[others] = -held
-                other_loss[others] = none_loss[c]
-                others += 1
-        for item in range(start[c], start[c + 1]):
-            if loss[item] < gap and item != base[c]:
-                other_item[others] = item
-                other_weight[others] = weight[item] - held
-                other_loss[others] = loss[item]
-                others += 1
-        if last + others * (last - first) > len(state_weight):
+        count = list_changes(classes.order[search.level], search.gap, classes, changes)
+        if search.last + count * (search.last - search.first) > len(states.weight):
             break
-        for k in range(others):
-            head[k] = first
-        least_next = next_loss[level + 1]
-        per_heavier = min(price, heavier_loss[level + 1])
-        per_lighter = lighter_loss[level + 1]
-        next_unit = unit[level + 1]
-        best_gain = -NEVER
-        size = last
-        while True:
-            picked = NONE
-            new_weight = 0
-            new_loss = 0
-            for k in range(others):
-                if head[k] < last:
-                    its_weight = state_weight[head[k]] + other_weight[k]
-                    its_loss = state_loss[head[k]] + other_loss[k]
-                    if (
-                        picked == NONE
-                        or its_weight < new_weight
-                        or (its_weight == new_weight and its_loss < new_loss)
-                    ):
-                        picked = k
-                        new_weight = its_weight
-                        new_loss = its_loss
-            if picked == NONE or new_weight > heaviest:
-                break
-            looked_at += 1
-            parent = head[picked]
-            head[picked] += 1
-            if new_loss >= gap or new_weight < lightest:
-                continue
-            gain = price * new_weight - new_loss
-            if gain <= best_gain:
-                continue
-            best_gain = gain
-            slack = room - new_weight
-            if slack >= 0 and new_loss + price * slack < gap:
-                gap = new_loss + price * slack - tolerance
-                best_level = level
-                best_parent = parent
-                best_item = other_item[picked]
-            unused = slack % next_unit
-            affordable = gap - 1 - new_loss - price * unused
-            if affordable < least_next:
-                continue
-            slack -= unused
-            if slack > 0:
-                if per_heavier > 0 and slack > affordable // per_heavier:
-                    continue
-            elif slack < 0 and per_lighter > 0 and -slack > affordable // per_lighter:
-                continue
-            state_weight[size] = new_weight
-            state_loss[size] = new_loss
-            state_parent[size] = parent
-            state_item[size] = other_item[picked]
-            size += 1
-        first = last
-        last = size
-        level += 1
-    return (
-        is_done,
-        looked_at,
-        level,
-        gap,
-        best_level,
-        best_parent,
-        best_item,
-        first,
-        last,
-        state_weight,
-        state_loss,
-        state_parent,
-        state_item,
-    )
+        search, seen = add_class(count, classes, search, states, changes)
+        looked_at += seen
+    return is_done, looked_at, search, states

@@ -39,7 +39,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.bounds.rack_pattern_kernel import fill_cluster, fill_racks
+from lyra_opt.network.bounds.rack_pattern_kernel import (
+    Demand,
+    Fills,
+    Passing,
+    Racks,
+    fill_cluster,
+    fill_racks,
+)
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
 
@@ -348,25 +355,32 @@ class _Relaxation:
             return np.zeros(length, np.int64)
 
         columns = fill_racks.run(
-            self.first_machine.astype(np.int64),
-            self.free,
-            self.gpus,
-            self.spans,
-            self.sizes,
-            self.counts.ravel(),
-            own.ravel(),
-            network,
-            math.ceil(self.units) if self.is_penalised else 0,
-            self.largest,
-            scratch(near),
-            scratch(kinds * near),
-            scratch(near),
-            scratch(near),
-            scratch(row),
-            scratch(kinds * row),
-            scratch(row),
-            scratch(row),
-            scratch(max(machines, 1) * row),
+            Racks(
+                first_machine=self.first_machine.astype(np.int64),
+                free=self.free,
+                gpus=self.gpus,
+                spans=self.spans,
+            ),
+            Demand(
+                sizes=self.sizes,
+                counts=self.counts.ravel(),
+                prices=own.ravel(),
+                network_price=network,
+                penalty=math.ceil(self.units) if self.is_penalised else 0,
+            ),
+            Fills(
+                machine_best=scratch(near),
+                machine_taken=scratch(kinds * near),
+                most_within=scratch(near),
+                where_within=scratch(near),
+                rack_best=scratch(row),
+                rack_taken=scratch(kinds * row),
+            ),
+            Passing(
+                best=scratch(row),
+                before=scratch(row),
+                passed_by=scratch(max(machines, 1) * row),
+            ),
             scratch(groups * (2 * kinds + 3)),
             work=self.work,
             largest=2**61,

@@ -13,7 +13,7 @@ import numpy as np
 
 from lyra_opt.allocation.bounds.mean_jct.ascent import ascend
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
-from lyra_opt.allocation.bounds.mean_jct.kernel import fill_nodes
+from lyra_opt.allocation.bounds.mean_jct.kernel import Segments, fill_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,12 +149,14 @@ class MeanBusyTimes:
             self.times,
             self.weights,
             self.available,
-            reach,
-            self.cost,
-            self.capacity,
             int(self.data.gpus),
-            np.empty(len(reach), dtype=np.int64),
-            np.empty(len(reach)),
+            Segments(
+                reach=reach,
+                cost=self.cost,
+                capacity=self.capacity,
+                active=np.empty(len(reach), dtype=np.int64),
+                worth=np.empty(len(reach)),
+            ),
             np.zeros(len(reach)),
             np.zeros(2),
         )
