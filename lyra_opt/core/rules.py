@@ -76,6 +76,8 @@ class Integer(Rule):
 
     def check(self, path: str, value: Any) -> int:
         """See `Rule`."""
+        if type(value) is int and self.least <= value <= self.most:  # nearly always, and quick
+            return value
         return require_integer(path, value, minimum=self.least, maximum=self.most)
 
     def schema(self) -> dict[str, Any]:
@@ -109,6 +111,8 @@ class Number(Rule):
 
     def check(self, path: str, value: Any) -> float:
         """See `Rule`."""
+        if type(value) is float and self.least < value < self.most:  # nearly always, and quick
+            return value
         number = require_number(path, value, minimum=self.least, above=self.above)
         if number > self.most:
             raise FieldError(path, value, f"must be at most {self._shown_most()}")
@@ -460,7 +464,7 @@ class Named(Rule):
 
     def check(self, path: str, value: Any) -> FrozenDict[str, Any]:
         """See `Rule`."""
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise FieldError(path, value, "must be an object")
         if len(value) < self.least:
             raise FieldError(path, value, "must have at least one entry")
@@ -473,11 +477,13 @@ class Named(Rule):
                     check("", each)
             raise
         for name in checked:
-            require_text(path, name)
-            if self.names and name not in self.names:
-                rule = unknown_key(name, self.names)
-                raise FieldError(join_path(path, name), value[name], rule)
+            if type(name) is not str or not name or not name.isascii():
+                require_text(path, name)
         if self.names:
+            for name in checked:
+                if name not in self.names:
+                    rule = unknown_key(name, self.names)
+                    raise FieldError(join_path(path, name), value[name], rule)
             checked = {name: checked[name] for name in self.names if name in checked}
         return FrozenDict(checked)
 

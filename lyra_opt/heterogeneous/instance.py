@@ -7,21 +7,17 @@ of time. See `formulations/heterogeneous/README.md` for the mathematics.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import (
-    require_choice,
-    require_flag,
-    require_integer,
-    require_number,
-    require_text,
-)
+from lyra_opt.core.fields import OneOfTables, Table, declared, key
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
 from lyra_opt.core.variant import Variant
-from lyra_opt.heterogeneous.utility import InverseJct, Utility, require_quantity
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility
+from lyra_opt.heterogeneous.utility import Table as UtilityTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,134 +75,88 @@ Placement = dict[str, dict[str, int]]
 """GPUs by server and type; each number at least 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class GpuType:
-    """A kind of GPU.
+    """A kind of GPU."""
 
-    Parameters
-    ----------
-    name
-        Unique in the instance.
-    price_per_hour
-        What one costs, above 0; only the objective ``cost`` asks for it.
-    """
-
-    name: str
-    price_per_hour: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_text("name", self.name)
-        price = require_quantity("price_per_hour", self.price_per_hour, above=True)
-        object.__setattr__(self, "price_per_hour", price)
+    name: str = key(Text(), "unique in the instance")
+    price_per_hour: float = key(
+        Quantity(above=True), "what one costs; only the objective cost asks", default=1.0
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class GpuServer:
-    """A server with GPUs of one or more kinds.
+    """A server with GPUs of one or more kinds."""
 
-    Parameters
-    ----------
-    id
-        Unique in the instance.
-    gpus
-        How many of each type, at least one GPU in all; types left out are not there.
-    """
-
-    id: str
-    gpus: Mapping[str, int]
+    id: str = key(Text(), "unique in the instance")
+    gpus: Mapping[str, int] = key(
+        Named(Integer()), "how many of each type, at least one GPU in all; others are not there"
+    )
 
     def __post_init__(self) -> None:
-        require_text("id", self.id)
-        kept = {
-            name: count
-            for name, count in self.gpus.items()
-            if require_integer(f"gpus.{name}", count, minimum=0)
-        }
-        if not kept:
-            raise FieldError("gpus", dict(self.gpus), "must have at least one GPU")
-        object.__setattr__(self, "gpus", kept)
+        if 0 in self.gpus.values():
+            kept = FrozenDict({name: count for name, count in self.gpus.items() if count})
+            object.__setattr__(self, "gpus", kept)
+        if not self.gpus:
+            raise FieldError("gpus", {}, "must have at least one GPU")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_RATES = Named(Quantity())
+_PLACEMENT = Named(Named(Integer(1), least=1))
+
+
+@declared()
 class GangJob:
-    """A training job whose workers, one GPU each, all run or none.
+    """A training job whose workers, one GPU each, all run or none."""
 
-    Parameters
-    ----------
-    id
-        Unique in the instance.
-    gang
-        Its workers, at least 1.
-    steps
-        Training steps that are left, above 0.
-    throughput
-        Steps a second of the whole gang on one server, by GPU type; 0 where it cannot run, above
-        0 for one type at least. A gang on several types runs at the speed of the slowest.
-    spread_throughput
-        The same where the gang is on several servers; None where that makes no difference.
-    release_s
-        When it is submitted, at least 0.
-    weight
-        Above 0.
-    utility
-        What its completion is worth by its JCT.
-    elapsed_s, isolated_elapsed_s
-        For ``finish_time_fairness``: how long it has been there, and how long it would have been
-        there for the same progress on an equal part of the cluster; at least 0.
-    current
-        GPUs that it holds as the first round begins; empty if it does not run.
-    """
-
-    id: str
-    gang: int
-    steps: float
-    throughput: Mapping[str, float]
-    spread_throughput: Mapping[str, float] | None = None
-    release_s: float = 0.0
-    weight: float = 1.0
-    utility: Utility = field(default_factory=InverseJct)
-    elapsed_s: float = 0.0
-    isolated_elapsed_s: float = 0.0
-    current: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    id: str = key(Text(), "unique in the instance")
+    gang: int = key(Integer(1, MOST_GPUS), "its workers, and so its GPUs")
+    steps: float = key(Quantity(above=True), "training steps that are left")
+    throughput: Mapping[str, float] = key(
+        _RATES,
+        "steps a second of the whole gang on one server, by GPU type; 0 where it cannot run, above "
+        "0 for one type at least; a gang on several types runs at the speed of the slowest",
+    )
+    spread_throughput: Mapping[str, float] | None = key(
+        OrNull(_RATES),
+        "the same where the gang is on several servers",
+        default=None,
+        shown="as throughput",
+    )
+    release_s: float = key(Quantity(), "when it is submitted", default=0.0)
+    weight: float = key(Quantity(above=True), "what it counts for", default=1.0)
+    utility: Utility = key(
+        OneOfTables((InverseJct, Deadline, UtilityTable)),
+        "what its completion is worth by its JCT",
+        default=InverseJct(),
+        shown="inverse_jct with scale 1",
+    )
+    elapsed_s: float = key(
+        Quantity(most=MOST_ELAPSED_S),
+        "how long it has been there, for finish_time_fairness and deadlines of cost",
+        default=0.0,
+    )
+    isolated_elapsed_s: float = key(
+        Quantity(most=MOST_ELAPSED_S),
+        "how long it would have been there for the same progress on an equal part of the cluster, "
+        "for finish_time_fairness",
+        default=0.0,
+    )
+    current: Mapping[str, Mapping[str, int]] = key(
+        _PLACEMENT,
+        "GPUs that it holds as the first round begins, by server and type: its gang, or none",
+        default={},
+    )
 
     def __post_init__(self) -> None:
-        require_text("id", self.id)
-        require_integer("gang", self.gang, minimum=1)
-        if self.gang > MOST_GPUS:
-            raise FieldError("gang", self.gang, f"must be at most {MOST_GPUS}")
-        self._keep_float("steps", above=True)
-        self._keep_float("release_s")
-        self._keep_float("weight", above=True)
-        self._keep_float("elapsed_s")
-        self._keep_float("isolated_elapsed_s")
-        for name in ("elapsed_s", "isolated_elapsed_s"):
-            if getattr(self, name) > MOST_ELAPSED_S:
-                raise FieldError(name, getattr(self, name), f"must be at most {MOST_ELAPSED_S:g}")
-        self._keep_rates("throughput")
         if not any(self.throughput.values()):
-            rule = "must be above 0 for at least one type"
-            raise FieldError("throughput", dict(self.throughput), rule)
-        if self.spread_throughput is not None:
-            self._keep_rates("spread_throughput")
-        for server, types in self.current.items():
-            if not types:
-                raise FieldError(f"current.{server}", types, "must not be empty")
-            for name, count in types.items():
-                require_integer(f"current.{server}.{name}", count, minimum=1)
-        held = sum(sum(types.values()) for types in self.current.values())
-        if held not in (0, self.gang):
-            rule = f"must be {self.gang} GPUs in all, the job's gang, or none"
-            raise FieldError("current", self.current, rule)
-
-    def _keep_float(self, name: str, *, above: bool = False) -> None:
-        object.__setattr__(self, name, require_quantity(name, getattr(self, name), above=above))
-
-    def _keep_rates(self, name: str) -> None:
-        rates = {
-            gpu_type: require_quantity(f"{name}.{gpu_type}", rate)
-            for gpu_type, rate in getattr(self, name).items()
-        }
-        object.__setattr__(self, name, rates)
+            raise FieldError("throughput", self.throughput, "must be above 0 for at least one type")
+        if self.current:
+            held = sum(sum(types.values()) for types in self.current.values())
+            if held != self.gang:
+                rule = f"must be {self.gang} GPUs in all, the job's gang, or none"
+                raise FieldError("current", self.current, rule)
 
     def rate(self, gpu_types: Iterable[str], *, is_spread: bool) -> float:
         """Return the steps a second of the gang on these types: that of the slowest.
@@ -239,29 +189,26 @@ class GangJob:
         return max(rates)
 
 
-@dataclass(frozen=True, kw_only=True)
+@declared(
+    slots=False,
+    schema={
+        "allOf": [
+            {
+                "if": {"properties": {"objective": {"const": "round_progress"}}},
+                "then": {"properties": {"horizon_rounds": {"const": 1}}},
+                "else": {"properties": {"restart_s": {"const": 0}}},
+            },
+            {
+                "if": {
+                    "properties": {"objective": {"enum": sorted(map(str, SHARE_OBJECTIVES))}},
+                },
+                "then": {"properties": {"forking": {"const": False}}},
+            },
+        ]
+    },
+)
 class HeterogeneousInstance:
     """Which GPUs each gang gets, round by round or as shares of time.
-
-    Parameters
-    ----------
-    name
-        Its name, used to match solutions.
-    objective
-        What is optimised.
-    gpu_types, servers, jobs
-        In file order; at least one of each.
-    round_s
-        Length of a round, above 0.
-    horizon_rounds
-        Rounds of a schedule, from time 0; 1 for ``round_progress``. A job may run in rounds that
-        begin at or after its release. Shares of time know no horizon.
-    restart_s
-        Part of a round that is lost to a job that runs on other GPUs than `GangJob.current`, at
-        most `round_s`; for ``round_progress`` alone.
-    forking
-        Whether copies of a job may run at once (HadarE), each a whole gang on one server, no two
-        on the same; their steps add up. For schedules in rounds and ``round_progress``.
 
     Raises
     ------
@@ -269,49 +216,43 @@ class HeterogeneousInstance:
         If any rule is broken; names the field, its value and the rule.
     """
 
-    name: str
-    objective: Objective
-    gpu_types: tuple[GpuType, ...]
-    servers: tuple[GpuServer, ...]
-    jobs: tuple[GangJob, ...]
-    round_s: float = 360.0
-    horizon_rounds: int = 1
-    restart_s: float = 0.0
-    forking: bool = False
+    name: str = key(Text(), "its name, used to match solutions")
+    objective: Objective = key(Choice(Objective), "what is optimised")
+    round_s: float = key(Quantity(above=True), "length of a round", default=360.0)
+    horizon_rounds: int = key(
+        Integer(1, MOST_ROUNDS),
+        "rounds of a schedule, from time 0; 1 for round_progress. A job may run in rounds that "
+        "begin at or after its release; shares of time know no horizon",
+        default=1,
+    )
+    restart_s: float = key(
+        Quantity(),
+        "part of a round, at most round_s, that is lost to a job that runs on other GPUs than its "
+        "current ones; for round_progress alone",
+        default=0.0,
+    )
+    forking: bool = key(
+        Flag(),
+        "whether copies of a job may run at once (HadarE), each a whole gang on one server, no two "
+        "on the same, whose steps add up; for schedules in rounds and round_progress",
+        default=False,
+    )
+    gpu_types: tuple[GpuType, ...] = key(
+        ListOf(Table(GpuType), unique="name"), "the types of GPUs, in file order"
+    )
+    servers: tuple[GpuServer, ...] = key(
+        ListOf(Table(GpuServer), unique="id"), "the servers, in file order"
+    )
+    jobs: tuple[GangJob, ...] = key(ListOf(Table(GangJob), unique="id"), "the jobs, in file order")
 
     def __post_init__(self) -> None:
-        require_text("name", self.name)
-        objective = require_choice("objective", self.objective, [str(o) for o in Objective])
-        object.__setattr__(self, "objective", Objective(objective))
-        for name in ("gpu_types", "servers", "jobs"):
-            if not getattr(self, name):
-                raise FieldError(name, [], "must have at least one entry")
-        round_s = require_quantity("round_s", self.round_s, above=True)
-        object.__setattr__(self, "round_s", round_s)
-        require_integer("horizon_rounds", self.horizon_rounds, minimum=1)
-        if self.horizon_rounds > MOST_ROUNDS:
-            raise FieldError(
-                "horizon_rounds", self.horizon_rounds, f"must be at most {MOST_ROUNDS}"
-            )
-        restart_s = require_quantity("restart_s", self.restart_s)
-        object.__setattr__(self, "restart_s", restart_s)
-        if restart_s > round_s:
-            raise FieldError("restart_s", restart_s, f"must be at most round_s, {round_s:g}")
-        require_flag("forking", self.forking)
-        self._require_unique("gpu_types", [gpu_type.name for gpu_type in self.gpu_types], "name")
-        self._require_unique("servers", [server.id for server in self.servers], "id")
-        self._require_unique("jobs", [job.id for job in self.jobs], "id")
+        if self.restart_s > self.round_s:
+            rule = f"must be at most round_s, {self.round_s:g}"
+            raise FieldError("restart_s", self.restart_s, rule)
         self._require_known_types()
         self._require_few_gpus()
         self._require_current_to_fit()
         self._require_what_the_objective_needs()
-
-    def _require_unique(self, name: str, values: list[str], key: str) -> None:
-        seen: set[str] = set()
-        for position, value in enumerate(values):
-            if value in seen:
-                raise FieldError(f"{name}[{position}].{key}", value, "must be unique")
-            seen.add(value)
 
     def _require_few_gpus(self) -> None:
         gpus = 0
@@ -319,7 +260,7 @@ class HeterogeneousInstance:
             gpus += sum(server.gpus.values())
             if gpus > MOST_GPUS:
                 rule = f"all servers up to this one must have at most {MOST_GPUS} GPUs"
-                raise FieldError(f"servers[{position}].gpus", dict(server.gpus), rule)
+                raise FieldError(f"servers[{position}].gpus", server.gpus, rule)
 
     def _require_known_types(self) -> None:
         known = {gpu_type.name for gpu_type in self.gpu_types}
@@ -366,7 +307,7 @@ class HeterogeneousInstance:
                     for name, count in self.gpus_of_type.items()
                 ):
                     rule = "must be positive for a type of which there are GPUs for the gang"
-                    raise FieldError(f"jobs[{position}].throughput", dict(job.throughput), rule)
+                    raise FieldError(f"jobs[{position}].throughput", job.throughput, rule)
 
     @property
     def variant(self) -> Objective:
@@ -374,22 +315,24 @@ class HeterogeneousInstance:
         return self.objective
 
     @cached_property
-    def gpus_of_type(self) -> dict[str, int]:
+    def gpus_of_type(self) -> Mapping[str, int]:
         """GPUs of each type in the whole cluster, by name in file order."""
-        return {
-            gpu_type.name: sum(server.gpus.get(gpu_type.name, 0) for server in self.servers)
-            for gpu_type in self.gpu_types
-        }
+        return FrozenDict(
+            {
+                gpu_type.name: sum(server.gpus.get(gpu_type.name, 0) for server in self.servers)
+                for gpu_type in self.gpu_types
+            }
+        )
 
     @cached_property
-    def job_position(self) -> dict[str, int]:
+    def job_position(self) -> Mapping[str, int]:
         """File position of each job by id."""
-        return {job.id: position for position, job in enumerate(self.jobs)}
+        return FrozenDict({job.id: position for position, job in enumerate(self.jobs)})
 
     @cached_property
-    def server_of(self) -> dict[str, GpuServer]:
+    def server_of(self) -> Mapping[str, GpuServer]:
         """Each server by id."""
-        return {server.id: server for server in self.servers}
+        return FrozenDict({server.id: server for server in self.servers})
 
     @property
     def horizon_s(self) -> float:
@@ -401,38 +344,19 @@ class HeterogeneousInstance:
         return math.ceil(Fraction(job.release_s) / Fraction(self.round_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class RoundEntry:
-    """A gang in a round.
+    """A gang in a round."""
 
-    Parameters
-    ----------
-    job
-        Its id; with forking it may occur in a round once for each copy.
-    round
-        From 0.
-    gpus
-        Where it is placed, as many GPUs as its gang.
-    """
-
-    job: str
-    round: int
-    gpus: Placement
-
-    def __post_init__(self) -> None:
-        require_text("job", self.job)
-        require_integer("round", self.round, minimum=0)
-        if not self.gpus:
-            raise FieldError("gpus", self.gpus, "must not be empty")
-        for server, types in self.gpus.items():
-            require_text("gpus", server)
-            if not types:
-                raise FieldError(f"gpus.{server}", types, "must not be empty")
-            for name, count in types.items():
-                require_integer(f"gpus.{server}.{name}", count, minimum=1)
+    job: str = key(Text(), "its id; with forking it may occur in a round once for each copy")
+    round: int = key(Integer(), "from 0")
+    gpus: Placement = key(
+        Named(Named(Integer(1), least=1), least=1),
+        "GPUs by server and type where it is placed, as many as its gang",
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class RoundSchedule:
     """Which gangs run where in each round; `check` judges it.
 
@@ -440,26 +364,22 @@ class RoundSchedule:
     beyond them counts for nothing.
     """
 
-    entries: tuple[RoundEntry, ...]
+    entries: tuple[RoundEntry, ...] = key(
+        ListOf(Table(RoundEntry), least=0),
+        "a gang, or a copy, in a round; by round, then in file order",
+        named="allocation",
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@declared(kw_only=False)
 class TimeShares:
-    """The share of time in which each job runs on each type; `check` judges it.
+    """The share of time in which each job runs on each type; `check` judges it."""
 
-    Parameters
-    ----------
-    shares
-        By job and type, each from 0 to 1; what is left out is 0.
-    """
-
-    shares: Mapping[str, Mapping[str, float]]
-
-    def __post_init__(self) -> None:
-        for job, by_type in self.shares.items():
-            require_text("shares", job)
-            for name, share in by_type.items():
-                require_number(f"shares.{job}.{name}", share, minimum=0)
+    shares: Mapping[str, Mapping[str, float]] = key(
+        Named(Named(Number(as_given=True))),
+        "the share of time from 0 to 1 by job and type; what is left out is 0",
+        named="allocation",
+    )
 
 
 Solution = RoundSchedule | TimeShares

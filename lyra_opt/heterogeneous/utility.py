@@ -3,68 +3,89 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import declared, key
+from lyra_opt.core.rules import Entry, ListOf, Rule
 from lyra_opt.core.validation import require_number
 
 LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
 
 
-def require_quantity(field: str, value: object, *, above: bool = False) -> float:
-    """Return `value` as a float if it is 0 (unless `above`) or from 1e-60 to 1e60.
+@dataclass(frozen=True, slots=True)
+class Quantity(Rule):
+    """A number that is 0 (unless `above`) or from 1e-60 to 1e60, and at most `most`.
 
     Products of a few such quantities are neither infinite nor lost.
     """
-    number = require_number(field, value, minimum=0, above=above)
-    if number and not LEAST_QUANTITY <= number <= LARGEST_QUANTITY:
-        rule = f"must be {'' if above else '0 or '}from {LEAST_QUANTITY:g} to {LARGEST_QUANTITY:g}"
-        raise FieldError(field, value, rule)
-    return number
+
+    above: bool = False
+    most: float = LARGEST_QUANTITY
+
+    @property
+    def passes(self) -> str:  # type: ignore[override]
+        """See `Rule`."""
+        return f"type(value) is float and {LEAST_QUANTITY} <= value <= {self.most}"
+
+    def check(self, path: str, value: Any) -> float:
+        """See `Rule`."""
+        if type(value) is float and LEAST_QUANTITY <= value <= self.most:  # nearly always, quick
+            return value
+        number = require_number(path, value, minimum=0, above=self.above)
+        if number and not LEAST_QUANTITY <= number <= LARGEST_QUANTITY:
+            raise FieldError(path, value, f"must be {self._range()}")
+        if number > self.most:
+            raise FieldError(path, value, f"must be at most {self.most:g}")
+        return number
+
+    def _range(self) -> str:
+        zero = "" if self.above else "0 or "
+        return f"{zero}from {LEAST_QUANTITY:g} to {LARGEST_QUANTITY:g}"
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        positive = {"type": "number", "minimum": LEAST_QUANTITY, "maximum": self.most}
+        return positive if self.above else {"anyOf": [{"const": 0}, positive]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        most = "" if self.most == LARGEST_QUANTITY else f", at most {self.most:g}"
+        return f"number above 0{most}" if self.above else f"number of at least 0{most}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class InverseJct:
-    """U = scale / JCT; with the steps of the job as scale, its mean throughput.
+    """U = scale / JCT; with the steps of the job as scale, its mean throughput."""
 
-    Parameters
-    ----------
-    scale
-        What a job is worth that completes within a second, above 0.
-    """
-
-    scale: float = 1.0
     kind = "inverse_jct"
-
-    def __post_init__(self) -> None:
-        scale = require_quantity("scale", self.scale, above=True)
-        object.__setattr__(self, "scale", scale)
+    scale: float = key(
+        Quantity(above=True),
+        "what a job is worth that completes within a second",
+        default=1.0,
+        always_written=True,
+    )
 
     def at(self, jct_s: float) -> float:
         """Return what the job is worth; `jct_s` above 0."""
         return self.scale / jct_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Deadline:
-    """U = value up to a deadline, late_value after it.
+    """U = value up to a deadline, late_value after it."""
 
-    Parameters
-    ----------
-    deadline_s
-        Longest JCT that is in time, above 0.
-    value, late_value
-        At least 0, late_value at most value.
-    """
-
-    deadline_s: float
-    value: float = 1.0
-    late_value: float = 0.0
     kind = "deadline"
+    deadline_s: float = key(Quantity(above=True), "longest JCT that is in time")
+    value: float = key(
+        Quantity(), "what a job is worth that is in time", default=1.0, always_written=True
+    )
+    late_value: float = key(
+        Quantity(), "what it is worth late, at most value", default=0.0, always_written=True
+    )
 
     def __post_init__(self) -> None:
-        _keep(self, "deadline_s", above=True)
-        _keep(self, "value")
-        _keep(self, "late_value")
         if self.late_value > self.value:
             rule = f"must be at most value, {self.value:g}"
             raise FieldError("late_value", self.late_value, rule)
@@ -74,36 +95,23 @@ class Deadline:
         return self.value if jct_s <= self.deadline_s else self.late_value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Table:
-    """U by steps: that of the first entry whose time is at least the JCT, 0 after the last.
+    """U by steps: that of the first entry whose time is at least the JCT, 0 after the last."""
 
-    Parameters
-    ----------
-    entries
-        Pairs of time, increasing and above 0, and value, at least 0 and not increasing; one at
-        least.
-    """
-
-    entries: tuple[tuple[float, float], ...]
     kind = "table"
+    entries: tuple[tuple[float, float], ...] = key(
+        ListOf(Entry((Quantity(above=True), Quantity()), "pair of time and value")),
+        "pairs of time, increasing, and value, not increasing",
+    )
 
     def __post_init__(self) -> None:
-        if not self.entries:
-            raise FieldError("entries", [], "must have at least one entry")
-        kept: list[tuple[float, float]] = []
-        for place, entry in enumerate(self.entries):
+        for place, (before, entry) in enumerate(pairwise(self.entries), start=1):
             field = f"entries[{place}]"
-            if not isinstance(entry, list | tuple) or len(entry) != 2:
-                raise FieldError(field, entry, "must be a pair of time and value")
-            time_s = require_quantity(f"{field}[0]", entry[0], above=True)
-            value = require_quantity(f"{field}[1]", entry[1])
-            if kept and time_s <= kept[-1][0]:
-                raise FieldError(f"{field}[0]", time_s, "must be above the time before it")
-            if kept and value > kept[-1][1]:
-                raise FieldError(f"{field}[1]", value, "must be at most the value before it")
-            kept.append((time_s, value))
-        object.__setattr__(self, "entries", tuple(kept))
+            if entry[0] <= before[0]:
+                raise FieldError(f"{field}[0]", entry[0], "must be above the time before it")
+            if entry[1] > before[1]:
+                raise FieldError(f"{field}[1]", entry[1], "must be at most the value before it")
 
     def at(self, jct_s: float) -> float:
         """Return what the job is worth; O(entries)."""
@@ -111,9 +119,3 @@ class Table:
 
 
 Utility = InverseJct | Deadline | Table
-
-
-def _keep(utility: Deadline, field: str, *, above: bool = False) -> None:
-    object.__setattr__(
-        utility, field, require_quantity(field, getattr(utility, field), above=above)
-    )

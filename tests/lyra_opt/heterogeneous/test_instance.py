@@ -118,7 +118,7 @@ def test_what_would_exhaust_the_machine_is_refused() -> None:
         job("wide", 1_000_001)
     with pytest.raises(FieldError, match="all servers up to this one"):
         instance(job("a"), servers=(GpuServer(id="s", gpus={"fast": 1_000_001}),))
-    with pytest.raises(FieldError, match=r"current\.s1 is \{\}: must not be empty"):
+    with pytest.raises(FieldError, match=r"current\.s1 is \{\}: must have at least one entry"):
         job("held", current={"s1": {}})
     with pytest.raises(FieldError, match="elapsed_s"):
         job("old", elapsed_s=1e30)
