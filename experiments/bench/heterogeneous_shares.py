@@ -10,9 +10,9 @@ from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import interleaved, proved_within
 from instances.heterogeneous.clusters import gavel_108
 from instances.heterogeneous.generated_jobs import gavel_like
-from lyra_opt.heterogeneous.exact.water_filling import fill
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
-from lyra_opt.heterogeneous.shares.programme import ShareArrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +21,8 @@ JOBS = 2_048
 TYPES = 3
 RUNS = 3
 MAX_MIN_TARGET_S = 0.5
-MAX_MIN_SOLVERS = ("interior-point", "lp-highs")
-"""Two methods that share no code; both are held to the target on Gavel's job types."""
-UNLIKE_SOLVERS = ("interior-point",)
-"""Held to the target where no two jobs are alike; the others are timed."""
-OTHER_SOLVERS = ("lp-glop", "lp-pdlp")
+SOLVERS = ("lp-highs", "lp-glop", "lp-pdlp")
+"""The first, which rounds use, is held to the target; the others are timed."""
 OTHER_OBJECTIVES = (Objective.FINISH_TIME_FAIRNESS, Objective.THROUGHPUT, Objective.COST)
 FILLED_JOBS = 100
 """Fewer jobs than GPUs, so that levels differ: of 2,048 jobs all are saturated at once."""
@@ -77,20 +74,18 @@ def share_figures(seeds: int) -> Iterator[Figure]:
 
 def max_min_figures(seeds: int) -> Iterator[Figure]:
     """Time the greatest least share, model building included."""
-    for all_unlike, kind, held in (
-        (False, "Gavel's job types", MAX_MIN_SOLVERS),
-        (True, "no two jobs alike", UNLIKE_SOLVERS),
-    ):
-        names = (*MAX_MIN_SOLVERS, *OTHER_SOLVERS)
+    for all_unlike, kind in ((False, "Gavel's job types"), (True, "no two jobs alike")):
         instances = [
             share_instance(Objective.MAX_MIN_SHARE, jobs=JOBS, seed=seed, all_unlike=all_unlike)
             for seed in range(seeds)
         ]
-        runs = interleaved(f"max-min shares, {kind}", "heterogeneous", names, instances, runs=RUNS)
+        runs = interleaved(
+            f"max-min shares, {kind}", "heterogeneous", SOLVERS, instances, runs=RUNS
+        )
         what = f"max-min shares, {kind}, {JOBS} jobs x {TYPES} types"
-        for name in names:
+        for name in SOLVERS:
             of_name = runs[runs.solver == name]
-            if name in held:
+            if name == SOLVERS[0]:
                 yield proved_within(f"{name}, {what}", of_name, MAX_MIN_TARGET_S)
             else:
                 yield timed_figure(f"{name}, {what}", list(of_name.proof_s))
@@ -100,8 +95,8 @@ def objective_figures(seeds: int) -> Iterator[Figure]:
     """Time the other objectives."""
     for objective in OTHER_OBJECTIVES:
         instances = [share_instance(objective, jobs=JOBS, seed=seed) for seed in range(seeds)]
-        runs = interleaved(f"{objective} shares", "heterogeneous", MAX_MIN_SOLVERS, instances)
-        for name in MAX_MIN_SOLVERS:
+        runs = interleaved(f"{objective} shares", "heterogeneous", SOLVERS[:2], instances)
+        for name in SOLVERS[:2]:
             of_name = runs[runs.solver == name]
             yield timed_figure(
                 f"{name}, {objective}, {JOBS} jobs x {TYPES} types",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.simulation.carried_out import SimulationError
 from experiments.simulation.setup import RACKS, TYPES
 from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
-from lyra_opt.heterogeneous.shares.divisible_makespan import divisible_makespan
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def bounds_of(setup: Setup, *, forking: bool) -> Mapping[str, float]:
     """Return what is proved of a setup that `require_bounds` accepts, by figure.
 
     In a network makespan and mean JCT (`lyra_opt.simulation.clairvoyant_bounds`). On unlike GPUs
-    the makespan of the same work as a fluid (`lyra_opt.heterogeneous.shares.divisible_makespan`),
+    the makespan of the same work as a fluid (`lyra_opt.heterogeneous.bounds.divisible_makespan`),
     costs, rounds and submissions after the first left out; on one-GPU servers and with one-GPU jobs
     that are all there at once some schedule is that short, one that may change at any time.
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from formulations.exact_solver import load_modules, missing_module
 from formulations.heterogeneous.share_data import ShareData
-from lyra_opt.heterogeneous.shares.solver import SharePoint, ShareSolver
+from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.heterogeneous.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 PDLP_TOLERANCE = 1e-8

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.heterogeneous.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]

@@ -1,1 +1,1 @@
-"""Exact solvers of share objectives: an interior point method and water filling."""
+"""Exact methods: Gavel's linear programmes over shares of time."""

@@ -15,6 +15,8 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_bounds, solve_and_check
 from lyra_opt.heterogeneous.checker import check, isolated_throughput
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
+from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     GangJob,
@@ -25,15 +27,13 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.shares.programme import ShareArrays, SharePrices
-from lyra_opt.heterogeneous.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
-SOLVERS = ("interior-point", "lp-highs", "lp-glop", "lp-pdlp")
-EXACT = SOLVERS[:3]
+SOLVERS = ("lp-highs", "lp-glop", "lp-pdlp")
+EXACT = SOLVERS[:2]
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 
 
@@ -69,13 +69,13 @@ def test_solver_conforms(solver: str, objective: str) -> None:
 @settings(max_examples=25)
 @given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
 def test_solvers_agree(instance: HeterogeneousInstance) -> None:
-    """Four engines, one of them our own, find the same value and refute no bound of another."""
+    """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
-    assert len({a.status for a in answers[:3]}) == 1
+    assert len({a.status for a in answers[:2]}) == 1
     if answers[0].status is Status.INFEASIBLE:
         return
-    for answer in answers[:3]:
+    for answer in answers[:2]:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(
             answers[0].objective, rel=instance.objective.proof_gap
@@ -89,10 +89,10 @@ def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
     instance = drawn(40, objective, seed=seed, with_deadlines=True)
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
-    for answer in answers[:3]:
+    for answer in answers[:2]:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(answers[0].objective, rel=2e-9)
-    assert answers[3].objective == pytest.approx(answers[0].objective, rel=1e-5)
+    assert answers[2].objective == pytest.approx(answers[0].objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -184,11 +184,11 @@ def test_any_prices_prove_a_bound(instance: HeterogeneousInstance, seed: int) ->
     rng = np.random.default_rng(seed)
     jobs, types = arrays.rate.shape
     prices = SharePrices(rng.exponential(size=jobs), rng.exponential(size=types) ** 3)
-    optimum = solved(instance, "interior-point").objective
+    optimum = solved(instance).objective
     assert arrays.max_min_share().dual_bound(prices) >= optimum
-    ratio = solved(replace(instance, objective="finish_time_fairness"), "interior-point").objective
+    ratio = solved(replace(instance, objective="finish_time_fairness")).objective
     assert arrays.ratio_bound(prices) <= ratio
-    total = solved(replace(instance, objective="throughput"), "interior-point").objective
+    total = solved(replace(instance, objective="throughput")).objective
     assert arrays.total(Objective.THROUGHPUT).dual_bound(prices) >= total * (1 - 1e-12)
 
 
@@ -268,7 +268,7 @@ def test_invalid_warm_start() -> None:
     """Shares that hold more GPUs than there are are named."""
     instance = one_type([job(0), job(1)], 1, "throughput")
     start = TimeShares({"j0": {"a": 1.0}, "j1": {"a": 1.0}})
-    solver = find_solver("heterogeneous", "interior-point")
+    solver = find_solver("heterogeneous", "lp-highs")
     with pytest.raises(ValueError, match="the warm start is not valid"):
         solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start)
 
@@ -310,7 +310,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
     assert (shares == shares[0]).all()
 
 
-@pytest.mark.parametrize("solver", ["lp-highs", "lp-glop", "interior-point"])
+@pytest.mark.parametrize("solver", EXACT)
 def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver: str) -> None:
     """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
     late = HeterogeneousInstance(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan, makespan_bound_s
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.instance import (
     GangJob,
@@ -22,14 +23,12 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.shares.divisible_makespan import divisible_makespan, makespan_bound_s
-from lyra_opt.heterogeneous.shares.programme import ShareArrays
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
 LP = find_solver("heterogeneous", "lp-makespan")
-ENGINES = ("interior-point", "lp-highs")
+ENGINES = ("lp-highs", "lp-glop")
 
 
 def engine_of(name: str):
@@ -123,8 +122,8 @@ def test_forking_never_has_a_larger_bound(instance: HeterogeneousInstance) -> No
     one_server = replace(
         instance, jobs=tuple(replace(job, spread_throughput=_never(job)) for job in instance.jobs)
     )
-    forked = divisible_makespan(one_server, engine_of("interior-point"), forking=True)
-    single = divisible_makespan(one_server, engine_of("interior-point"), forking=False)
+    forked = divisible_makespan(one_server, engine_of("lp-highs"), forking=True)
+    single = divisible_makespan(one_server, engine_of("lp-highs"), forking=False)
     assert forked.least_s <= single.most_s * (1 + 1e-9)
 
 
@@ -143,16 +142,6 @@ def test_engines_agree_on_measured_rates(seed: int, forking: bool) -> None:
     assert first.least_s == pytest.approx(second.least_s, rel=1e-8)
     assert first.most_s == pytest.approx(first.least_s, rel=1e-8)
     assert second.most_s == pytest.approx(second.least_s, rel=1e-8)
-
-
-def test_gavels_programme_is_the_one_without_forking() -> None:
-    """On one-server rates with gangs that fit, 1 / v of Gavel's programme is the fluid makespan."""
-    instance = drawn(20, "makespan", largest_gang=4, horizon_rounds=100_000)
-    programme = ShareArrays.of(instance).least_makespan()
-    prices = find_solver("heterogeneous", "lp-highs").point_of(programme, None).prices
-    gavel_s = 1 / programme.dual_bound(prices, tolerance=0.0)
-    fluid = divisible_makespan(instance, engine_of("lp-highs"), forking=False)
-    assert gavel_s == pytest.approx(fluid.least_s, rel=1e-8)
 
 
 def test_scaling_rates_scales_times() -> None:

@@ -363,10 +363,6 @@ class ShareArrays:
             has_level=True,
         )
 
-    def least_makespan(self) -> ShareProgramme:
-        """Return Gavel's makespan: v is 1 / makespan, thr_j >= steps_j v."""
-        return self.level_programme(self.rate, self.steps)
-
     def finish_times(self, ratio: float) -> ShareProgramme:
         """Return finish-time fairness with what jobs need replaced by its tangents at a ratio.
 

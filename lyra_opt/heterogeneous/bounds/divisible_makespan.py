@@ -25,13 +25,13 @@ import numpy as np
 
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
-from lyra_opt.heterogeneous.shares.programme import ShareProgramme
+from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
-    from lyra_opt.heterogeneous.shares.solver import SharePoint
 
     Engine = Callable[[ShareProgramme, float | None], SharePoint]
 

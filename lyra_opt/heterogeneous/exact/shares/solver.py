@@ -17,12 +17,12 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import SolverBase
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
-from lyra_opt.heterogeneous.shares.programme import (
+from lyra_opt.heterogeneous.exact.shares.programme import (
     TOLERANCE,
     ShareArrays,
     SharePrices,
 )
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.core.result import Limits
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
-    from lyra_opt.heterogeneous.shares.programme import ShareProgramme
 
     FloatArray = NDArray[np.float64]
     Observer = Callable[[str, int | float], None]

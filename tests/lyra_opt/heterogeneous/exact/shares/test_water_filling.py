@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.water_filling import Entity, fill
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.water_filling import Entity, fill
 from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
-from lyra_opt.heterogeneous.shares.programme import ShareArrays
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
@@ -241,7 +241,7 @@ def test_engine_that_is_not_exact_is_refused() -> None:
 
 def test_engine_without_a_solution_is_named() -> None:
     """No level is made up."""
-    from lyra_opt.heterogeneous.shares.solver import SharePoint
+    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
     with pytest.raises(RuntimeError, match="not solved"):
         fill(one_type(2, 1), engine=lambda programme, time_s: SharePoint(None, None))

@@ -23,15 +23,15 @@ import numpy as np
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.validation import require_choice, require_number, require_text
-from lyra_opt.heterogeneous.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.shares.programme import ShareArrays, ShareProgramme
-    from lyra_opt.heterogeneous.shares.solver import SharePoint, ShareSolver
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
     Engine = Callable[[ShareProgramme, float | None], SharePoint]
     FloatArray = NDArray[np.float64]
@@ -125,7 +125,7 @@ def fill(
         whose is no larger falls.
     engine
         What solves programmes: `ShareSolver.point_of` of an exact one; None is that of `lp-highs`.
-        Later programmes hardly have an interior, so that ``interior-point`` and PDLP will not do.
+        Later programmes hardly have an interior, so that PDLP will not do.
 
     Raises
     ------
