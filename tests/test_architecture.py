@@ -21,6 +21,14 @@ MAY_IMPORT = {
 }
 MOST_OF_A_PREFIX = 3
 """Modules of one folder that begin with one word; more are a folder."""
+PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
+ROOMS_MAY_IMPORT = {
+    "core": set(),  # problems come by entry point
+    **{problem: {"core"} for problem in PROBLEMS},
+    "simulation": {"core", *PROBLEMS},
+    "testing": {"core", *PROBLEMS},
+    "commands": {"core", *PROBLEMS, "testing"},
+}
 COMPOSITION_ROOT = "lyra_opt.__main__"  # the command line sees everything, and holds no logic
 
 
@@ -56,6 +64,16 @@ def test_packages_import_one_way(package: str) -> None:
             assert not used & forbidden, f"{module} imports {used & forbidden}"
 
 
+@pytest.mark.parametrize("room", ROOMS_MAY_IMPORT)
+def test_rooms_import_one_way(room: str) -> None:
+    """Core <- problems, none of which knows another, <- simulation, and testing <- commands."""
+    forbidden = set(ROOMS_MAY_IMPORT) - ROOMS_MAY_IMPORT[room] - {room}
+    for module, path in modules().items():
+        if module.startswith(f"lyra_opt.{room}."):
+            used = {".".join(name.split(".")[:2]) for name in imported_by(path)}
+            assert not used & {f"lyra_opt.{other}" for other in forbidden}, module
+
+
 def test_no_circles() -> None:
     """Not even for types: a module can be read after those that it imports."""
     known = modules()
@@ -65,9 +83,6 @@ def test_no_circles() -> None:
     }
     # A package's own front page imports its modules, which is no circle unless they ask back.
     assert list(TopologicalSorter(graph).static_order())
-
-
-PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -101,4 +116,4 @@ def test_the_root_holds_the_front_door_and_rooms() -> None:
     files = {path.name for path in root.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
     rooms = {path.parent.name for path in root.glob("*/__init__.py")}
-    assert rooms == {*PROBLEMS, "commands", "core", "simulation", "testing"}
+    assert rooms == set(ROOMS_MAY_IMPORT)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import FieldError
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
 from lyra_opt.network.heuristics.timers import (
     DEFAULT_WINDOW_LEASES,
@@ -16,9 +13,6 @@ from lyra_opt.network.heuristics.timers import (
     FixedTimers,
     GivenTimers,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def dally(window_leases: int = DEFAULT_WINDOW_LEASES) -> DelayScheduling:
@@ -42,22 +36,11 @@ def consolidated() -> DelayScheduling:
 
 
 def manual(
-    rack_leases: float = LEAST_RACK_LEASES,
-    network_leases: float = LEAST_NETWORK_LEASES,
-    timers: str | Path | None = None,
+    rack_leases: float = LEAST_RACK_LEASES, network_leases: float = LEAST_NETWORK_LEASES
 ) -> DelayScheduling:
-    """Return Dally with one fixed pair of timers for all gangs, or with those of a file by class.
+    """Return Dally with one fixed pair of timers for all gangs.
 
     The default, 6 and 12 leases, is the floors of Dally's auto-tuner. That is assumed: which pair
     the paper's manual timers are is not known, and the simulator's own defaults are 1 and 2.
     """
-    if timers is not None:
-        if not isinstance(timers, str | os.PathLike):
-            rule = (
-                "must be a file such as tune-timers writes; one pair is rack_leases, network_leases"
-            )
-            raise FieldError("timers", timers, rule)
-        from lyra_opt.simulation.network.class_timers import read_timers
-
-        return read_timers(timers).policy()
     return DelayScheduling("manual", FixedTimers(rack_leases, network_leases))

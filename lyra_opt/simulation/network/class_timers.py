@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import Record, located, parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.network.heuristics import dally
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
-from lyra_opt.network.heuristics.timers import FixedTimers, require_leases
+from lyra_opt.network.heuristics.timers import (
+    LEAST_NETWORK_LEASES,
+    LEAST_RACK_LEASES,
+    FixedTimers,
+    require_leases,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +94,20 @@ class ClassTimers:
             parts.append(f"gangs of {smallest} to {each.largest_gang}: {pair}")
             smallest = each.largest_gang + 1
         return "; ".join(parts)
+
+
+def manual(
+    rack_leases: float = LEAST_RACK_LEASES,
+    network_leases: float = LEAST_NETWORK_LEASES,
+    timers: str | Path | None = None,
+) -> DelayScheduling:
+    """Return `dally.manual`, or Dally with the timers of a file by class."""
+    if timers is None:
+        return dally.manual(rack_leases, network_leases)
+    if not isinstance(timers, str | os.PathLike):
+        rule = "must be a file such as tune-timers writes; one pair is rack_leases, network_leases"
+        raise FieldError("timers", timers, rule)
+    return read_timers(timers).policy()
 
 
 def shown_leases(leases: float) -> str:
