@@ -30,10 +30,8 @@ from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
+    from lyra_opt.heterogeneous.exact.shares.solver import Engine
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
-
-    Engine = Callable[[ShareProgramme, float | None], SharePoint]
 
 MOST_RELEASES = 16
 """Releases from which on the jobs are bounded together; the rest is left out."""

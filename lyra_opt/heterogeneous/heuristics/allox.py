@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.validation import require_number
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import Plan, RoundPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, FreeGpus, RoundState
 
 
 class AlloX(RoundPolicy):
@@ -59,25 +59,15 @@ class AlloX(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         """Return the running jobs where they run, and the first of each free GPU's queue."""
-        free = FreeGpus(state.servers)
-        decision: Decision = {}
-        waiting = []
-        for active in state.jobs:
-            if active.placements:
-                free.take(active.placements[0])
-                decision[active.job.id] = active.placements[:1]
-            elif active.job.gang == 1:
-                waiting.append(active)
+        plan = Plan(state.servers)
+        waiting = [active for active in plan.keep_running(state.jobs) if active.job.gang == 1]
         if not state.is_changed:
-            return decision
+            return plan.decision
         considered = waiting[: ceil(min(1.0, self._alpha) * len(waiting))]
-        for gpu_type, queue in self.queues(considered, free).items():
-            for active in _heads(queue, free.of_type[gpu_type]):
-                placement = free.of_one_type(gpu_type, 1)
-                assert placement is not None, "queues are those of free GPUs"
-                free.take(placement)
-                decision[active.job.id] = (placement,)
-        return decision
+        for gpu_type, queue in self.queues(considered, plan.free).items():
+            for active in _heads(queue, plan.free.of_type[gpu_type]):
+                plan.give(active.job, plan.free.of_one_type(gpu_type, 1))
+        return plan.decision
 
     def queues(
         self, waiting: Sequence[ActiveJob], free: FreeGpus

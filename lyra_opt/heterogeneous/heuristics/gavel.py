@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.validation import require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_type
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 
@@ -198,37 +198,30 @@ class GavelRounds(RoundPolicy):
 
     def _place(self, chosen: Mapping[str, str], state: RoundState) -> Decision:
         """Return where the chosen jobs run, largest gangs first, where they were if possible."""
-        free = FreeGpus(state.servers)
+        plan = Plan(state.servers)
         jobs = [active for active in state.jobs if active.job.id in chosen]
-        decision: Decision = {}
         for gang in sorted({active.job.gang for active in jobs}, reverse=True):
-            of_gang = [active for active in jobs if active.job.gang == gang]
             moved = []
-            for active in of_gang:
-                if self._stays(active, chosen[active.job.id], free):
-                    free.take(active.placements[0])
-                    decision[active.job.id] = active.placements[:1]
+            for active in jobs:
+                if active.job.gang != gang:
+                    continue
+                if self._stays(active, chosen[active.job.id], plan.free):
+                    plan.give(active.job, active.placements[0])
                 else:
-                    moved.append(active)
-            for active in moved:
-                placement = place_on_type(free, active.job, chosen[active.job.id])
-                if placement is not None:
-                    free.take(placement)
-                    decision[active.job.id] = (placement,)
-        self._fill(free, state, decision)
-        return decision
+                    moved.append(active.job)
+            for job in moved:
+                plan.give(job, place_on_type(plan.free, job, chosen[job.id]))
+        self._fill(plan, state)
+        return plan.decision
 
-    def _fill(self, free: FreeGpus, state: RoundState, decision: Decision) -> None:
+    def _fill(self, plan: Plan, state: RoundState) -> None:
         """Let others have GPUs that were kept for gangs which the servers left cannot hold."""
         for name in self._types:
-            waiting = [active for active in state.jobs if active.job.id not in decision]
+            waiting = [active for active in state.jobs if active.job.id not in plan.decision]
             for active in sorted(waiting, key=partial(self._rank, name)):
-                if not free.of_type.get(name, 0):
+                if not plan.free.of_type.get(name, 0):
                     break
-                placement = place_on_type(free, active.job, name)
-                if placement is not None:
-                    free.take(placement)
-                    decision[active.job.id] = (placement,)
+                plan.give(active.job, place_on_type(plan.free, active.job, name))
 
     def _attainable(self, job: GangJob) -> GangJob:
         """Return the job with the rates of `at_attainable_rates`, made once."""

@@ -1,7 +1,7 @@
 """Rules that decide round by round which gang runs where, and what they decide on.
 
 A policy sees a `RoundState` and says where each gang runs in the round that begins. The same
-objects answer standalone instances (`RolledOutPolicy` in
+objects answer standalone instances (`RoundPolicySolver` in
 `lyra_opt.heterogeneous.heuristics.policy_solver`) and run the simulated cluster
 (`lyra_opt.simulation.policies.round_by_round`): no rule is written twice.
 """
@@ -220,3 +220,25 @@ class FreeGpus:
             if not gpus:
                 break
         return placement
+
+
+class Plan:
+    """Who runs where in a round, and what is free yet of all servers."""
+
+    def __init__(self, servers: Sequence[GpuServer]) -> None:
+        self.free = FreeGpus(servers)
+        self.decision: Decision = {}
+
+    def give(self, job: GangJob, placement: Placement | None) -> bool:
+        """Let a job, or one more copy of it, run on free GPUs; return whether there are any."""
+        if placement is None:
+            return False
+        self.free.take(placement)
+        self.decision[job.id] = (*self.decision.get(job.id, ()), placement)
+        return True
+
+    def keep_running(self, jobs: Sequence[ActiveJob]) -> list[ActiveJob]:
+        """Let those that run do so where they are; return those that wait."""
+        for active in jobs:
+            self.give(active.job, active.placements[0] if active.placements else None)
+        return [active for active in jobs if not active.placements]

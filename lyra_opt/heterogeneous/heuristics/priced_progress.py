@@ -8,7 +8,7 @@ import numpy as np
 
 from lyra_opt.core.validation import require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_mixed, place_on_type
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,8 +82,6 @@ class PricedProgress(RoundPolicy):
             name = _type_of(active)
             if name is not None:
                 values[row, self._types.index(name)] *= 1 + self._inertia
-        free = FreeGpus(state.servers)
-        decision: Decision = {}
         chosen: list[tuple[int, str]] = []
         room = self._there.copy()
 
@@ -108,14 +106,12 @@ class PricedProgress(RoundPolicy):
         densities = values.max(axis=1) / gangs
         for row in rows[np.argsort(-densities[rows], kind="stable")].tolist():
             is_left[row] = not choose(row, np.argsort(-values[row], kind="stable"))
-        self._place(state, chosen, free, decision)
+        plan = self._placed(state, chosen)
         for row in np.flatnonzero(is_left).tolist():
-            if sum(free.of_type.values()) >= gangs[row]:
-                placement = place_on_mixed(free, state.jobs[row].job)
-                if placement is not None:
-                    free.take(placement)
-                    decision[state.jobs[row].job.id] = (placement,)
-        return decision
+            if sum(plan.free.of_type.values()) >= gangs[row]:
+                job = state.jobs[row].job
+                plan.give(job, place_on_mixed(plan.free, job))
+        return plan.decision
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
         """Return the speed on each type, of several servers where no single one is wide enough."""
@@ -148,28 +144,19 @@ class PricedProgress(RoundPolicy):
         factors = np.where(is_critical, densities.max() / np.where(usable, densities, 1.0), 1.0)
         return values * factors[:, None]
 
-    def _place(
-        self,
-        state: RoundState,
-        chosen: list[tuple[int, str]],
-        free: FreeGpus,
-        decision: Decision,
-    ) -> None:
-        """Place gangs, those that stay first, then the largest first."""
+    def _placed(self, state: RoundState, chosen: list[tuple[int, str]]) -> Plan:
+        """Return where gangs run, those that stay placed first, then the largest first."""
+        plan = Plan(state.servers)
         moved = []
         for row, name in chosen:
             active = state.jobs[row]
             if _type_of(active) == name and _is_tight(active, self._widest[name]):
-                free.take(active.placements[0])
-                decision[active.job.id] = active.placements[:1]
+                plan.give(active.job, active.placements[0])
             else:
-                moved.append((row, name))
-        for row, name in sorted(moved, key=lambda each: -state.jobs[each[0]].job.gang):
-            job = state.jobs[row].job
-            placement = place_on_type(free, job, name)
-            if placement is not None:
-                free.take(placement)
-                decision[job.id] = (placement,)
+                moved.append((active.job, name))
+        for job, name in sorted(moved, key=lambda each: -each[0].gang):
+            plan.give(job, place_on_type(plan.free, job, name))
+        return plan
 
 
 def _clearing_prices(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_number
 from lyra_opt.heterogeneous.heuristics.placing import GangPlacer
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, Plan, RoundPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import Placement
 
 DEFAULT_THRESHOLDS_GPU_S = (3_600.0,)
 """Two queues, as in the paper; the limit is that of the README of its simulator."""
@@ -96,35 +95,21 @@ class Tiresias(RoundPolicy):
             started_s = state.now_s if active.started_s == NEVER else active.started_s
             return self.queue_of(active), started_s, active.order
 
-        counted = FreeGpus(state.servers)
-        chosen: list[tuple[ActiveJob, Placement]] = []
-        for active in sorted(state.jobs, key=rank):
-            placement = self._placer.place(counted, active.job)
-            if placement is not None:
-                counted.take(placement)
-                chosen.append((active, placement))
-        return self._staying(chosen, state) or {
-            active.job.id: (placement,) for active, placement in chosen
-        }
+        anew = Plan(state.servers)
+        chosen = [
+            active
+            for active in sorted(state.jobs, key=rank)
+            if anew.give(active.job, self._placer.place(anew.free, active.job))
+        ]
+        return self._staying(chosen, state) or anew.decision
 
-    def _staying(
-        self, chosen: Sequence[tuple[ActiveJob, Placement]], state: RoundState
-    ) -> Decision | None:
+    def _staying(self, chosen: Sequence[ActiveJob], state: RoundState) -> Decision | None:
         """Return where all chosen jobs run if none that runs is moved; None if that cannot be."""
-        free = FreeGpus(state.servers)
-        decision: Decision = {}
-        for active, _ in chosen:
-            if active.placements:
-                free.take(active.placements[0])
-                decision[active.job.id] = active.placements[:1]
-        for active, _ in chosen:
-            if not active.placements:
-                placement = self._placer.place(free, active.job)
-                if placement is None:
-                    return None
-                free.take(placement)
-                decision[active.job.id] = (placement,)
-        return decision
+        plan = Plan(state.servers)
+        for active in plan.keep_running(chosen):
+            if not plan.give(active.job, self._placer.place(plan.free, active.job)):
+                return None
+        return plan.decision
 
     def _promote(self, state: RoundState) -> None:
         if self._promote_knob is None:

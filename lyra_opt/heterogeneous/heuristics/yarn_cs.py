@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.placing import GangPlacer
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import Plan, RoundPolicy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,20 +38,9 @@ class YarnCs(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         """Return the running jobs where they run, and those that start."""
-        free = FreeGpus(state.servers)
-        decision: Decision = {}
-        waiting = []
-        for active in state.jobs:
-            if active.placements:
-                free.take(active.placements[0])
-                decision[active.job.id] = active.placements[:1]
-            else:
-                waiting.append(active.job)
-        for job in waiting:
-            placement = self._placer.place(free, job)
-            if placement is not None:
-                free.take(placement)
-                decision[job.id] = (placement,)
-            elif self._placer.can_ever_run(job):
+        plan = Plan(state.servers)
+        for active in plan.keep_running(state.jobs):
+            is_placed = plan.give(active.job, self._placer.place(plan.free, active.job))
+            if not is_placed and self._placer.can_ever_run(active.job):
                 break
-        return decision
+        return plan.decision

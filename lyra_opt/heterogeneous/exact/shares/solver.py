@@ -30,15 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.core.result import Limits
+    from lyra_opt.core.solver import Observer
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
 
     FloatArray = NDArray[np.float64]
-    Observer = Callable[[str, int | float], None]
-
-MOST_TANGENTS = 60
-"""Programmes solved for one finish-time fairness; some five are enough."""
-CONVERGED = 1e-9
+    Engine = Callable[[ShareProgramme, float | None], "SharePoint"]
+    """What solves a programme within so many seconds, None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class _Run:
 
     arrays: ShareArrays
     objective: Objective
-    engine: Callable[[ShareProgramme, float | None], SharePoint]
+    engine: Engine
     time_s: float | None
     observer: Observer | None
     solution: TimeShares | None = None
@@ -253,8 +251,10 @@ def _concluded(run: _Run) -> SolveResult[TimeShares]:
     )
 
 
+MOST_TANGENTS = 60
+"""Programmes solved for one finish-time fairness; some five are enough."""
+CONVERGED = 1e-9
 LEAST_SLACK = 1e-9
-
 MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
 """Part of what deadlines need below which the checker lets no shares pass, rounding aside."""
 

@@ -26,14 +26,13 @@ from lyra_opt.core.validation import require_choice, require_number, require_tex
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, ShareProgramme
-    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
+    from lyra_opt.heterogeneous.exact.shares.solver import Engine, ShareSolver
 
-    Engine = Callable[[ShareProgramme, float | None], SharePoint]
     FloatArray = NDArray[np.float64]
 
 DEFAULT_ENGINE = "lp-highs"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.hadar.prices import rounds_to_run
 from lyra_opt.heterogeneous.heuristics.hadar.rule import worth_at
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import Plan, RoundPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, FreeGpus, RoundState
     from lyra_opt.heterogeneous.instance import GangJob, Placement
 
 
@@ -43,19 +43,13 @@ class HadarE(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         """Return the copies that run in the round."""
-        free = FreeGpus(state.servers)
-        decision: Decision = {}
-        speeds: dict[str, float] = {}
+        plan = Plan(state.servers)
         for active in self._queue(state):
-            if not any(free.of_type.values()):
+            if not any(plan.free.of_type.values()):
                 break
-            placement = _best_on_one_server(free, active.job, ())
-            if placement is not None:
-                free.take(placement)
-                decision[active.job.id] = (placement,)
-                speeds[active.job.id] = active.job.rate_of(placement)
-        self._fork(state, free, decision, speeds)
-        return decision
+            plan.give(active.job, _best_on_one_server(plan.free, active.job, ()))
+        self._fork(state, plan)
+        return plan.decision
 
     def _queue(self, state: RoundState) -> list[ActiveJob]:
         def rank(active: ActiveJob) -> tuple[float, int]:
@@ -64,24 +58,22 @@ class HadarE(RoundPolicy):
 
         return sorted(state.jobs, key=rank)
 
-    def _fork(
-        self,
-        state: RoundState,
-        free: FreeGpus,
-        decision: Decision,
-        speeds: dict[str, float],
-    ) -> None:
+    def _fork(self, state: RoundState, plan: Plan) -> None:
         """Make copies until no server has room for one."""
+        speeds = {
+            active.job.id: sum(map(active.job.rate_of, plan.decision.get(active.job.id, ())))
+            for active in state.jobs
+        }
         while True:
             best: tuple[float, float] = (0.0, 0.0)
             chosen: tuple[ActiveJob, Placement] | None = None
             for active in state.jobs:
                 job = active.job
-                there = [next(iter(copy)) for copy in decision.get(job.id, ())]
-                placement = _best_on_one_server(free, job, there)
+                there = [next(iter(copy)) for copy in plan.decision.get(job.id, ())]
+                placement = _best_on_one_server(plan.free, job, there)
                 if placement is None:
                     continue
-                speed = speeds.get(job.id, 0.0)
+                speed = speeds[job.id]
                 faster = speed + job.rate_of(placement)
                 rise = _worth(active, state, faster) - _worth(active, state, speed)
                 shortened_s = active.steps_left / faster - active.steps_left / speed if speed else 0
@@ -91,10 +83,8 @@ class HadarE(RoundPolicy):
             if chosen is None:
                 return
             active, placement = chosen
-            free.take(placement)
-            decision[active.job.id] = (*decision.get(active.job.id, ()), placement)
-            speed = speeds.get(active.job.id, 0.0)
-            speeds[active.job.id] = speed + active.job.rate_of(placement)
+            plan.give(active.job, placement)
+            speeds[active.job.id] += active.job.rate_of(placement)
 
 
 def divided_steps(steps: float, rates: Sequence[float], round_s: float) -> list[float]:

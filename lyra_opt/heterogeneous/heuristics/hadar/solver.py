@@ -75,28 +75,24 @@ def certify_hadar(instance: HeterogeneousInstance, rng: np.random.Generator) -> 
     policy = Hadar()
     watch = _PriceWatch(instance, policy)
     found = run_policy(policy, instance, rng, on_round=watch.see)
-    utility = value_of(instance, found)
-    assert utility is not None, "utility instances need no job to complete"
-    return HadarCertificate(
-        run=found,
-        utility=utility,
-        bound=price_bound(instance, watch.prices, utility),
-        two_alpha=watch.two_alpha,
-    )
+    return _certified(instance, found, watch.prices, watch.two_alpha)
 
 
 def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
     """Run `hadar-committed` on a utility instance without forking; see `commit`."""
     committed = commit(instance)
     found = Run(schedule=committed.schedule, last_round=committed.last_round, decisions=0)
-    utility = value_of(instance, found)
+    two_alpha = 2 * committed.alpha if committed.is_exact else float("inf")
+    return _certified(instance, found, committed.prices, two_alpha)
+
+
+def _certified(
+    instance: HeterogeneousInstance, run: Run, prices: NDArray[np.float64], two_alpha: float
+) -> HadarCertificate:
+    utility = value_of(instance, run)
     assert utility is not None, "utility instances need no job to complete"
-    return HadarCertificate(
-        run=found,
-        utility=utility,
-        bound=price_bound(instance, committed.prices, utility),
-        two_alpha=2 * committed.alpha if committed.is_exact else float("inf"),
-    )
+    bound = price_bound(instance, prices, utility)
+    return HadarCertificate(run=run, utility=utility, bound=bound, two_alpha=two_alpha)
 
 
 class _PriceWatch:
