@@ -212,18 +212,15 @@ def test_snapshot_is_what_runs_at_its_moment(trace_file):
     assert min(int(job.id[1:]) for job in instance.jobs) > 5  # after the warm-up
 
 
+def snapshot_of(trace, rule, servers, reclaim, seed):
+    question = {"servers": servers, "reclaim": reclaim, "seed": seed}
+    return generate("reclaim", "snapshot", trace=trace, placement=rule, **question)
+
+
 @pytest.mark.parametrize("rule", sorted(PLACEMENT_RULES))
 def test_snapshots_of_one_call_equal_those_asked_alone(trace_file, rule):
     def cut(seed):
-        return generate(
-            "reclaim",
-            "snapshot",
-            servers=12,
-            reclaim=3,
-            trace=trace_file,
-            placement=rule,
-            seed=seed,
-        )
+        return snapshot_of(trace_file, rule, 12, 3, seed)
 
     together = [cut(seed) for seed in range(4)]
     from instances.reclaim import snapshot
@@ -256,14 +253,6 @@ def test_snapshots_of_a_published_trace(file, rule):
     path = published(file)
     loads = []
     for seed in range(5):
-        instance = generate(
-            "reclaim",
-            "snapshot",
-            servers=520,
-            reclaim=156,
-            trace=path,
-            placement=rule,
-            seed=seed,
-        )
+        instance = snapshot_of(path, rule, 520, 156, seed)
         loads.append(sum(job.total_workers for job in instance.jobs) / (520 * 8))
     assert sum(loads) / 5 > 0.85

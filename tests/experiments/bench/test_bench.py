@@ -12,13 +12,7 @@ import pytest
 from experiments.analysis import Analysis
 from experiments.bench import __main__ as bench
 from experiments.bench.studies import comparison_figures, exact_figures
-from experiments.bench.timing import (
-    Figure,
-    figures_table,
-    percentile,
-    time_function,
-    timed_figure,
-)
+from experiments.bench.timing import Figure, figures_table, percentile, time_function, timed_figure
 from experiments.store import STORE_FILE, ResultStore
 from experiments.study import load_study
 from lyra_opt.core.result import Status

@@ -18,12 +18,7 @@ import pytest
 from experiments.simulation.building import make_schemes, make_setup
 from experiments.simulation.command import add_parsers, given_scenario
 from experiments.simulation.replays import replay_tasks
-from experiments.simulation.scenario import (
-    ScenarioTable,
-    bundled,
-    load_scenario,
-    parse_change,
-)
+from experiments.simulation.scenario import ScenarioTable, bundled, load_scenario, parse_change
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names

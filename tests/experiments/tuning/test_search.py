@@ -21,7 +21,7 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.network.communication import ClosedForm
 from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.scheme import find_scheme
-from tests.lyra_opt.network.heuristics.policy_cases import LEASE_S, gang, state_for
+from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.network.class_timers import ClassTimers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,11 @@ from instances.heterogeneous.throughput_files import gavel_throughputs
 from instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import GpuType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.heterogeneous.instance import GangJob
 
 GAVEL = gavel_throughputs()
 MEASURED = types_of(GAVEL.gpu_types)
@@ -115,19 +121,25 @@ class TestNames:
             SMALL.types_for(1, [GpuType(name="slow")])
 
 
+def gang_of(
+    kind: tuple[str, int, int],
+    gang: int,
+    gpu_types: Sequence[GpuType],
+    reference_s: float,
+    release_s: float,
+    **more: float,
+) -> GangJob:
+    """Return a gang of a kind of Gavel's."""
+    times = {"reference_s": reference_s, "release_s": release_s, **more}
+    return GAVEL.gang_of("x", GAVEL.find_type(*kind), gang=gang, gpu_types=gpu_types, **times)
+
+
 class TestGangs:
     """Jobs with rates."""
 
     def test_steps_are_what_the_reference_does(self) -> None:
         """An hour on V100 is an hour, and slower on others."""
-        job = GAVEL.gang_of(
-            "x",
-            GAVEL.find_type("LM", 20, 4),
-            gang=4,
-            reference_s=3600,
-            release_s=7,
-            gpu_types=types_of(["v100", "k80"]),
-        )
+        job = gang_of(("LM", 20, 4), 4, types_of(["v100", "k80"]), 3600, 7)
         assert job.steps == 3600 * 111
         assert dict(job.throughput) == {"v100": 111, "k80": 35.7}
         assert job.spread_throughput is not None
@@ -136,41 +148,19 @@ class TestGangs:
 
     def test_own_steps(self) -> None:
         """They win over the running time."""
-        job = GAVEL.gang_of(
-            "x",
-            GAVEL.find_type("LM", 20, 4),
-            gang=4,
-            reference_s=3600,
-            release_s=0,
-            gpu_types=MEASURED,
-            steps=12.5,
-        )
+        job = gang_of(("LM", 20, 4), 4, MEASURED, 3600, 0, steps=12.5)
         assert job.steps == 12.5
 
     def test_gangs_between_those_measured(self) -> None:
         """They are as fast as the next smaller one, for each GPU."""
-        job = GAVEL.gang_of(
-            "x",
-            GAVEL.find_type("LM", 20, 6),
-            gang=6,
-            reference_s=10,
-            release_s=0,
-            gpu_types=types_of(["v100"]),
-        )
+        job = gang_of(("LM", 20, 6), 6, types_of(["v100"]), 10, 0)
         assert job.rate(("v100",), is_spread=False) == pytest.approx(111 * 6 / 4)
         assert job.steps / job.throughput["v100"] == pytest.approx(10)
 
     def test_types_that_were_not_measured(self) -> None:
         """They follow the reference, slower or faster than it, and results say so."""
         types = types_of(["k80", "t4", "h100"])
-        job = GAVEL.gang_of(
-            "x",
-            GAVEL.find_type("LM", 20, 1),
-            gang=1,
-            reference_s=10,
-            release_s=0,
-            gpu_types=types,
-        )
+        job = gang_of(("LM", 20, 1), 1, types, 10, 0)
         assert job.throughput == {
             "k80": 17.1,
             "t4": pytest.approx(64.7 / 3),

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -19,17 +20,14 @@ from instances.network.generated_jobs import (
     dally_distributed,
     dally_poisson,
 )
-from instances.network.job_sets import (
-    BATCH,
-    DISTRIBUTED,
-    LEAST_WORK_H,
-    MOST_WORK_H,
-    apportioned,
-)
+from instances.network.job_sets import BATCH, DISTRIBUTED, LEAST_WORK_H, MOST_WORK_H, apportioned
 from instances.network.trace_jobs import assigned_models, shares_of
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.network.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -51,39 +49,42 @@ class TestMarginals:
     """What was published of the sets holds for every seed."""
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_batch_has_the_published_counts(self, seed: int) -> None:
-        """500 jobs at time 0; models and gangs exactly as often as in the paper's files."""
-        workload = dally_batch(seed=seed)
-        published_models = {
-            "mobilenetv3": 125,
-            "bert": 125,
-            "resnet50": 125,
-            "alexnet": 53,
-            "resnet18": 38,
-            "vgg11": 34,
+    @pytest.mark.parametrize(
+        ("make", "published_models", "published_gangs"),
+        [
+            (
+                dally_batch,
+                "mobilenetv3 125, bert 125, resnet50 125, alexnet 53, resnet18 38, vgg11 34",
+                {1: 270, 2: 13, 4: 52, 8: 109, 16: 42, 32: 11, 40: 1, 48: 1, 56: 1},
+            ),
+            (
+                dally_distributed,
+                "mobilenetv3 125, bert 125, resnet50 125, alexnet 29, vgg11 4, resnet18 3",
+                {2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1},
+            ),
+        ],
+    )
+    def test_models_and_gangs_are_as_published(
+        self,
+        make: Callable[..., Workload],
+        published_models: str,
+        published_gangs: dict[int, int],
+        seed: int,
+    ) -> None:
+        """Exactly as often as in the paper's files: 500 jobs, and 411 of several GPUs."""
+        workload = make(seed=seed)
+        models = Counter(job.model for job in workload.jobs)
+        assert models == {
+            name: int(count)
+            for name, count in (each.split() for each in published_models.split(", "))
         }
-        published_gangs = {1: 270, 2: 13, 4: 52, 8: 109, 16: 42, 32: 11, 40: 1, 48: 1, 56: 1}
-        assert len(workload.jobs) == 500
-        assert Counter(job.model for job in workload.jobs) == published_models
         assert Counter(job.min_gpus for job in workload.jobs) == published_gangs
-        assert {job.submit_s for job in workload.jobs} == {0.0}
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_distributed_has_the_published_counts(self, seed: int) -> None:
-        """411 jobs of several GPUs, submitted over about a week."""
+    def test_submissions(self, seed: int) -> None:
+        """All at once, or over about a week."""
+        assert {job.submit_s for job in dally_batch(seed=seed).jobs} == {0.0}
         workload = dally_distributed(seed=seed)
-        published_models = {
-            "mobilenetv3": 125,
-            "bert": 125,
-            "resnet50": 125,
-            "alexnet": 29,
-            "vgg11": 4,
-            "resnet18": 3,
-        }
-        published_gangs = {2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1}
-        assert len(workload.jobs) == 411
-        assert Counter(job.model for job in workload.jobs) == published_models
-        assert Counter(job.min_gpus for job in workload.jobs) == published_gangs
         # 411 exponential gaps: the standard deviation of their sum is a twentieth.
         span_days = workload.jobs[-1].submit_s / DAY_S
         assert span_days == pytest.approx(DISTRIBUTED_DAYS[0], rel=0.2)

@@ -105,6 +105,22 @@ def optimum(instance: AllocationInstance) -> float:
     return (best - sum(job.release_s for job in instance.jobs)) / len(instance.jobs)
 
 
+def elastic_jobs(
+    least: np.ndarray, most: np.ndarray, work: np.ndarray, release: np.ndarray
+) -> tuple[ElasticJob, ...]:
+    """Return jobs by number; each argument has shape (jobs,)."""
+    return tuple(
+        ElasticJob(
+            id=f"{j}",
+            min_workers=int(least[j]),
+            max_workers=int(most[j]),
+            work_worker_s=float(work[j]),
+            release_s=float(release[j]),
+        )
+        for j in range(len(least))
+    )
+
+
 def drawn(
     jobs: int,
     seed: int,

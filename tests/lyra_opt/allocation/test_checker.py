@@ -159,41 +159,13 @@ BROKEN: dict[str, tuple[AllocationInstance, Schedule, str]] = {
     "unknown_job": (example(), put(GOOD, 0, job="C"), "job 'C' is not in the instance; job 'B' is"),
     "job_missing": (example(), Schedule(GOOD.pieces[1:]), "job 'B' is not in the schedule"),
     "no_piece": (example(), Schedule(()), "job 'A' is not in the schedule; job 'B' is not in"),
-    "too_few_workers": (
-        example(),
-        put(GOOD, 1, workers=1.5),
-        "job 'A' has 1.5 workers from 0 s on, but its range is 2 to 6",
-    ),
-    "too_many_workers": (
-        example(),
-        put(GOOD, 2, workers=6.5),
-        "job 'A' has 6.5 workers from 20 s on, but its range is 2 to 6",
-    ),
-    "gap": (
-        example(),
-        put(GOOD, 2, start_s=21, end_s=21 + 260 / 6),
-        "job 'A' has no workers from 20.0 s to 21 s, but a started job is not preempted",
-    ),
-    "two_pieces_at_once": (
-        example(),
-        put(GOOD, 2, start_s=19.0),
-        "job 'A' has two pieces at once from 19.0 s on",
-    ),
-    "work_left": (
-        example(),
-        put(GOOD, 2, end_s=60.0),
-        "job 'A' gets 280 worker-seconds of work done, but 300 are due",
-    ),
-    "work_beyond_due": (
-        example(),
-        put(GOOD, 0, end_s=21.0),
-        "job 'B' gets 126 worker-seconds of work done, but 120 are due",
-    ),
-    "too_many_gpus": (
-        example(gpus=7),
-        GOOD,
-        "more than the 7 GPUs are held from 0 s on (20 GPU-seconds too many in all)",
-    ),
+    "too_few_workers": (example(), put(GOOD, 1, workers=1.5), "job 'A' has 1.5 workers from 0 s o"),
+    "too_many_workers": (example(), put(GOOD, 2, workers=6.5), "job 'A' has 6.5 workers from 20 s"),
+    "gap": (example(), put(GOOD, 2, start_s=21, end_s=21 + 260 / 6), "job 'A' has no workers from"),
+    "two_pieces_at_once": (example(), put(GOOD, 2, start_s=19.0), "job 'A' has two pieces at once"),
+    "work_left": (example(), put(GOOD, 2, end_s=60.0), "job 'A' gets 280 worker-seconds of work d"),
+    "work_beyond_due": (example(), put(GOOD, 0, end_s=21.0), "job 'B' gets 126 worker-seconds of"),
+    "too_many_gpus": (example(gpus=7), GOOD, "more than the 7 GPUs are held from 0 s on (20 GPU-s"),
     "before_release": (
         replace(example(), jobs=(replace(LONG, release_s=1), SHORT)),
         GOOD,

@@ -10,10 +10,7 @@ from hypothesis import given
 from matplotlib.image import imread
 
 from instances.family import generate
-from lyra_opt.allocation.heuristics.priority_fill import (
-    ShortestJobFirst,
-    SmallestRemainingWork,
-)
+from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
 from lyra_opt.allocation.plot import (
     MOST_BANDS,
     MOST_NAMED_JOBS,

@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import (
-    ElasticJob,
-    NamedWorkers,
-    Objective,
-    Schedule,
-    WorkerAllocation,
-)
+from lyra_opt.allocation import ElasticJob, NamedWorkers, Objective, Schedule, WorkerAllocation
 from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import FieldError

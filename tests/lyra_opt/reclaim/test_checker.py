@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from lyra_opt.reclaim import (
-    Job,
-    ReclaimInstance,
-    ReclaimSolution,
-    Semantics,
-    Server,
-    WorkerGroup,
-    check,
-)
+from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference

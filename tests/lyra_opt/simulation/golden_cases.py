@@ -32,18 +32,14 @@ from instances.workloads.readers import read_workload
 from instances.workloads.transform import rescaled, with_assumptions
 from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.loaning.capacity import lendable_servers
 from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.network.topology import Rack, Topology
-from lyra_opt.simulation.scheme import (
-    Options,
-    PlacementScheme,
-    find_scheme,
-    simulate,
-)
+from lyra_opt.simulation.scheme import Options, PlacementScheme, find_scheme, simulate
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
@@ -148,17 +144,7 @@ ROUND_SCHEMES = (
     "tiresias",
     "yarn-cs",
 )
-LEASE_SCHEMES = (
-    "best-fit",
-    "consolidated",
-    "dally",
-    "gandiva-affinity",
-    "manual",
-    "no-wait",
-    "priced-placement",
-    "srtf-network",
-    "tiresias-skew",
-)
+LEASE_SCHEMES = tuple(sorted(PLACEMENT_POLICIES))
 ELASTIC_SCHEMES = ("fifo", "lyra", "least-loss")
 RACK_SCHEMES = (
     *LEASE_SCHEMES,
@@ -765,84 +751,69 @@ TRACED = (
     "hadar",
 )
 
+
+def _rack_case(
+    schemes: Sequence[str],
+    generator: Callable[..., Workload],
+    cluster: tuple[Any, ...] | Topology,
+    seed: int,
+    jobs: int = 40,
+    per_day: float | None = None,
+    **options: Any,
+) -> tuple[Sequence[str], Callable[[], Situation]]:
+    """Return schemes on gangs of a generator; the cluster is uniform, or on the links named."""
+    links = options.pop("links", "shipped")
+    rate = {} if per_day is None else {"jobs_per_day": per_day}
+
+    def situation() -> Situation:
+        uneven = isinstance(cluster, Topology)
+        there = _linked(cluster, links) if uneven else _uniform(*cluster, links)  # type: ignore[misc,arg-type]
+        return _on_racks(generator(seed=seed, jobs=jobs, **rate), there, **options)
+
+    return schemes, situation
+
+
+TIMERS = ClassTimers(
+    (
+        TimerClass(largest_gang=2, rack_leases=1.5, network_leases=2),
+        TimerClass(largest_gang=8, rack_leases=3, network_leases=float("inf")),
+    )
+)
+SHORT = {"lease_s": 300.0, "links": "congested-2"}
+
 RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
-    "steady": (
-        RACK_SCHEMES,
-        lambda: _on_racks(dally_poisson(jobs_per_day=400.0, seed=1, jobs=40), _uniform(2, 4, 4)),
+    "steady": _rack_case(RACK_SCHEMES, dally_poisson, (2, 4, 4), 1, per_day=400.0),
+    "batch": _rack_case(RACK_SCHEMES, dally_batch, (3, 2, 8), 2, links="congested-2"),
+    "congested": _rack_case(
+        *(RACK_SCHEMES, dally_poisson, (2, 4, 4), 3, 40, 400.0),
+        links="congested-3",
+        shorter=400.0,
+        round_s=1800.0,
     ),
-    "batch": (
-        RACK_SCHEMES,
-        lambda: _on_racks(dally_batch(seed=2, jobs=40), _uniform(3, 2, 8, "congested-2")),
+    "short-leases": _rack_case(
+        *(LEASE_SCHEMES, dally_distributed, (2, 3, 8), 4, 40, 400.0), hand_over=0.0, **SHORT
     ),
-    "congested": (
-        RACK_SCHEMES,
-        lambda: _on_racks(
-            dally_poisson(jobs_per_day=400.0, seed=3, jobs=40),
-            _uniform(2, 4, 4, "congested-3"),
-            shorter=400.0,
-            round_s=1800.0,
-        ),
+    "short-leases-slow-hand-over": _rack_case(
+        *(LEASE_SCHEMES, dally_poisson, (2, 4, 4), 5, 40, 400.0), hand_over=10.0, **SHORT
     ),
-    "short-leases": (
-        LEASE_SCHEMES,
-        lambda: _on_racks(
-            dally_distributed(seed=4, jobs=40, jobs_per_day=400.0),
-            _uniform(2, 3, 8, "congested-2"),
-            lease_s=300.0,
-            hand_over=0.0,
-        ),
+    "long-leases": _rack_case(
+        *(LEASE_SCHEMES, dally_poisson, (3, 3, 4), 10, 50, 400.0),
+        links="congested-2",
+        shorter=10.0,
+        lease_s=40_000.0,
     ),
-    "short-leases-slow-hand-over": (
-        LEASE_SCHEMES,
-        lambda: _on_racks(
-            dally_poisson(jobs_per_day=400.0, seed=5, jobs=40),
-            _uniform(2, 4, 4, "congested-2"),
-            lease_s=300.0,
-            hand_over=10.0,
-        ),
-    ),
-    "long-leases": (
-        LEASE_SCHEMES,
-        lambda: _on_racks(
-            dally_poisson(jobs_per_day=400.0, seed=10, jobs=50),
-            _uniform(3, 3, 4, "congested-2"),
-            shorter=10.0,
-            lease_s=40_000.0,
-        ),
-    ),
-    "uneven": (
-        UNEVEN,
-        lambda: _on_racks(
-            dally_poisson(jobs_per_day=300.0, seed=6, jobs=40), _linked(_uneven(), "congested-2")
-        ),
-    ),
-    "uneven-short-leases": (
-        LEASE_SCHEMES,
-        lambda: _on_racks(
-            dally_batch(seed=7, jobs=40), _linked(_uneven(), "shipped"), lease_s=300.0
-        ),
-    ),
+    "uneven": _rack_case(UNEVEN, dally_poisson, _uneven(), 6, 40, 300.0, links="congested-2"),
+    "uneven-short-leases": _rack_case(LEASE_SCHEMES, dally_batch, _uneven(), 7, lease_s=300.0),
     "last-alone": (RACK_SCHEMES, _last_alone),
     "tabled": (RACK_SCHEMES, _tabled),
-    "timers": (
-        ("manual",),
-        lambda: _on_racks(
-            dally_batch(seed=8, jobs=50),
-            _uniform(2, 4, 4, "congested-2"),
-            lease_s=600.0,
-            timers=ClassTimers(
-                (
-                    TimerClass(largest_gang=2, rack_leases=1.5, network_leases=2),
-                    TimerClass(largest_gang=8, rack_leases=3, network_leases=float("inf")),
-                )
-            ),
-        ),
+    "timers": _rack_case(
+        *(("manual",), dally_batch, (2, 4, 4), 8, 50),
+        links="congested-2",
+        lease_s=600.0,
+        timers=TIMERS,
     ),
-    "one-rack": (
-        LEASE_SCHEMES,
-        lambda: _on_racks(
-            dally_batch(seed=9, jobs=40), _uniform(1, 5, 4, "congested-3"), shorter=100.0
-        ),
+    "one-rack": _rack_case(
+        LEASE_SCHEMES, dally_batch, (1, 5, 4), 9, links="congested-3", shorter=100.0
     ),
     "philly": (TRACED, lambda: _traced_racks("philly_jobs.csv.gz", "shipped")),
     "itp": (TRACED, lambda: _traced_racks("microsoft_itp2021_jobs.csv.gz", "congested-2")),

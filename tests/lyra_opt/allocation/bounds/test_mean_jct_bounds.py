@@ -36,6 +36,7 @@ from lyra_opt.allocation.heuristics.equal_share import EqualShare
 from lyra_opt.allocation.heuristics.priority_fill import SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status
 from tests.lyra_opt.allocation import mean_jct_reference as reference
+from tests.lyra_opt.allocation.mean_jct_reference import elastic_jobs
 
 BOUNDS = (
     height_bound,
@@ -232,16 +233,7 @@ def test_thousands_of_jobs(latest: float) -> None:
         name="many",
         objective="mean_jct",
         gpus=130,
-        jobs=tuple(
-            ElasticJob(
-                id=f"{j}",
-                min_workers=int(least[j]),
-                max_workers=int(most[j]),
-                work_worker_s=float(work[j]),
-                release_s=float(release[j]),
-            )
-            for j in range(3_000)
-        ),
+        jobs=elastic_jobs(least, most, work, release),
     )
     mean_busy_time_bound(instance, 1)  # loads the kernel, which takes memory of its own
     tracemalloc.start()
@@ -266,20 +258,12 @@ def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, ga
     work = rng.integers(20, 1000, 50)
     gpus = int(least.sum() + most.sum()) // 2 if load == "light" else int(least.sum() / load)
     latest = 0.7 * work.sum() / gpus
+    release = np.r_[0.0, rng.uniform(0, latest, 49)] if releases else np.zeros(50)
     instance = AllocationInstance(
         name="fifty",
         objective="mean_jct",
         gpus=gpus,
-        jobs=tuple(
-            ElasticJob(
-                id=f"{j}",
-                min_workers=int(least[j]),
-                max_workers=int(most[j]),
-                work_worker_s=float(work[j]),
-                release_s=float(rng.uniform(0, latest)) if releases and j else 0.0,
-            )
-            for j in range(50)
-        ),
+        jobs=elastic_jobs(least, most, work, release),
     )
     data = OrderData(instance)
     best = min(plan.value for plan in starting_plans(data)) - data.release.sum()

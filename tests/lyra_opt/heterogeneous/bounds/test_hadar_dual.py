@@ -16,12 +16,7 @@ from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
-    instance_of,
-    job,
-    proved_optimum,
-    solved,
-)
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum, solved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
 from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,
     instance_of,
     job,

@@ -21,13 +21,7 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
-    decided,
-    instance_of,
-    job,
-    run,
-    state_of,
-)
+from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

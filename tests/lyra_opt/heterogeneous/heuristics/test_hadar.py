@@ -25,7 +25,7 @@ from lyra_opt.heterogeneous.heuristics.hadar.prices import (
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_committed
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
+from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,
     instance_of,
     job,

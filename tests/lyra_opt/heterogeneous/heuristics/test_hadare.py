@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE, divided_steps
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import (
-    decided,
-    instance_of,
-    job,
-    run,
-    state_of,
-)
+from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous import HeterogeneousInstance

@@ -20,7 +20,7 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import instance_of, job, run, solved
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run, solved
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState

@@ -16,7 +16,7 @@ from lyra_opt.heterogeneous import Objective, check
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares, shares_of_rounds
 from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.lyra_opt.heterogeneous.heuristics.policy_cases import instance_of, job
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous import HeterogeneousInstance

@@ -25,7 +25,7 @@ from lyra_opt.network.instance import (
     WaitingJob,
 )
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
-from tests.lyra_opt.network.heuristics.policy_cases import gang, instance_of
+from tests.lyra_opt.network.heuristics.cases import gang, instance_of
 
 
 def _optimum(instance: NetworkInstance) -> float:

@@ -23,13 +23,7 @@ from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
 from lyra_opt.network.heuristics.timers import FixedTimers
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
-from tests.lyra_opt.network.heuristics.policy_cases import (
-    LEASE_S,
-    decided,
-    gang,
-    instance_of,
-    state_for,
-)
+from tests.lyra_opt.network.heuristics.cases import LEASE_S, decided, gang, instance_of, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import PlacementState

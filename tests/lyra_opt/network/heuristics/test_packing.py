@@ -17,7 +17,7 @@ from lyra_opt.network.heuristics.policy_solver import state_of
 from lyra_opt.network.heuristics.priced_solver import values_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
-from tests.lyra_opt.network.heuristics.policy_cases import assert_valid, gang, state_for
+from tests.lyra_opt.network.heuristics.cases import assert_valid, gang, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import Grant, PlacementState

@@ -20,7 +20,7 @@ from lyra_opt.network.heuristics.srtf_network import ShortestRemainingTime
 from lyra_opt.network.heuristics.tiresias_skew import tiresias_skew
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
-from tests.lyra_opt.network.heuristics.policy_cases import (
+from tests.lyra_opt.network.heuristics.cases import (
     ALL_TIERS,
     assert_valid,
     decided,

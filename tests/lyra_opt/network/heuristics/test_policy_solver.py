@@ -13,28 +13,15 @@ from hypothesis import given, settings
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.network.checker import check
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import state_of
 from lyra_opt.network.instance import GangPlacement, Machine, NetworkInstance, NetworkSolution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import network_instances
-from tests.lyra_opt.network.heuristics.policy_cases import (
-    ALL_TIERS,
-    gang,
-    instance_of,
-    without_timers,
-)
+from tests.lyra_opt.network.heuristics.cases import ALL_TIERS, gang, instance_of, without_timers
 
-NAMES = [
-    "best-fit",
-    "consolidated",
-    "dally",
-    "gandiva-affinity",
-    "manual",
-    "no-wait",
-    "srtf-network",
-    "tiresias-skew",
-]
+NAMES = [name for name in PLACEMENT_POLICIES if name != "priced-placement"]
 KEEP_TIMERS = {"consolidated", "dally"}
 
 

@@ -24,7 +24,7 @@ from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.testing.strategies import network_instances
-from tests.lyra_opt.network.heuristics.policy_cases import (
+from tests.lyra_opt.network.heuristics.cases import (
     ALL_TIERS,
     LEASE_S,
     decided,

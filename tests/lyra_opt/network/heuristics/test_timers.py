@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError
 from lyra_opt.network.heuristics.timers import AutoTuner, FixedTimers, GivenTimers, WaitHistory
 from lyra_opt.network.links import Tier
-from tests.lyra_opt.network.heuristics.policy_cases import LEASE_S, gang, state_for
+from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.loaning.clairvoyant import (
-    clairvoyant_loans,
-    returned_servers,
-    value,
-)
+from lyra_opt.simulation.loaning.clairvoyant import clairvoyant_loans, returned_servers, value
 
 SERIES = st.lists(st.integers(0, 5), max_size=9)
 

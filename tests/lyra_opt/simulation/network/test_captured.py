@@ -25,7 +25,7 @@ from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Leases
-from tests.lyra_opt.network.heuristics.policy_cases import gang, state_for
+from tests.lyra_opt.network.heuristics.cases import gang, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import Grant, PlacementState
