@@ -120,6 +120,12 @@ def keys_of(table: type[Any]) -> tuple[Key, ...]:
     return _plan_of(table).keys
 
 
+def is_declared(table: type[Any]) -> bool:
+    """Return whether objects of a class keep what their keys hold; see `declared`."""
+    plan: _Plan | None = getattr(table, _PLAN, None)
+    return plan is not None and plan.is_declared
+
+
 def _plan_of(table: type[Any]) -> _Plan:
     plan: _Plan | None = getattr(table, _PLAN, None)
     if plan is None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
-import re
-import sys
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import fields
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.fields import is_declared, keys_of
 from lyra_opt.core.frozen import FrozenDict
 
-_PLAIN = (int, float, str, bool, tuple)
-"""Types that cannot be changed themselves; of a tuple the entries count."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class InstanceGuard:
@@ -68,49 +65,30 @@ def _is_same(part: Any, kept: Any) -> bool:
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the arrays, dicts, lists and sets that a value is or holds, with their paths."""
-    is_frozen = isinstance(value, FrozenDict)
-    if (isinstance(value, dict | list | set) and not is_frozen) or (
-        isinstance(value, np.ndarray) and value.flags.writeable
-    ):
+    if isinstance(value, FrozenDict):
+        pass
+    elif isinstance(value, dict | list | set):
         yield path, value
+    elif isinstance(value, np.ndarray):
+        if value.flags.writeable:
+            yield path, value
+        return
     entries: Any = ()
     if isinstance(value, Mapping):
         entries = value.items()
     elif isinstance(value, list | tuple):
-        if value and not _can_change(type(value[0])) and len(set(map(type, value))) == 1:  # type: ignore[arg-type]
-            return
         entries = enumerate(value)
+    elif is_dataclass(value):
+        kind: Any = type(value)
+        for name in _fields_left_open(kind):
+            yield from _parts(getattr(value, name), f"{path}.{name}" if path else name)
     for key, entry in entries:
         if not isinstance(entry, int | float | str):
             yield from _parts(entry, f"{path}[{key}]")
-    if _is_dataclass(value):
-        for name in _changeable_fields(type(value)):  # type: ignore[arg-type]
-            yield from _parts(getattr(value, name), f"{path}.{name}" if path else name)
-
-
-def _is_dataclass(value: Any) -> bool:
-    return hasattr(value, "__dataclass_fields__")
 
 
 @cache
-def _changeable_fields(kind: Any) -> tuple[str, ...]:
-    """Return the fields of a dataclass whose declared types leave something to change."""
-    known = vars(builtins) | vars(sys.modules[kind.__module__])
-
-    def can_change(annotation: object) -> bool:
-        if not isinstance(annotation, str):
-            return True
-        words = set(re.findall(r"\w+", annotation)) - {"None"}
-        return any(_can_change(known.get(word)) for word in words)
-
-    return tuple(each.name for each in fields(kind) if can_change(each.type))
-
-
-@cache
-def _can_change(kind: Hashable) -> bool:
-    """Whether a type, or what stands for one that is not known, leaves something to change."""
-    if not isinstance(kind, type):
-        return True
-    if _is_dataclass(kind):
-        return bool(_changeable_fields(kind))
-    return not (kind in _PLAIN or issubclass(kind, Enum))
+def _fields_left_open(kind: Any) -> list[str]:
+    """Return the fields of a dataclass that its declaration does not freeze."""
+    frozen = {each.name for each in keys_of(kind)} if is_declared(kind) else set()
+    return [each.name for each in fields(kind) if each.name not in frozen]
