@@ -1,35 +1,38 @@
-"""What all exact models share: the clock, the rounding of bounds, and what may be claimed.
+"""What all exact solvers share: the clock, the rounding of bounds, and what may be claimed.
 
 A backend (HiGHS, CBC, SCIP, CP-SAT) computes in floats or calls optimal what it has not proved.
-So nothing it says is passed on as it is: the values of its variables are rounded and paid for in
-integers by the caller, and its bound is weakened before it is rounded.
+So nothing it says is passed on as it is: the values of its variables are rounded and what they
+stand for is checked, and its bound is weakened before it is rounded.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.solver import Unsupported
-from lyra_opt.core.stopwatch import Stopwatch, loading
+from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
 
 SolutionT = TypeVar("SolutionT")
-NumberT = TypeVar("NumberT", int, float)
+Incumbent = tuple[SolutionT, "Number"]
+"""A solution and its objective."""
 
 ABSOLUTE_TOLERANCE = 1e-6  # the backends' own feasibility and integrality tolerances
-RELATIVE_TOLERANCE = 1e-9
+FLOAT_MARGIN = 2.0**-32
+"""How far, relatively, a bound of a backend in floats is moved to the safe side."""
 LARGEST_SEED = 2**31 - 1  # the largest that all backends take
 LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
+
+
+class OutOfTimeError(Exception):
+    """A search used up its time."""
 
 
 class Countdown:
@@ -58,130 +61,107 @@ class Countdown:
         """Whether no time is left."""
         return self.remaining_s == 0.0
 
-
-class BuiltModel(Protocol):
-    """A backend's model with its variables, as ``formulations.backends`` runs it."""
-
-    @property
-    def model(self) -> Any:
-        """The model, in the backend's own type."""
-
-    @property
-    def hinted(self) -> Sequence[Any]:
-        """All variables, in the order of the values of a `StartValues`."""
-
-    @property
-    def decisions(self) -> Sequence[Any]:
-        """The variables whose values make a solution."""
+    def require_time(self) -> None:
+        """Raise `OutOfTimeError` if no time is left."""
+        if self.is_over:
+            raise OutOfTimeError
 
 
-class StartValues(Protocol):
-    """The solution that a backend starts from."""
+def safe_cost(bound: Number | Fraction | None, *, margin: float = FLOAT_MARGIN) -> Fraction | None:
+    """Return a backend's lower bound on a cost, moved to the safe side; None if it is none.
 
-    @property
-    def values(self) -> Sequence[int]:
-        """The value of each of the `BuiltModel.hinted` variables."""
+    From a float max(1e-6, margin |bound|) and one unit in the last place are taken off: it may
+    exceed the optimum by the backend's tolerances, and just then rounding it up would carry it a
+    whole step beyond. An int or a Fraction was computed exactly and stays as it is.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendRun:
-    """What a backend says of one run of a minimisation, not believed yet.
-
-    Parameters
-    ----------
-    values
-        The values of `BuiltModel.decisions`, not rounded; None without a solution.
-    bound
-        Its lower bound on the optimum: an int if it was computed in exact arithmetic, else a
-        float; None, infinite or NaN if it has none.
-    stopped_by
-        The limit that ended the run, None if it ran to its end.
-    counters
-        Effort spent, by name.
+    >>> float(safe_cost(6.86)), safe_cost(7), safe_cost(-math.inf)
+    (6.859999, Fraction(7, 1), None)
     """
-
-    values: Sequence[float] | None = None
-    bound: Number | None = None
-    stopped_by: StoppedBy | None = None
-    counters: Mapping[str, int] = field(default_factory=dict)
-
-
-def missing_module(modules: Iterable[str]) -> Unsupported | None:
-    """Return which module's package is not installed, None if all are; imports none of them."""
-    for module in modules:
-        package = module.partition(".")[0]
-        if find_spec(package) is None:
-            return Unsupported(f"the Python package {package} is not installed")
-    return None
-
-
-def load_modules(modules: Iterable[str]) -> None:
-    """Import the modules; what that takes is not a solver's time."""
-    with loading():
-        for module in modules:
-            import_module(module)
-
-
-def safe_lower_bound(bound: Number | None, *, step: int = 1) -> int:
-    """Return an integer lower bound on an objective that takes multiples of `step` >= 1 only.
-
-    The smallest multiple of `step` that is at least 0 and at least the bound; of a float,
-    max(1e-6, 1e-9 * bound) and one unit in the last place are taken off first. A float may exceed
-    the optimum by the backend's tolerances, and just then rounding up would carry it a whole step
-    beyond. Where the margin is above a step, from bounds of 10^9 steps on, proofs get lost but
-    none gets wrong.
-
-    >>> safe_lower_bound(6.86), safe_lower_bound(7.0000001), safe_lower_bound(-math.inf)
-    (7, 7, 0)
-    >>> safe_lower_bound(6.86, step=5), safe_lower_bound(2e9), safe_lower_bound(2 * 10**9)
-    (10, 1999999998, 2000000000)
-    """
-    if bound is None or not math.isfinite(bound) or bound <= 0:
-        return 0
+    if bound is None or not math.isfinite(bound):
+        return None
+    exact = Fraction(bound)  # from 2^53 on, sums of floats are rounded themselves
     if isinstance(bound, float):
-        exact = Fraction(bound)  # from 2^53 on, sums of floats are rounded themselves
-        margin = max(Fraction(ABSOLUTE_TOLERANCE), exact * Fraction(RELATIVE_TOLERANCE))
-        bound = math.ceil(exact - margin - Fraction(math.ulp(bound)))
-    return max(0, -(-bound // step) * step)
+        taken = max(Fraction(ABSOLUTE_TOLERANCE), abs(exact) * Fraction(margin))
+        exact -= taken + Fraction(math.ulp(bound))
+    return exact
 
 
-def better(
-    start: tuple[SolutionT, int], found: tuple[SolutionT, int] | None
-) -> tuple[SolutionT, int]:
-    """Return what was found if its objective is lower than that of the start, else the start."""
-    return found if found is not None and found[1] < start[1] else start
+def next_multiple(cost: Fraction, step: int = 1) -> int:
+    """Return the least multiple of `step` >= 1 that is at least 0 and at least a bound.
+
+    The lower bound that follows for an objective that takes no other values. Where the margin of
+    `safe_cost` is above a step, from bounds of 10^9 steps on or so, proofs get lost but none
+    gets wrong.
+
+    >>> [next_multiple(safe_cost(bound), step=5) for bound in (6.86, 5.0000001, 5, -3.2)]
+    [10, 5, 5, 0]
+    """
+    return max(0, math.ceil(cost / step) * step)
+
+
+def valued(problem: Problem, instance: Any, solution: SolutionT) -> Incumbent[SolutionT] | None:
+    """Return a solution with its value as the checker sees it, None if it is not valid."""
+    objective = problem.check(instance, solution).objective
+    return None if objective is None else (solution, objective)
+
+
+def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incumbent[SolutionT]:
+    """Return a warm start with its value; ValueError if it is no valid solution."""
+    report = problem.check(instance, warm_start)
+    if report.objective is None:
+        raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+    return warm_start, report.objective
+
+
+def is_better(problem: Problem, instance: Any, value: Number, than: Number) -> bool:
+    """Return whether one value of the instance's objective is better than another."""
+    minimises = problem.sense_of(problem.variant(instance)) == "min"
+    return value < than if minimises else value > than
 
 
 def concluded(
-    incumbent: tuple[SolutionT, NumberT],
-    bound: NumberT,
+    problem: Problem,
+    instance: Any,
+    incumbent: Incumbent[SolutionT] | None,
+    bound: Number | None,
     *,
     stopped_by: StoppedBy | None = None,
     counters: Mapping[str, int] | None = None,
     observer: Callable[[str, int | float], None] | None = None,
-    proof_gap: float = RELATIVE_TOLERANCE,
+    promises_proof: bool = True,
 ) -> SolveResult[SolutionT]:
     """Return what is known: optimal only where the bound meets the objective.
 
-    Integers meet where they are equal, floats within `proof_gap`, relatively. A bound beyond the
-    objective is passed on as it is; whoever checks the result reports it as a contradiction.
+    Integers meet where they are equal, floats within the problem's proof gap, relatively. A bound
+    beyond the objective is passed on as it is; whoever checks the result reports it as a
+    contradiction. An infinite bound without an incumbent says that there is no solution.
     """
+    counters = counters or {}
+    if incumbent is None and bound is not None and math.isinf(bound):
+        return SolveResult(
+            status=Status.INFEASIBLE, counters=counters, message="there is no solution"
+        )
+    if observer is not None and bound is not None:
+        observer("dual_bound", bound)
+    if incumbent is None:
+        return SolveResult(
+            status=Status.UNKNOWN, stopped_by=stopped_by, dual_bound=bound, counters=counters
+        )
     solution, objective = incumbent
+    gap = problem.proof_gap_of(problem.variant(instance))
+    is_proved = bound is not None and same_value(bound, objective, tolerance=gap)
     message = None
-    is_proved = same_value(bound, objective, tolerance=proof_gap)
-    if stopped_by is None and not is_proved:
+    if promises_proof and stopped_by is None and not is_proved:
         message = (
             f"the backend was done, but its bound, rounded to the safe side, is {bound}: "
             "floating point does not prove this objective"
         )
-    if observer is not None:
-        observer("dual_bound", bound)
     return SolveResult(
         status=Status.OPTIMAL if is_proved else Status.FEASIBLE,
-        stopped_by=stopped_by,
+        stopped_by=None if is_proved else stopped_by,
         solution=solution,
         objective=objective,
         dual_bound=bound,
-        counters=counters or {},
+        counters=counters,
         message=message,
     )

@@ -91,7 +91,7 @@ def require_kept(figures: Mapping[str, Any], bounds: Mapping[str, float]) -> Non
 
 
 def _of_types(workload: Workload, cluster: Cluster, *, forking: bool) -> Mapping[str, float]:
-    from formulations.heterogeneous.lp_highs import LpHighs
+    from formulations.heterogeneous.shares.highs_model import LpHighs
 
     engine = LpHighs()
     engine.load()

@@ -6,19 +6,17 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from formulations.exact_solver import Countdown
-from lyra_opt.allocation.checker import check, started_by_two_phase, waiting_horizon_s
+from formulations.brute_force import BruteForceSolver
+from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
+    from formulations.exact_solver import Countdown
     from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
-    from lyra_opt.core.result import Limits
 
 MOST_CHOICES = 1_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
@@ -27,28 +25,18 @@ Choices = list[list[tuple[int, int, Fraction]]]
 """For each job, in file order: workers, GPUs of the capacity, what they add to the cost."""
 
 
-class BruteForce:
-    """Cost every choice of workers; implements `lyra_opt.core.solver.Solver`.
+class BruteForce(BruteForceSolver):
+    """Cost every choice of workers.
 
     Choices are enumerated with fewer workers first, the first job slowest, and the first of least
     cost is kept, which of the best choices makes the answer unique. Costs are rational numbers.
     Only what does not fit is cut off. Complexity O(product of the numbers of choices a job).
-
-    Stopped by the time limit, it returns the best choice so far with the bound that takes the
-    best choice of each job alone. Other limits are not kept.
     """
 
-    name = "brute-force"
-    problem = "allocation"
+    of = PROBLEM
     variants: Sequence[str] = tuple(
         str(objective) for objective in Objective if objective is not Objective.MEAN_JCT
     )
-    proves_optimality = True
-    gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Brute force needs nothing beyond this package."""
-        return None
 
     def supports(self, instance: AllocationInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
@@ -66,50 +54,25 @@ class BruteForce:
             f"force tries at most {MOST_CHOICES}"
         )
 
-    def solve(
-        self,
-        instance: AllocationInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,  # noqa: ARG002
-        warm_start: WorkerAllocation | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[WorkerAllocation]:
-        """Try every choice; see `lyra_opt.core.solver.Solver.solve`."""
-        countdown = Countdown(limits.time_s)
-        # The reduction is the cost of the base demands, which cannot be chosen, less that found.
-        sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1
-        choices = _choices(instance)
-        best: tuple[tuple[int, ...], Fraction] | None = None
-        stopped_by = None
-        for tried, (workers, cost) in enumerate(_allocations(choices, instance.gpus)):
-            if best is None or cost < best[1]:
-                value = float(sign * cost)
-                is_new = best is None or value != float(sign * best[1])
-                best = workers, cost
-                if observer is not None and is_new:
-                    observer("objective", value)
-            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
-                stopped_by = StoppedBy.TIME
-                break
-        assert best is not None, "the base demands that must be met fit together"
-        solution, objective = WorkerAllocation(best[0]), float(sign * best[1])
-        bound = objective
-        if stopped_by is not None:
-            bound = float(sign * sum(min(cost for _, _, cost in of_job) for of_job in choices))
-            if warm_start is not None:
-                started = check(instance, warm_start).objective
-                if started is not None and sign * started < sign * objective:
-                    solution, objective = warm_start, started
-        if observer is not None:
-            observer("dual_bound", bound)
-        return SolveResult(
-            status=Status.OPTIMAL if bound == objective else Status.FEASIBLE,
-            stopped_by=stopped_by,
-            solution=solution,
-            objective=objective,
-            dual_bound=bound,
-        )
+    def improvements(
+        self, instance: AllocationInstance, countdown: Countdown
+    ) -> Iterator[WorkerAllocation]:
+        """Yield each allocation that costs less than all before; the reduction is a cost below 0.
+
+        The reduction is the cost of the base demands, which cannot be chosen, less that found.
+        """
+        least: Fraction | None = None
+        for tried, (workers, cost) in enumerate(_allocations(_choices(instance), instance.gpus)):
+            if least is None or cost < least:
+                least = cost
+                yield WorkerAllocation(workers)
+            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                countdown.require_time()
+
+    def simple_bound(self, instance: AllocationInstance) -> float:
+        """Return the value of the best choice of each job alone."""
+        least = sum(min(cost for _, _, cost in of_job) for of_job in _choices(instance))
+        return float(-least if instance.objective is Objective.JCT_REDUCTION else least)
 
 
 def _decisions(instance: AllocationInstance) -> Iterator[tuple[ElasticJob, bool, bool]]:

@@ -6,27 +6,14 @@ same order. Symbols: see the README beside this file.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.model_data import Built, Variables, plain, strengthened
-from formulations.allocation.model_solver import AllocationModelSolver, no_limits
-from formulations.backends.cpsat import run_cpsat
+from formulations.allocation.formulation import PLAIN, STRENGTHENED
+from formulations.backends.cpsat import BACKEND, integers
+from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from formulations.allocation.model_data import KnapsackModel
-
-
-def build(data: KnapsackModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.allocation.model_data import KnapsackModel, Variables
 
 
 # Variables
@@ -34,7 +21,7 @@ def build(data: KnapsackModel) -> Built:
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
     """``x_k in {0, 1}`` for each choice k of each class."""
-    return Variables(x=[model.new_bool_var(f"x_{k}") for k in range(len(data.items))])
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -51,7 +38,7 @@ def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     from ortools.sat.python import cp_model
 
     model.add(
-        cp_model.LinearExpr.weighted_sum(variables.x, data.weight) <= data.capacity
+        cp_model.LinearExpr.weighted_sum(list(variables.x.values()), data.weight) <= data.capacity
     ).with_name("capacity")
 
 
@@ -65,18 +52,10 @@ def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None
     """Minimise ``sum_k c_k x_k``."""
     from ortools.sat.python import cp_model
 
-    model.minimize(cp_model.LinearExpr.weighted_sum(variables.x, data.cost))
+    model.minimize(cp_model.LinearExpr.weighted_sum(list(variables.x.values()), data.cost))
 
 
-# Backend
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-CPSAT = AllocationModelSolver(
-    name="cpsat",
-    form=plain,
-    build=build,
-    run=run_cpsat,
-    limits_of_arithmetic=no_limits,
-    modules=("ortools.sat.python.cp_model",),
-)
-CPSAT_STRENGTHENED = replace(CPSAT, name="cpsat-strengthened", form=strengthened)
+CPSAT = ExactModelSolver(PLAIN, STATEMENT, BACKEND)
+CPSAT_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, BACKEND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from formulations.allocation.cpsat_model import CPSAT
-from formulations.allocation.mean_jct_cpsat import CpsatSchedule
+from formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.allocation.instance import Objective
 
 if TYPE_CHECKING:
@@ -22,23 +22,23 @@ class CpsatSolver:
     """The CP-SAT model of the instance's objective; implements `lyra_opt.core.solver.Solver`.
 
     The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
-    and workers are integers (`mean_jct_cpsat`), so that its schedule is never below the optimum,
+    and workers are integers (`mean_jct`), so that its schedule is never below the optimum,
     without a bound: the solver as a whole therefore promises no proof.
 
     Parameters
     ----------
     step_s
-        Length of a slot of `mean_jct` in seconds; None for `CpsatSchedule`'s own.
+        Length of a slot of `mean_jct` in seconds; None for `schedule_on_grid`'s own.
     """
 
     name = "cpsat"
     problem = "allocation"
-    variants: ClassVar[Sequence[str]] = (*CPSAT.variants, *CpsatSchedule.variants)
+    variants: ClassVar[Sequence[str]] = (*CPSAT.variants, str(Objective.MEAN_JCT))
     proves_optimality = False
     gives_bound = True
 
     def __init__(self, step_s: float | None = None) -> None:
-        self._schedule = CpsatSchedule(step_s)
+        self._schedule = schedule_on_grid(step_s)
 
     def availability(self) -> Unsupported | None:
         """Return which package is missing, None if none is; both models need the same."""

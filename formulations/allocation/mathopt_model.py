@@ -6,27 +6,14 @@ same order. Symbols: see the README beside this file.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.model_data import Built, Variables, plain, strengthened
-from formulations.allocation.model_solver import AllocationModelSolver, float_limits
-from formulations.backends.mathopt import run_gscip, run_highs
+from formulations.allocation.formulation import PLAIN, STRENGTHENED
+from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from formulations.allocation.model_data import KnapsackModel
-
-
-def build(data: KnapsackModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.math_opt.python import mathopt
-
-    model = mathopt.Model(name="allocation")
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.allocation.model_data import KnapsackModel, Variables
 
 
 # Variables
@@ -34,7 +21,7 @@ def build(data: KnapsackModel) -> Built:
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
     """``x_k in {0, 1}`` for each choice k of each class."""
-    return Variables(x=[model.add_binary_variable(name=f"x_{k}") for k in range(len(data.items))])
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -55,7 +42,7 @@ def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     from ortools.math_opt.python import mathopt
 
     model.add_linear_constraint(
-        mathopt.fast_sum(w * x for w, x in zip(data.weight, variables.x, strict=True) if w)
+        mathopt.fast_sum(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
         name="capacity",
     )
@@ -71,26 +58,12 @@ def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None
     """Minimise ``sum_k c_k x_k``."""
     from ortools.math_opt.python import mathopt
 
-    model.minimize(
-        mathopt.fast_sum(cost * x for cost, x in zip(data.cost_in_floats, variables.x, strict=True))
-    )
+    model.minimize(mathopt.fast_sum(data.cost[k] * x for k, x in variables.x.items()))
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-MATHOPT_GSCIP = AllocationModelSolver(
-    name="mathopt-gscip",
-    form=plain,
-    build=build,
-    run=run_gscip,
-    limits_of_arithmetic=float_limits,
-    modules=("ortools.math_opt.python.mathopt",),
-)
-MATHOPT_GSCIP_STRENGTHENED = replace(
-    MATHOPT_GSCIP, name="mathopt-gscip-strengthened", form=strengthened
-)
-MATHOPT_HIGHS = replace(MATHOPT_GSCIP, name="mathopt-highs", run=run_highs)
-MATHOPT_HIGHS_STRENGTHENED = replace(
-    MATHOPT_HIGHS, name="mathopt-highs-strengthened", form=strengthened
-)
+MATHOPT_GSCIP = ExactModelSolver(PLAIN, STATEMENT, GSCIP)
+MATHOPT_GSCIP_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, GSCIP)
+MATHOPT_HIGHS = ExactModelSolver(PLAIN, STATEMENT, HIGHS)
+MATHOPT_HIGHS_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, HIGHS)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.allocation.knapsack.data import FLOAT_NOISE
+from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, VALUE_MARGIN
+from lyra_opt.core.rounding import float_up
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
+    from formulations.backends.backend import Values
+    from lyra_opt.allocation.instance import WorkerAllocation
     from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
     from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
 
@@ -38,6 +43,8 @@ class KnapsackModel:
 
     Parameters
     ----------
+    task
+        The knapsack that it is made of.
     capacity
         C.
     classes
@@ -47,37 +54,50 @@ class KnapsackModel:
     weight
         w_ck for each choice, 0 for none.
     cost
-        c_ck for each choice: seconds times 2**exponent, rounded down.
+        c_ck for each choice: seconds times 2**exponent, rounded down to integers; for backends in
+        floats these scaled by a power of two, exact, but of a size that they can take.
     exponent
         The scale of the costs.
-    float_exponent
-        That of `cost_in_floats`.
     """
 
+    task: AllocationKnapsack
     capacity: int
     classes: tuple[range, ...]
     items: tuple[int, ...]
     weight: tuple[int, ...]
-    cost: tuple[int, ...]
+    cost: tuple[float, ...]
     exponent: int
-    float_exponent: int
 
     @property
-    def cost_in_floats(self) -> list[float]:
-        """The same costs for backends in floats: exact, but of a size that these can take."""
-        return [math.ldexp(cost, self.float_exponent - self.exponent) for cost in self.cost]
+    def is_settled(self) -> bool:
+        """Whether there is no item."""
+        return not self.task.knapsack.items
 
-    def start(self, chosen: IntArray) -> Start:
-        """Return the variables' values where these items are taken, -1 for none of a class."""
-        return Start(
-            x=tuple(
-                int(self.items[k] == item)
-                for choices, item in zip(self.classes, chosen.tolist(), strict=True)
-                for k in choices
-            )
-        )
+    @property
+    def largest(self) -> Variables:
+        """The largest value of each variable."""
+        return Variables(dict.fromkeys(range(len(self.items)), 1))
 
-    def chosen(self, values: Sequence[float]) -> IntArray:
+    def start(self, solution: WorkerAllocation) -> list[int]:
+        """Return the variables' values for these workers."""
+        chosen = self.task.choice(self.task.workers(solution)).tolist()
+        return [
+            int(self.items[k] == item)
+            for choices, item in zip(self.classes, chosen, strict=True)
+            for k in choices
+        ]
+
+    def solution(self, values: Values) -> WorkerAllocation:
+        """Return the workers that the variables stand for; see `chosen`."""
+        return self.task.allocation(self.chosen(values))
+
+    def dual_bound(self, cost: Fraction) -> float:
+        """Return the bound on the objective that follows from one on the scaled costs."""
+        least_s = (cost - abs(cost) * Fraction(VALUE_MARGIN)) / Fraction(2) ** self.exponent
+        maximises = self.task.instance.objective is Objective.JCT_REDUCTION
+        return max(0.0, float_up(-least_s) if maximises else -float_up(-least_s))
+
+    def chosen(self, values: Values) -> IntArray:
         """Return the item of each class where the variables have these values, rounded.
 
         Raises
@@ -96,58 +116,30 @@ class KnapsackModel:
         return np.array([self.items[k] for k in taken], dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Values of the variables from which a backend starts."""
-
-    x: tuple[int, ...]
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """Of all variables, as `Built.hinted` lists them."""
-        return self.x
-
-
-@dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(NamedTuple):
     """A backend's variables; x[k]: choice k is taken."""
 
-    x: Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A backend's model with its variables."""
-
-    model: Any
-    variables: Variables
-
-    @property
-    def hinted(self) -> Sequence[Any]:
-        """All variables."""
-        return self.variables.x
-
-    @property
-    def decisions(self) -> Sequence[Any]:
-        """All variables."""
-        return self.variables.x
+    x: Mapping[int, Any]
 
 
 def plain(
     task: AllocationKnapsack,
     start: IntArray,  # noqa: ARG001
     objective: float,
+    *,
+    in_floats: bool = False,
 ) -> KnapsackModel:
     """Return the textbook form: a variable for each item that fits, and for none of each class.
 
     `start` is a choice of items whose objective is `objective`; here it only sets the scale.
     """
-    return _model(
-        task, np.arange(task.knapsack.items), task.knapsack.capacity, divisor=1, objective=objective
-    )
+    everything = np.arange(task.knapsack.items)
+    return _model(task, everything, objective, divisor=1, in_floats=in_floats)
 
 
-def strengthened(task: AllocationKnapsack, start: IntArray, objective: float) -> KnapsackModel:
+def strengthened(
+    task: AllocationKnapsack, start: IntArray, objective: float, *, in_floats: bool = False
+) -> KnapsackModel:
     """Return the form without items that nothing better than `start` takes.
 
     Dominated items are left out, and items that lose at least as much at the price of the linear
@@ -156,7 +148,7 @@ def strengthened(task: AllocationKnapsack, start: IntArray, objective: float) ->
     """
     reduced = task.knapsack.reduced()
     if not reduced.items:
-        return plain(task, start, objective)
+        return plain(task, start, objective, in_floats=in_floats)
     scaled = reduced.scaled()
     priced = scaled.priced()
     place = {item: k for k, item in enumerate(reduced.kept.tolist())}
@@ -170,11 +162,11 @@ def strengthened(task: AllocationKnapsack, start: IntArray, objective: float) ->
     needed = is_start | (priced.loss < short + reduced.classes + FLOAT_NOISE)
     kept = np.union1d(reduced.kept[needed], start[start >= 0])
     divisor = int(np.gcd.reduce(task.knapsack.weight[kept])) if len(kept) else 1
-    return _model(task, kept, task.knapsack.capacity, divisor=divisor, objective=objective)
+    return _model(task, kept, objective, divisor=divisor, in_floats=in_floats)
 
 
 def _model(
-    task: AllocationKnapsack, kept: IntArray, capacity: int, *, divisor: int, objective: float
+    task: AllocationKnapsack, kept: IntArray, objective: float, *, divisor: int, in_floats: bool
 ) -> KnapsackModel:
     """Return the model of the items `kept`, ascending."""
     none_s, cost_s = task.costs_s()
@@ -191,14 +183,19 @@ def _model(
         items += [NONE, *of_class.tolist()]
         costs += [none[c], *cost[of_class].tolist()]
     weight = task.knapsack.weight
+    scaled: list[int] | list[float] = costs
+    if in_floats:
+        bits = FLOAT_COST_BITS - COST_BITS - len(none_s).bit_length()
+        scaled = [math.ldexp(of_choice, bits) for of_choice in costs]
+        exponent += bits
     return KnapsackModel(
-        capacity=capacity // divisor,
+        task=task,
+        capacity=task.knapsack.capacity // divisor,
         classes=tuple(classes),
         items=tuple(items),
         weight=tuple(0 if item == NONE else int(weight[item]) // divisor for item in items),
-        cost=tuple(costs),
+        cost=tuple(scaled),
         exponent=exponent,
-        float_exponent=exponent + FLOAT_COST_BITS - COST_BITS - len(none_s).bit_length(),
     )
 
 

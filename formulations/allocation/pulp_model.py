@@ -8,27 +8,14 @@ How PuLP's backends are run: ``formulations/backends/pulp.py``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.model_data import Built, Variables, plain, strengthened
-from formulations.allocation.model_solver import AllocationModelSolver, float_limits
-from formulations.backends.pulp import run_cbc, run_highs
+from formulations.allocation.formulation import PLAIN, STRENGTHENED
+from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from formulations.allocation.model_data import KnapsackModel
-
-
-def build(data: KnapsackModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    import pulp
-
-    model = pulp.LpProblem("allocation", pulp.LpMinimize)
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.allocation.model_data import KnapsackModel, Variables
 
 
 # Variables
@@ -36,9 +23,7 @@ def build(data: KnapsackModel) -> Built:
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
     """``x_k in {0, 1}`` for each choice k of each class."""
-    return Variables(
-        x=[model.add_variable(f"x_{k}", cat="Binary") for k in range(len(data.items))],
-    )
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -57,7 +42,7 @@ def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     import pulp
 
     model += (
-        pulp.lpSum(w * x for w, x in zip(data.weight, variables.x, strict=True) if w)
+        pulp.lpSum(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
         "capacity",
     )
@@ -73,20 +58,12 @@ def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None
     """Minimise ``sum_k c_k x_k``."""
     import pulp
 
-    model += pulp.lpSum(cost * x for cost, x in zip(data.cost_in_floats, variables.x, strict=True))
+    model += pulp.lpSum(data.cost[k] * x for k, x in variables.x.items())
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-PULP_CBC = AllocationModelSolver(
-    name="pulp-cbc",
-    form=plain,
-    build=build,
-    run=run_cbc,
-    limits_of_arithmetic=float_limits,
-    modules=("pulp",),
-)
-PULP_CBC_STRENGTHENED = replace(PULP_CBC, name="pulp-cbc-strengthened", form=strengthened)
-PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))
-PULP_HIGHS_STRENGTHENED = replace(PULP_HIGHS, name="pulp-highs-strengthened", form=strengthened)
+PULP_CBC = ExactModelSolver(PLAIN, STATEMENT, CBC)
+PULP_CBC_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, CBC)
+PULP_HIGHS = ExactModelSolver(PLAIN, STATEMENT, HIGHS)
+PULP_HIGHS_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, HIGHS)

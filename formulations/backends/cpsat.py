@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from formulations.exact_solver import BackendRun
+from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
-    from formulations.exact_solver import BuiltModel, StartValues
+    from collections.abc import Iterable
+
+    from formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.core.result import Number
 
 
-def run_cpsat(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
+def new_model() -> Any:
+    """Return an empty model."""
+    from ortools.sat.python import cp_model
+
+    return cp_model.CpModel()
+
+
+def integers(model: Any, largest: KindsT) -> KindsT:
+    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    return added(largest, lambda name, most: model.new_int_var(0, most, name))
+
+
+def total(variables: Iterable[Any]) -> Any:
+    """Return their sum."""
+    return sum(variables)
+
+
+def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+    """Return the sum of coefficients times variables."""
+    return total(coefficient * variable for coefficient, variable in terms)
+
+
+def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
     """Run CP-SAT with one worker and the full linear relaxation.
 
     Without ``linearization_level=2`` the bound stays near 0 on these models; with several
@@ -19,9 +44,10 @@ def run_cpsat(built: BuiltModel, start: StartValues, time_s: float | None, seed:
     """
     from ortools.sat.python import cp_model
 
-    model = built.model
-    for variable, value in zip(built.hinted, start.values, strict=True):
-        model.add_hint(variable, value)
+    model, variables = built.model, built.in_order
+    if start is not None:
+        for variable, value in zip(variables, start, strict=True):
+            model.add_hint(variable, value)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
@@ -34,10 +60,19 @@ def run_cpsat(built: BuiltModel, start: StartValues, time_s: float | None, seed:
     has_solution = status != cp_model.UNKNOWN
     bound = int(solver.response_proto.inner_objective_lower_bound)
     return BackendRun(
-        values=[solver.value(x) for x in built.decisions] if has_solution else None,
+        values=[solver.value(variable) for variable in variables] if has_solution else None,
         # The bound in integers; `best_objective_bound` is a double, off by one at times. Before
         # anything is known it is 0, which is no bound where objectives are negative.
         bound=bound if has_solution or bound else None,
         stopped_by=None if status == cp_model.OPTIMAL else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )
+
+
+BACKEND = Backend(
+    name="cpsat",
+    new_model=new_model,
+    run=run_cpsat,
+    in_floats=False,
+    modules=("ortools.sat.python.cp_model",),
+)

@@ -2,73 +2,114 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from formulations.exact_solver import BackendRun
+from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
-    from formulations.exact_solver import BuiltModel, StartValues
+    from collections.abc import Iterable
+
+    from formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.core.result import Number
+
+MODULES = ("ortools.math_opt.python.mathopt",)
 
 
-def run_gscip(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
-    """Run SCIP on one thread."""
+def new_model() -> Any:
+    """Return an empty model."""
     from ortools.math_opt.python import mathopt
 
-    return _run(mathopt.SolverType.GSCIP, built, start, time_s, {"random_seed": seed, "threads": 1})
+    return mathopt.Model()
 
 
-def run_highs(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
+def integers(model: Any, largest: KindsT) -> KindsT:
+    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    return added(largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name))
+
+
+def total(variables: Iterable[Any]) -> Any:
+    """Return their sum."""
+    from ortools.math_opt.python import mathopt
+
+    return mathopt.fast_sum(variables)
+
+
+def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+    """Return the sum of coefficients times variables."""
+    return total(coefficient * variable for coefficient, variable in terms)
+
+
+def run_gscip(
+    built: Built, start: Values | None, time_s: float | None, seed: int, **parameters: Any
+) -> BackendRun:
+    """Run SCIP on one thread, with MathOpt's parameters in the place of our own where given."""
+    own = {"random_seed": seed, "threads": 1, **parameters}
+    return _run("GSCIP", built, start, time_s, own)
+
+
+def run_highs(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
     """Run HiGHS on one thread, which MathOpt's common parameter refuses but HiGHS' own takes."""
-    from ortools.math_opt.python import mathopt
     from ortools.math_opt.solvers import highs_pb2
 
     one_thread = highs_pb2.HighsOptionsProto(int_options={"threads": 1})
-    return _run(
-        mathopt.SolverType.HIGHS, built, start, time_s, {"random_seed": seed, "highs": one_thread}
-    )
+    return _run("HIGHS", built, start, time_s, {"random_seed": seed, "highs": one_thread})
 
 
 def _run(
-    solver_type: Any,
-    built: BuiltModel,
-    start: StartValues,
+    solver_type: str,
+    built: Built,
+    start: Values | None,
     time_s: float | None,
     parameters: dict[str, Any],
 ) -> BackendRun:
     from ortools.math_opt.python import mathopt
 
-    hint = mathopt.SolutionHint(
-        variable_values={
-            variable: float(value)
-            for variable, value in zip(built.hinted, start.values, strict=True)
-        }
+    variables = built.in_order
+    hints = []
+    if start is not None:
+        values = {x: float(value) for x, value in zip(variables, start, strict=True)}
+        hints.append(mathopt.SolutionHint(variable_values=values))
+    result = solve(
+        built.model,
+        solver_type,
+        time_s,
+        {"relative_gap_tolerance": 0.0, "absolute_gap_tolerance": 0.0, **parameters},
+        model_params=mathopt.ModelSolveParameters(solution_hints=hints),
     )
-    try:
-        result = mathopt.solve(
-            built.model,
-            solver_type,
-            params=mathopt.SolveParameters(
-                time_limit=None if time_s is None else timedelta(seconds=time_s),
-                relative_gap_tolerance=0.0,
-                absolute_gap_tolerance=0.0,
-                **parameters,
-            ),
-            model_params=mathopt.ModelSolveParameters(solution_hints=[hint]),
-        )
-    except AttributeError as error:  # how OR-Tools 9.15 hides the real one
-        raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error
     termination = result.termination
     limited = termination.limit is mathopt.Limit.TIME
     if not limited and termination.reason is not mathopt.TerminationReason.OPTIMAL:
         raise RuntimeError(f"MathOpt ended with {termination.reason}: {termination.detail}")
-    values = None
-    if result.has_primal_feasible_solution():
-        values = result.variable_values(built.decisions)
     return BackendRun(
-        values=values,
+        values=result.variable_values(variables) if result.has_primal_feasible_solution() else None,
         bound=termination.objective_bounds.dual_bound,
         stopped_by=StoppedBy.TIME if limited else None,
         counters={"nodes": max(0, result.solve_stats.node_count)},
     )
+
+
+def solve(
+    model: Any, solver_type: str, time_s: float | None, parameters: dict[str, Any], **given: Any
+) -> Any:
+    """Return what MathOpt's own solve does of a model; RuntimeError if it fails."""
+    from ortools.math_opt.python import mathopt
+
+    limit = None if time_s is None else timedelta(seconds=time_s)
+    try:
+        return mathopt.solve(
+            model,
+            mathopt.SolverType[solver_type],
+            params=mathopt.SolveParameters(time_limit=limit, **parameters),
+            **given,
+        )
+    except AttributeError as error:  # how OR-Tools 9.15 hides the real one
+        raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error
+
+
+GSCIP = Backend(
+    name="mathopt-gscip", new_model=new_model, run=run_gscip, in_floats=True, modules=MODULES
+)
+HIGHS = replace(GSCIP, name="mathopt-highs", run=run_highs)

@@ -9,21 +9,47 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from formulations.exact_solver import BackendRun
+from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from formulations.exact_solver import BuiltModel, StartValues
+    from formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.core.result import Number
 
 CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
 
 
-def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
+def new_model() -> Any:
+    """Return an empty model."""
+    import pulp
+
+    return pulp.LpProblem("model", pulp.LpMinimize)
+
+
+def integers(model: Any, largest: KindsT) -> KindsT:
+    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    return added(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
+
+
+def total(variables: Iterable[Any]) -> Any:
+    """Return their sum."""
+    import pulp
+
+    return pulp.lpSum(variables)
+
+
+def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+    """Return the sum of coefficients times variables."""
+    return total(coefficient * variable for coefficient, variable in terms)
+
+
+def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
     """Run the CBC that PuLP brings; bound and status are read from its log.
 
     CBC 2.10 now and then crashes (segmentation fault, nothing in its log) where a limit of a
@@ -39,13 +65,15 @@ def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: i
     """
     import pulp
 
-    for variable, value in zip(built.hinted, start.values, strict=True):
-        variable.setInitialValue(value)
+    variables = built.in_order
+    if start is not None:
+        for variable, value in zip(variables, start, strict=True):
+            variable.setInitialValue(value)
     with tempfile.TemporaryDirectory(prefix="lyra-opt-cbc-") as directory:
         log = Path(directory) / "cbc.log"
         solver = pulp.PULP_CBC_CMD(
             msg=False,
-            warmStart=True,
+            warmStart=start is not None,
             timeLimit=time_s,
             timeMode="elapsed",
             gapRel=0,
@@ -65,11 +93,11 @@ def run_cbc(built: BuiltModel, start: StartValues, time_s: float | None, seed: i
             return BackendRun(values=None, stopped_by=StoppedBy.TIME)
         text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(
-        text, [variable.value() for variable in built.decisions], is_limited=time_s is not None
+        text, [variable.value() for variable in variables], is_limited=time_s is not None
     )
 
 
-def read_cbc_log(text: str, values: Sequence[float], *, is_limited: bool = False) -> BackendRun:
+def read_cbc_log(text: str, values: Values, *, is_limited: bool = False) -> BackendRun:
     """Return what CBC's log says of a minimisation that has a solution.
 
     "Objective value" is the optimum where the result is "Optimal solution found" without "(within
@@ -80,7 +108,7 @@ def read_cbc_log(text: str, values: Sequence[float], *, is_limited: bool = False
     text
         The log.
     values
-        Of the decisions, as PuLP read them.
+        Of the variables, as PuLP read them.
     is_limited
         Whether the run had a time limit: one that ends within pre-processing leaves no result.
 
@@ -116,7 +144,7 @@ def _last(pattern: str, text: str) -> str | None:
     return found[-1].strip() if found else None
 
 
-def run_highs(built: BuiltModel, start: StartValues, time_s: float | None, seed: int) -> BackendRun:
+def run_highs(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
     """Run HiGHS through PuLP's own steps, with a start and with HiGHS' own status and bound.
 
     PuLP 3.3 passes no start on, and the last of its steps reads the status from a table that
@@ -132,12 +160,14 @@ def run_highs(built: BuiltModel, start: StartValues, time_s: float | None, seed:
     solver.createAndConfigureSolver(model)
     solver.buildSolverModel(model)
     highs = model.solverModel
-    solution = highspy.HighsSolution()
-    column_values = [0.0] * len(model.variables())
-    for variable, value in zip(built.hinted, start.values, strict=True):
-        column_values[variable.index] = float(value)
-    solution.col_value = column_values
-    highs.setSolution(solution)
+    variables = built.in_order
+    if start is not None:
+        solution = highspy.HighsSolution()
+        column_values = [0.0] * len(model.variables())
+        for variable, value in zip(variables, start, strict=True):
+            column_values[variable.index] = float(value)
+        solution.col_value = column_values
+        highs.setSolution(solution)
     highs.run()
 
     status, info = highs.getModelStatus(), highs.getInfo()
@@ -147,8 +177,12 @@ def run_highs(built: BuiltModel, start: StartValues, time_s: float | None, seed:
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     found = highs.getSolution().col_value if has_solution else None
     return BackendRun(
-        values=None if found is None else [found[variable.index] for variable in built.decisions],
+        values=None if found is None else [found[variable.index] for variable in variables],
         bound=info.mip_dual_bound,
         stopped_by=StoppedBy.TIME if limited else None,
         counters={"nodes": max(0, info.mip_node_count)},
     )
+
+
+CBC = Backend(name="pulp-cbc", new_model=new_model, run=run_cbc, in_floats=True, modules=("pulp",))
+HIGHS = replace(CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))

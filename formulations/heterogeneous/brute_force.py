@@ -6,25 +6,23 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from formulations.exact_solver import Countdown
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.rounding import float_up
+from formulations.brute_force import BruteForceSolver
+from formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
-from lyra_opt.heterogeneous.checker import check, due_steps, jct_s, steps_in_round, worth
+from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED
+from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     Objective,
     RoundEntry,
     RoundSchedule,
 )
+from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
-
-    from lyra_opt.core.result import Limits
+    from formulations.exact_solver import Countdown
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
 
     Cell = tuple[str, str]
@@ -46,29 +44,19 @@ class _Node(NamedTuple):
     choice: Choice
 
 
-class BruteForce:
-    """Try every placement of every job in every round; implements `lyra_opt.core.solver.Solver`.
+class BruteForce(BruteForceSolver):
+    """Try every placement of every job in every round.
 
     A state is what each job still has to do. From the states before a round, all choices of
     placements that fit lead to those after it; of several ways to a state the one of most value
     is kept, the first found of equal ones. Of choices in which every job does the same steps only
     the first is tried. Numbers are rational. Complexity O(rounds states choices).
-
-    Stopped by the time limit, it returns the best schedule known with the bound of each job
-    alone. Other limits are not kept.
     """
 
-    name = "brute-force"
-    problem = "heterogeneous"
+    of = PROBLEM
     variants: Sequence[str] = tuple(
         str(objective) for objective in Objective if objective not in SHARE_OBJECTIVES
     )
-    proves_optimality = True
-    gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Brute force needs nothing beyond this package."""
-        return None
 
     def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
@@ -87,65 +75,36 @@ class BruteForce:
             f"included; brute force tries at most {MOST_CHOICES}"
         )
 
-    def solve(
-        self,
-        instance: HeterogeneousInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,  # noqa: ARG002
-        warm_start: RoundSchedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[RoundSchedule]:
-        """Try everything; see `lyra_opt.core.solver.Solver.solve`."""
-        countdown = Countdown(limits.time_s)
-        maximises = instance.objective.sense == "max"
+    def improvements(
+        self, instance: HeterogeneousInstance, countdown: Countdown
+    ) -> Iterator[RoundSchedule]:
+        """Yield the best schedule, if there is one."""
         best = _search(instance, countdown)
-        stopped_by = StoppedBy.TIME if best is None else None
-        if best is None:
-            best = warm_start
-            if best is None and maximises:
-                best = RoundSchedule(())
-        objective = None if best is None else check(instance, best).objective
-        if objective is None:
-            if stopped_by is None:
-                return SolveResult(
-                    status=Status.INFEASIBLE,
-                    message="no schedule completes all jobs within the horizon",
-                )
-            bound = -float_up(-simple_bound(instance))
-            return SolveResult(status=Status.UNKNOWN, stopped_by=stopped_by, dual_bound=bound)
-        bound = objective
-        if stopped_by is not None:
-            simple = simple_bound(instance)
-            bound = float_up(simple) if maximises else -float_up(-simple)
-        if observer is not None:
-            observer("objective", objective)
-            observer("dual_bound", bound)
-        return SolveResult(
-            status=Status.OPTIMAL if bound == objective else Status.FEASIBLE,
-            stopped_by=stopped_by,
-            solution=best,
-            objective=objective,
-            dual_bound=bound,
-        )
+        if best is not None:
+            yield best
+
+    def simple_bound(self, instance: HeterogeneousInstance) -> float:
+        """Return that of each job alone."""
+        return rounded_bound(instance)
+
+    def without_search(self, instance: HeterogeneousInstance) -> RoundSchedule | None:
+        """Return that nothing runs, where that is a schedule."""
+        return RoundSchedule(()) if instance.objective in MAXIMISED else None
 
 
 def _search(instance: HeterogeneousInstance, countdown: Countdown) -> RoundSchedule | None:
-    """Return the best schedule, one that is not valid if none is; None if time ran out."""
+    """Return the best schedule; None if none completes all jobs."""
     choices = _choices(instance, countdown)
-    if choices is None:
-        return None
     if instance.objective is Objective.ROUND_PROGRESS:
         best = max(choices, key=lambda steps: _progress(instance, steps))
         return _schedule(instance, [choices[best]])
     layers = [{tuple(due_steps(job) for job in instance.jobs): _Node(Fraction(0), None, ())}]
     for t in range(instance.horizon_rounds):
-        if countdown.is_over:
-            return None
+        countdown.require_time()
         layer: dict[tuple[Fraction, ...], _Node] = {}
         for tried, (state, node) in enumerate(layers[-1].items()):
-            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
-                return None
+            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                countdown.require_time()
             for steps, choice in choices.items():
                 if not _is_allowed(instance, t, state, steps):
                     continue
@@ -166,7 +125,7 @@ def _search(instance: HeterogeneousInstance, countdown: Countdown) -> RoundSched
         last = max(layers[-1], key=lambda state: layers[-1][state].value)
         return _traced(instance, layers, len(layers) - 1, last)
     if done not in layers[-1]:
-        return RoundSchedule(())
+        return None
     if instance.objective is Objective.MAKESPAN:
         first = next(place for place, layer in enumerate(layers) if done in layer)
         return _traced(instance, layers, first, done)
@@ -285,8 +244,8 @@ def _of_job(instance: HeterogeneousInstance, job: GangJob) -> Iterator[Copies]:
 
 def _choices(
     instance: HeterogeneousInstance, countdown: Countdown
-) -> dict[tuple[Fraction, ...], Choice] | None:
-    """Return what fits into a round, one choice for each vector of steps done; None out of time."""
+) -> dict[tuple[Fraction, ...], Choice]:
+    """Return what fits into a round, one choice for each vector of steps done."""
     ways = [
         [
             (
@@ -300,10 +259,12 @@ def _choices(
     free = dict(_cells(instance))
     found: dict[tuple[Fraction, ...], Choice] = {}
 
-    def choose(j: int, steps: tuple[Fraction, ...], choice: Choice) -> bool:
+    def choose(j: int, steps: tuple[Fraction, ...], choice: Choice) -> None:
         if j == len(ways):
             found.setdefault(steps, choice)
-            return len(found) % STATES_BETWEEN_LOOKS_AT_THE_CLOCK != 0 or not countdown.is_over
+            if len(found) % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                countdown.require_time()
+            return
         for done, copies in ways[j]:
             held = [
                 ((server, name), count)
@@ -315,11 +276,10 @@ def _choices(
                 continue
             for cell, count in held:
                 free[cell] -= count
-            goes_on = choose(j + 1, (*steps, done), (*choice, copies))
+            choose(j + 1, (*steps, done), (*choice, copies))
             for cell, count in held:
                 free[cell] += count
-            if not goes_on:
-                return False
-        return True
 
-    return found if not countdown.is_over and choose(0, (), ()) else None
+    countdown.require_time()
+    choose(0, (), ())
+    return found

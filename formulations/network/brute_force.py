@@ -7,19 +7,17 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from formulations.exact_solver import Countdown, concluded
-from formulations.network.model_data import simple_bound
-from lyra_opt.core.result import StoppedBy
+from formulations.brute_force import BruteForceSolver
+from formulations.network.gang_data import simple_bound
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.network.checker import check, value_of
+from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
+from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
-    from lyra_opt.core.result import Limits, SolveResult
+    from formulations.exact_solver import Countdown
     from lyra_opt.network.instance import NetworkInstance, WaitingJob
 
     Free = tuple[int, ...]
@@ -29,27 +27,17 @@ MOST_CHOICES = 2_000_000
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
 
 
-class BruteForce:
-    """Try every placement of every job; implements `lyra_opt.core.solver.Solver`.
+class BruteForce(BruteForceSolver):
+    """Try every placement of every job.
 
     Jobs in file order; a state is what is free on each machine after the jobs so far. From each
     state every way to give a job its GPUs is tried, and none; of several ways to a state that of
     most value is kept, the first found of equal ones. Values are rational numbers. Complexity
     O(states jobs ways).
-
-    Stopped by the time limit, it returns the warm start, or nothing placed, with the bound of the
-    problem. Other limits are not kept.
     """
 
-    name = "brute-force"
-    problem = "network"
+    of = PROBLEM
     variants: Sequence[str] = tuple(str(objective) for objective in Objective)
-    proves_optimality = True
-    gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Brute force needs nothing beyond this package."""
-        return None
 
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
@@ -66,45 +54,31 @@ class BruteForce:
             f"at most {MOST_CHOICES}"
         )
 
-    def solve(
-        self,
-        instance: NetworkInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,  # noqa: ARG002
-        warm_start: NetworkSolution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[NetworkSolution]:
-        """Try everything; see `lyra_opt.core.solver.Solver.solve`."""
-        countdown = Countdown(limits.time_s)
-        best = _search(instance, countdown)
-        stopped_by = None
-        if best is None:
-            stopped_by = StoppedBy.TIME
-            best = NetworkSolution(()) if warm_start is None else warm_start
-        objective = check(instance, best).objective
-        assert objective is not None, "what was tried is valid"
-        if observer is not None:
-            observer("objective", objective)
-        return concluded(
-            (best, objective),
-            objective if stopped_by is None else simple_bound(instance),
-            stopped_by=stopped_by,
-            observer=observer,
-            proof_gap=instance.objective.proof_gap,
-        )
+    def improvements(
+        self, instance: NetworkInstance, countdown: Countdown
+    ) -> Iterator[NetworkSolution]:
+        """Yield the best placement."""
+        yield _search(instance, countdown)
+
+    def simple_bound(self, instance: NetworkInstance) -> float:
+        """Return the knapsack's bound."""
+        return simple_bound(instance)
+
+    def without_search(self, instance: NetworkInstance) -> NetworkSolution:  # noqa: ARG002
+        """Return that nobody starts."""
+        return NetworkSolution(())
 
 
-def _search(instance: NetworkInstance, countdown: Countdown) -> NetworkSolution | None:
-    """Return the best placement; None if time ran out."""
+def _search(instance: NetworkInstance, countdown: Countdown) -> NetworkSolution:
+    """Return the best placement."""
     start = tuple(machine.free_gpus for machine in instance.machines)
     layers: list[dict[Free, tuple[Fraction, Free, Choice]]] = [{start: (Fraction(0), start, ())}]
     for job in instance.jobs:
         ways = list(_ways(instance, job))
         layer: dict[Free, tuple[Fraction, Free, Choice]] = {}
         for tried, (free, (value, _, _)) in enumerate(layers[-1].items()):
-            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
-                return None
+            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                countdown.require_time()
             for held, worth in ways:
                 left = tuple(there - taken for there, taken in zip(free, held, strict=True))
                 total = value + worth

@@ -1,22 +1,32 @@
-"""From gangs with a machine, a rack or the network to GPUs: the constructive half of the proofs.
+"""What the models share: from gangs with a machine, a rack or the network to GPUs, and back.
 
 The models say only which gangs are on which machine, in which rack and across racks, and how many
 GPUs the last two kinds may take of each machine. That this can always be made a placement is proved
-in the README beside this file, section 3; here it is done.
+in the README beside this file, section 3; here it is done:
+the constructive half of the proofs.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.network.instance import GangPlacement, NetworkSolution
+from formulations.network.gang_data import gang_data
+from lyra_opt.core.rounding import float_up
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, NetworkSolution
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, MutableMapping, Sequence
+    from fractions import Fraction
+    from typing import Self
 
-    from formulations.network.model_data import GangData
+    from formulations.backends.backend import Values
+    from formulations.network.gang_data import GangData
+    from lyra_opt.core.result import Number
+    from lyra_opt.network.instance import NetworkInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +167,56 @@ def encoded(data: GangData, solution: NetworkSolution) -> Encoded:
         else:
             across.append(j)
     return Encoded(Assignment(machine_of, rack_of, across, open_gpus), across_gpus, packed)
+
+
+@dataclass(frozen=True)
+class PlacementModel(ABC):
+    """A model of which gangs are where; implements `formulations.exact_model.ModelData`."""
+
+    data: GangData
+
+    @classmethod
+    def of(cls, instance: NetworkInstance, *, in_floats: bool = False) -> Self:
+        """Return the model of an instance, for a backend in floats or not."""
+        return cls(gang_data(instance, in_floats=in_floats))
+
+    @property
+    @abstractmethod
+    def largest(self) -> Any:
+        """The largest value of each variable by its key, kind by kind."""
+
+    @abstractmethod
+    def encoded(self, found: Encoded) -> Any:
+        """Return the values of all variables by their keys, kind by kind."""
+
+    @abstractmethod
+    def assignment(self, found: Any) -> Assignment:
+        """Return what values by key decide; ValueError if they are no solution of the model."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no job can start anywhere."""
+        return not self.data.can_start()
+
+    def start(self, solution: NetworkSolution) -> list[int]:
+        """Return the values of all variables for a valid placement."""
+        found = self.encoded(encoded(self.data, solution))
+        return [value for kind in found for value in kind.values()]
+
+    def solution(self, values: Values) -> NetworkSolution | None:
+        """Return the placement that values of all variables stand for once they are rounded.
+
+        None if they are no solution of the model: a backend's rounding may break a row.
+        """
+        flat, largest = iter(values), self.largest
+        kinds = ({key: round(next(flat)) for key in kind} for kind in largest)
+        try:
+            return placed(self.data, self.assignment(type(largest)(*kinds)))
+        except ValueError:
+            return None
+
+    def dual_bound(self, cost: Fraction) -> Number:
+        """Return the upper bound on the objective that a lower one on the model's cost is."""
+        if self.data.instance.objective in COUNTING_OBJECTIVES:
+            return math.floor(-cost)
+        return float_up(-cost * self.data.unit)

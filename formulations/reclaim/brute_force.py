@@ -5,45 +5,32 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from formulations.exact_solver import Countdown, better, concluded
-from formulations.reclaim.model_solver import valid_start
-from lyra_opt.core.result import StoppedBy
+from formulations.brute_force import BruteForceSolver
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
-    from lyra_opt.core.result import Limits, SolveResult
+    from formulations.exact_solver import Countdown
     from lyra_opt.reclaim.instance import ReclaimInstance
 
 MOST_CHOICES = 5_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 
 
-class BruteForce:
-    """Cost every choice of N_R servers on loan; implements `lyra_opt.core.solver.Solver`.
+class BruteForce(BruteForceSolver):
+    """Cost every choice of N_R servers on loan.
 
     Choices are enumerated in lexicographic order of file positions and the first of least cost
     is kept, which of the best choices makes the answer unique. Works on the instance's own
     records, on neither its arrays nor any reduction, and cuts nothing off, so that an error in
     those cannot hide here. Complexity O(C(n, N_R) * servers changed * jobs on a server).
-
-    Stopped by the time limit, it returns the best choice so far with the trivial bound 0. Other
-    limits are not kept.
     """
 
-    name = "brute-force"
-    problem = "reclaim"
+    of = PROBLEM
     variants: Sequence[str] = tuple(str(semantics) for semantics in Semantics)
-    proves_optimality = True
-    gives_bound = True
-
-    def availability(self) -> Unsupported | None:
-        """Brute force needs nothing beyond this package."""
-        return None
 
     def supports(self, instance: ReclaimInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
@@ -56,34 +43,21 @@ class BruteForce:
             f"brute force tries at most {MOST_CHOICES}"
         )
 
-    def solve(
-        self,
-        instance: ReclaimInstance,
-        *,
-        limits: Limits,
-        rng: np.random.Generator,  # noqa: ARG002
-        warm_start: ReclaimSolution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[ReclaimSolution]:
-        """Try every choice; see `lyra_opt.core.solver.Solver.solve`."""
-        countdown = Countdown(limits.time_s)
-        best: tuple[tuple[int, ...], int] | None = None
-        stopped_by = None
+    def improvements(
+        self, instance: ReclaimInstance, countdown: Countdown
+    ) -> Iterator[ReclaimSolution]:
+        """Yield each choice that costs less than all before."""
+        least: int | None = None
         for tried, (chosen, cost) in enumerate(_choices(instance)):
-            if best is None or cost < best[1]:
-                best = chosen, cost
-                if observer is not None:
-                    observer("objective", cost)
-            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and countdown.is_over:
-                stopped_by = StoppedBy.TIME
-                break
-        assert best is not None, "0 of 0 servers can be chosen in one way"
-        incumbent = ReclaimSolution.of_positions(instance, best[0]), best[1]
-        if stopped_by is None:
-            return concluded(incumbent, best[1], observer=observer)
-        if warm_start is not None:
-            incumbent = better(incumbent, valid_start(instance, warm_start))
-        return concluded(incumbent, 0, stopped_by=stopped_by, observer=observer)
+            if least is None or cost < least:
+                least = cost
+                yield ReclaimSolution.of_positions(instance, chosen)
+            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                countdown.require_time()
+
+    def simple_bound(self, instance: ReclaimInstance) -> int:  # noqa: ARG002
+        """Return 0: no weight is negative."""
+        return 0
 
 
 def _choices(instance: ReclaimInstance) -> Iterator[tuple[tuple[int, ...], int]]:

@@ -6,27 +6,14 @@ same order. Symbols: see the README beside this file.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import run_cpsat
-from formulations.reclaim.model_data import Built, Variables, plain, strengthened
-from formulations.reclaim.model_solver import ReclaimModelSolver, int64_limits
+from formulations.backends.cpsat import BACKEND, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
 if TYPE_CHECKING:
-    from formulations.reclaim.model_data import ReclaimModel
-
-
-def build(data: ReclaimModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.reclaim.model_data import ReclaimModel, Variables
 
 
 # Variables
@@ -34,10 +21,7 @@ def build(data: ReclaimModel) -> Built:
 
 def add_variables(model: Any, data: ReclaimModel) -> Variables:
     """``x_s in {0, 1}`` for each server s; ``y_j in {0, 1}`` for each job j."""
-    return Variables(
-        x=[model.new_bool_var(f"x_{s}") for s in range(len(data.positions))],
-        y=[model.new_bool_var(f"y_{j}") for j in range(len(data.jobs))],
-    )
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -45,7 +29,7 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``N_R = sum_s x_s``."""
-    model.add(sum(variables.x) == data.reclaim_servers).with_name("reclaim_count")
+    model.add(sum(variables.x.values()) == data.reclaim_servers).with_name("reclaim_count")
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
@@ -82,20 +66,12 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
     model.minimize(
-        sum(cost * x for cost, x in zip(data.server_cost, variables.x, strict=True))
-        + sum(job.weight * y for job, y in zip(data.jobs, variables.y, strict=True))
+        sum(data.server_cost[s] * x for s, x in variables.x.items())
+        + sum(data.jobs[j].weight * y for j, y in variables.y.items())
     )
 
 
-# Backend
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-CPSAT = ReclaimModelSolver(
-    name="cpsat",
-    form=plain,
-    build=build,
-    run=run_cpsat,
-    limits_of_arithmetic=int64_limits,
-    modules=("ortools.sat.python.cp_model",),
-)
-CPSAT_STRENGTHENED = replace(CPSAT, name="cpsat-strengthened", form=strengthened)
+CPSAT = ExactModelSolver(PLAIN, STATEMENT, BACKEND)
+CPSAT_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, BACKEND)

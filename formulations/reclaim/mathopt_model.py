@@ -6,27 +6,14 @@ same order. Symbols: see the README beside this file.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import run_gscip, run_highs
-from formulations.reclaim.model_data import Built, Variables, plain, strengthened
-from formulations.reclaim.model_solver import ReclaimModelSolver, float_limits
+from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
 if TYPE_CHECKING:
-    from formulations.reclaim.model_data import ReclaimModel
-
-
-def build(data: ReclaimModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.math_opt.python import mathopt
-
-    model = mathopt.Model(name="reclaim")
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.reclaim.model_data import ReclaimModel, Variables
 
 
 # Variables
@@ -34,10 +21,7 @@ def build(data: ReclaimModel) -> Built:
 
 def add_variables(model: Any, data: ReclaimModel) -> Variables:
     """``x_s in {0, 1}`` for each server s; ``y_j in {0, 1}`` for each job j."""
-    return Variables(
-        x=[model.add_binary_variable(name=f"x_{s}") for s in range(len(data.positions))],
-        y=[model.add_binary_variable(name=f"y_{j}") for j in range(len(data.jobs))],
-    )
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -48,7 +32,7 @@ def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     from ortools.math_opt.python import mathopt
 
     model.add_linear_constraint(
-        mathopt.fast_sum(variables.x) == data.reclaim_servers, name="reclaim_count"
+        mathopt.fast_sum(variables.x.values()) == data.reclaim_servers, name="reclaim_count"
     )
 
 
@@ -92,26 +76,14 @@ def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     from ortools.math_opt.python import mathopt
 
     model.minimize(
-        mathopt.fast_sum(cost * x for cost, x in zip(data.server_cost, variables.x, strict=True))
-        + mathopt.fast_sum(job.weight * y for job, y in zip(data.jobs, variables.y, strict=True))
+        mathopt.fast_sum(data.server_cost[s] * x for s, x in variables.x.items())
+        + mathopt.fast_sum(data.jobs[j].weight * y for j, y in variables.y.items())
     )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-MATHOPT_GSCIP = ReclaimModelSolver(
-    name="mathopt-gscip",
-    form=plain,
-    build=build,
-    run=run_gscip,
-    limits_of_arithmetic=float_limits,
-    modules=("ortools.math_opt.python.mathopt",),
-)
-MATHOPT_GSCIP_STRENGTHENED = replace(
-    MATHOPT_GSCIP, name="mathopt-gscip-strengthened", form=strengthened
-)
-MATHOPT_HIGHS = replace(MATHOPT_GSCIP, name="mathopt-highs", run=run_highs)
-MATHOPT_HIGHS_STRENGTHENED = replace(
-    MATHOPT_HIGHS, name="mathopt-highs-strengthened", form=strengthened
-)
+MATHOPT_GSCIP = ExactModelSolver(PLAIN, STATEMENT, GSCIP)
+MATHOPT_GSCIP_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, GSCIP)
+MATHOPT_HIGHS = ExactModelSolver(PLAIN, STATEMENT, HIGHS)
+MATHOPT_HIGHS_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, HIGHS)

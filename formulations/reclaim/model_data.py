@@ -6,15 +6,20 @@ are those of the README beside this file.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.reclaim.instance import Semantics
+from formulations.exact_solver import next_multiple
+from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance, respect_dominance
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Mapping
+    from fractions import Fraction
 
+    from formulations.backends.backend import Values
+    from formulations.exact_solver import Incumbent
     from lyra_opt.reclaim.instance import ReclaimInstance
 
 
@@ -52,6 +57,10 @@ class ReclaimModel:
 
     Parameters
     ----------
+    instance
+        The instance.
+    is_settled
+        Whether the start costs nothing, so that nothing is better: no weight is negative.
     positions
         File position of each server that has a variable; everything else numbers servers by
         their place here.
@@ -69,6 +78,8 @@ class ReclaimModel:
         (s, t) for each implication x_s >= x_t.
     """
 
+    instance: ReclaimInstance
+    is_settled: bool
     positions: tuple[int, ...]
     reclaim_servers: int
     server_cost: tuple[int, ...]
@@ -77,60 +88,59 @@ class ReclaimModel:
     thresholds: tuple[int, ...]
     dominance: tuple[tuple[int, int], ...] = ()
 
-    def start(self, positions: Iterable[int]) -> Start:
-        """Return the variables' values where the servers at these file positions are chosen.
+    def start(self, solution: ReclaimSolution) -> tuple[int, ...]:
+        """Return the variables' values where these servers are chosen.
 
         Where the choice does not respect dominance it is moved to one that does and costs no
         more, or no backend would accept it.
         """
         place = {position: place for place, position in enumerate(self.positions)}
-        chosen = set(respect_dominance(self.dominance, [place[p] for p in positions]))
-        return Start(
-            x=tuple(int(server in chosen) for server in range(len(self.positions))),
-            y=tuple(int(job.is_preempted(chosen)) for job in self.jobs),
+        wanted = [place[position] for position in solution.positions(self.instance)]
+        chosen = set(respect_dominance(self.dominance, wanted))
+        return (
+            *(int(server in chosen) for server in range(len(self.positions))),
+            *(int(job.is_preempted(chosen)) for job in self.jobs),
+        )
+
+    def solution(self, values: Values) -> ReclaimSolution:
+        """Return the servers that are chosen where the variables have these values, rounded.
+
+        Raises
+        ------
+        RuntimeError
+            If they are not as many as are to be reclaimed.
+        """
+        x = values[: len(self.positions)]
+        chosen = [p for p, value in zip(self.positions, x, strict=True) if round(value) == 1]
+        if len(chosen) != self.reclaim_servers:
+            raise RuntimeError(
+                f"the backend chooses {len(chosen)} servers, not {self.reclaim_servers}"
+            )
+        return ReclaimSolution.of_positions(self.instance, chosen)
+
+    def dual_bound(self, cost: Fraction) -> int:
+        """Return the least objective that there may be: a multiple of the weights' divisor."""
+        return next_multiple(cost, math.gcd(*(job.weight for job in self.jobs), *self.server_cost))
+
+    @property
+    def largest(self) -> Variables:
+        """The largest value of each variable."""
+        return Variables(
+            x=dict.fromkeys(range(len(self.positions)), 1),
+            y=dict.fromkeys(range(len(self.jobs)), 1),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Values of the variables from which a backend starts."""
-
-    x: tuple[int, ...]
-    y: tuple[int, ...]
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """Of all variables, as `Built.hinted` lists them."""
-        return (*self.x, *self.y)
-
-
-@dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(NamedTuple):
     """A backend's variables; x[s]: server s is chosen, y[j]: job j is preempted."""
 
-    x: Sequence[Any]
-    y: Sequence[Any]
+    x: Mapping[int, Any]
+    y: Mapping[int, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A backend's model with its variables."""
-
-    model: Any
-    variables: Variables
-
-    @property
-    def hinted(self) -> Sequence[Any]:
-        """All variables."""
-        return (*self.variables.x, *self.variables.y)
-
-    @property
-    def decisions(self) -> Sequence[Any]:
-        """x: which servers are chosen; y follows from it."""
-        return self.variables.x
-
-
-def plain(instance: ReclaimInstance) -> ReclaimModel:
+def plain(
+    instance: ReclaimInstance, start: Incumbent[ReclaimSolution] | None = None
+) -> ReclaimModel:
     """Return the textbook form: a variable for each server on loan and each endangered job.
 
     Endangered is a job that some choice preempts, however many servers are chosen. Rigid:
@@ -151,6 +161,8 @@ def plain(instance: ReclaimInstance) -> ReclaimModel:
     jobs = tuple(job for job in all_jobs if job.is_preempted(range(len(place))))
     rigid = instance.semantics is Semantics.RIGID
     return ReclaimModel(
+        instance=instance,
+        is_settled=start is not None and start[1] == 0,
         positions=tuple(place),
         reclaim_servers=instance.reclaim_servers,
         server_cost=(0,) * len(place),
@@ -162,7 +174,9 @@ def plain(instance: ReclaimInstance) -> ReclaimModel:
     )
 
 
-def strengthened(instance: ReclaimInstance) -> ReclaimModel:
+def strengthened(
+    instance: ReclaimInstance, start: Incumbent[ReclaimSolution] | None = None
+) -> ReclaimModel:
     """Return the form with server costs, merged jobs, capped counts and dominance.
 
     y_j >= x_s wherever the choice of s alone preempts j. Where that holds for every server of j,
@@ -176,6 +190,8 @@ def strengthened(instance: ReclaimInstance) -> ReclaimModel:
         )
     )
     return ReclaimModel(
+        instance=instance,
+        is_settled=start is not None and start[1] == 0,
         positions=tuple(reduced.servers.tolist()),
         reclaim_servers=instance.reclaim_servers,
         server_cost=tuple(reduced.server_cost.tolist()),

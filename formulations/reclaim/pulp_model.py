@@ -8,27 +8,14 @@ How PuLP's backends are run: ``formulations/backends/pulp.py``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import run_cbc, run_highs
-from formulations.reclaim.model_data import Built, Variables, plain, strengthened
-from formulations.reclaim.model_solver import ReclaimModelSolver, float_limits
+from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
 if TYPE_CHECKING:
-    from formulations.reclaim.model_data import ReclaimModel
-
-
-def build(data: ReclaimModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    import pulp
-
-    model = pulp.LpProblem("reclaim", pulp.LpMinimize)
-    variables = add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data, variables)
-    add_objective(model, data, variables)
-    return Built(model, variables)
+    from formulations.reclaim.model_data import ReclaimModel, Variables
 
 
 # Variables
@@ -36,10 +23,7 @@ def build(data: ReclaimModel) -> Built:
 
 def add_variables(model: Any, data: ReclaimModel) -> Variables:
     """``x_s in {0, 1}`` for each server s; ``y_j in {0, 1}`` for each job j."""
-    return Variables(
-        x=[model.add_variable(f"x_{s}", cat="Binary") for s in range(len(data.positions))],
-        y=[model.add_variable(f"y_{j}", cat="Binary") for j in range(len(data.jobs))],
-    )
+    return integers(model, data.largest)
 
 
 # Constraints
@@ -49,7 +33,7 @@ def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``N_R = sum_s x_s``."""
     import pulp
 
-    model += pulp.lpSum(variables.x) == data.reclaim_servers, "reclaim_count"
+    model += pulp.lpSum(variables.x.values()) == data.reclaim_servers, "reclaim_count"
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
@@ -88,22 +72,14 @@ def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
     import pulp
 
-    model += pulp.lpSum(
-        cost * x for cost, x in zip(data.server_cost, variables.x, strict=True)
-    ) + pulp.lpSum(job.weight * y for job, y in zip(data.jobs, variables.y, strict=True))
+    model += pulp.lpSum(data.server_cost[s] * x for s, x in variables.x.items()) + pulp.lpSum(
+        data.jobs[j].weight * y for j, y in variables.y.items()
+    )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-PULP_CBC = ReclaimModelSolver(
-    name="pulp-cbc",
-    form=plain,
-    build=build,
-    run=run_cbc,
-    limits_of_arithmetic=float_limits,
-    modules=("pulp",),
-)
-PULP_CBC_STRENGTHENED = replace(PULP_CBC, name="pulp-cbc-strengthened", form=strengthened)
-PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))
-PULP_HIGHS_STRENGTHENED = replace(PULP_HIGHS, name="pulp-highs-strengthened", form=strengthened)
+PULP_CBC = ExactModelSolver(PLAIN, STATEMENT, CBC)
+PULP_CBC_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, CBC)
+PULP_HIGHS = ExactModelSolver(PLAIN, STATEMENT, HIGHS)
+PULP_HIGHS_STRENGTHENED = ExactModelSolver(STRENGTHENED, STATEMENT, HIGHS)

@@ -1,6 +1,6 @@
 """A lower bound on the makespan of schedules in rounds, by HiGHS; it finds no schedule.
 
-Gavel's programme for the makespan, with forking HadarE's; see README-shares.md beside this file.
+Gavel's programme for the makespan, with forking HadarE's; see the README beside this file.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from formulations.exact_solver import Countdown
-from formulations.heterogeneous.lp_highs import LpHighs
-from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from formulations.exact_solver import Countdown, concluded, valued_start
+from formulations.heterogeneous.shares.highs_model import LpHighs
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
-from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,17 +78,7 @@ class LpMakespan:
         if observer is not None:
             observer("dual_bound", bound)
         stopped = StoppedBy.TIME if countdown.is_over else None
-        if warm_start is None:
-            return SolveResult(status=Status.UNKNOWN, stopped_by=stopped, dual_bound=bound)
-        report = check(instance, warm_start)
-        if report.objective is None:
-            raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
-        if observer is not None:
-            observer("objective", report.objective)
-        return SolveResult(
-            status=Status.OPTIMAL if same_value(bound, report.objective) else Status.FEASIBLE,
-            stopped_by=stopped,
-            solution=warm_start,
-            objective=report.objective,
-            dual_bound=bound,
-        )
+        start = None if warm_start is None else valued_start(PROBLEM, instance, warm_start)
+        if observer is not None and start is not None:
+            observer("objective", start[1])
+        return concluded(PROBLEM, instance, start, bound, stopped_by=stopped, promises_proof=False)

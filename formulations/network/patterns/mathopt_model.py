@@ -1,31 +1,21 @@
 """The pattern model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS.
 
-Twin of ``pulp_patterns.py``, ``cpsat_patterns.py`` and ``lp_highs.py``: the same constraints by the
-same names in the same order. Symbols: see the README beside this file.
+Twin of ``pulp_model.py``, ``cpsat_model.py`` and ``linear_model.py``: the same constraints by the
+same names in the same order. Symbols: see the README of the folder above.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import run_gscip, run_highs
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.pattern_data import PatternModel, Variables, pattern_columns
+from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import PATTERNS
+from formulations.network.tiers.mathopt_model import network_gpus, spans_racks
 from lyra_opt.network.links import Tier
 
-
-def build(patterns: PatternModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.math_opt.python import mathopt
-
-    model = mathopt.Model(name="network")
-    variables = add_variables(model, patterns)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, patterns, variables)
-    add_objective(model, patterns, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.patterns.data import PatternModel, Variables
 
 
 # Variables
@@ -33,15 +23,7 @@ def build(patterns: PatternModel) -> Built:
 
 def add_variables(model: Any, patterns: PatternModel) -> Variables:
     """``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer."""
-    return Variables(
-        *(
-            {
-                key: model.add_integer_variable(lb=0, ub=most, name=name_of(kind, key))
-                for key, most in largest.items()
-            }
-            for kind, largest in patterns.largest()._asdict().items()
-        )
-    )
+    return integers(model, patterns.largest)
 
 
 # Constraints
@@ -96,17 +78,6 @@ def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
         model.add_linear_constraint(row, name=f"rack_gpus_{r}")
 
 
-def network_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_j n_j y_j2 = sum_r q_r``."""
-    from ortools.math_opt.python import mathopt
-
-    if variables.network:
-        held = mathopt.fast_sum(patterns.data.gang(j) * x for j, x in variables.network.items())
-        model.add_linear_constraint(
-            held == mathopt.fast_sum(variables.share.values()), name="network_gpus"
-        )
-
-
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     from ortools.math_opt.python import mathopt
@@ -126,18 +97,6 @@ def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> 
         model.add_linear_constraint(
             o * variables.open[r, o] + mathopt.fast_sum(apart) <= there,
             name=f"spans_machines_{r}_{o}",
-        )
-
-
-def spans_racks(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
-    from ortools.math_opt.python import mathopt
-
-    apart = [x for j, x in variables.network.items() if j in patterns.data.must_span_racks]
-    for r, share in variables.share.items() if apart else ():
-        shares = mathopt.fast_sum(variables.share.values())
-        model.add_linear_constraint(
-            share + mathopt.fast_sum(apart) <= shares, name=f"spans_racks_{r}"
         )
 
 
@@ -161,7 +120,7 @@ def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> N
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
     from ortools.math_opt.python import mathopt
 
-    worth = patterns.data.worth_in_floats
+    worth = patterns.data.worth
     model.minimize(
         mathopt.fast_sum(
             [
@@ -178,18 +137,7 @@ def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> N
     )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-MATHOPT_GSCIP_PATTERNS = NetworkModelSolver(
-    name="mathopt-gscip-patterns",
-    form=PatternModel.of,
-    columns=pattern_columns,
-    build=build,
-    run=run_gscip,
-    uses_floats=True,
-    modules=("ortools.math_opt.python.mathopt",),
-)
-MATHOPT_HIGHS_PATTERNS = replace(
-    MATHOPT_GSCIP_PATTERNS, name="mathopt-highs-patterns", run=run_highs
-)
+MATHOPT_GSCIP_PATTERNS = ExactModelSolver(PATTERNS, STATEMENT, GSCIP)
+MATHOPT_HIGHS_PATTERNS = ExactModelSolver(PATTERNS, STATEMENT, HIGHS)

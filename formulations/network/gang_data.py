@@ -1,8 +1,8 @@
-"""The numbers that all models of the network problem are made of.
+"""The numbers that all models of the network problem are made of, and what the models share.
 
-Every backend states its models from one `GangData`. The symbols are those of the README beside this
-file. What a gang is worth is kept twice: as integers for CP-SAT and as floats for the others, both
-rounded up, so that a bound on the model is one on the problem.
+Every model is made of one `GangData`. The symbols are those of the README beside this file. What a
+gang is worth are integers for CP-SAT and floats for the others, rounded up, so that a bound on the
+model is one on the problem.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.rounding import float_up
 from lyra_opt.network.bounds.dual_bound import knapsack_bound, offers_of
@@ -19,7 +19,7 @@ from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lyra_opt.network.instance import NetworkInstance
 
@@ -29,30 +29,6 @@ WORTH_BITS = 40
 """Bits of the bound on the objective in integers: rounding adds less than 2**-40 of it a gang."""
 WORTH_IN_FLOATS = 1e6
 """The bound on the objective in floats."""
-
-
-class Start(NamedTuple):
-    """The values of all variables, as `Built.hinted` lists them."""
-
-    values: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A backend's model with its variables."""
-
-    model: Any
-    variables: Any
-
-    @property
-    def hinted(self) -> Sequence[Any]:
-        """All variables."""
-        return self.decisions
-
-    @property
-    def decisions(self) -> Sequence[Any]:
-        """All variables, kind by kind in the order of the data's keys."""
-        return [variable for kind in self.variables for variable in kind.values()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +41,9 @@ class GangData:
         The instance.
     racks
         Machines with free GPUs of each rack that has any, as positions in the file.
-    worth, worth_in_floats
-        Of each job at each tier in units of `unit` and `unit_in_floats`; 0 where it may not start
-        or nothing is gained.
-    unit, unit_in_floats
+    worth
+        Of each job at each tier in units of `unit`; 0 where it may not start or nothing is gained.
+    unit
         What 1 is worth.
     must_span_machines
         Jobs and racks (j, r) such that j would be worth less, or be forbidden, if all its GPUs in
@@ -80,10 +55,8 @@ class GangData:
 
     instance: NetworkInstance
     racks: tuple[tuple[int, ...], ...]
-    worth: tuple[tuple[int, ...], ...]
-    worth_in_floats: tuple[tuple[float, ...], ...]
+    worth: tuple[tuple[float, ...], ...]
     unit: Fraction
-    unit_in_floats: Fraction
     must_span_machines: frozenset[tuple[int, int]]
     must_span_racks: frozenset[int]
 
@@ -161,19 +134,17 @@ class GangData:
         return any(True for kind in kinds for _ in kind)
 
 
-def name_of(kind: str, key: int | tuple[int, ...]) -> str:
-    """Return the name of a variable, such as ``rack_3_0``."""
-    return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))
-
-
 def simple_bound(instance: NetworkInstance) -> int | float:
     """Return a bound on the optimum that no model is needed for, nor anything else that is slow."""
     most = knapsack_bound(instance, offers_of(instance))
     return math.floor(most) if instance.objective in COUNTING_OBJECTIVES else float_up(most)
 
 
-def gang_data(instance: NetworkInstance) -> GangData:
-    """Return the numbers of an instance. O(jobs racks + machines)."""
+def gang_data(instance: NetworkInstance, *, in_floats: bool = False) -> GangData:
+    """Return the numbers of an instance, for a backend in floats or not.
+
+    Complexity O(jobs racks + machines).
+    """
     values: list[list[Fraction | None]] = []
     for job in instance.jobs:
         accepted = instance.tiers_of(job)
@@ -185,21 +156,21 @@ def gang_data(instance: NetworkInstance) -> GangData:
         for positions in instance.racks.values()
         if (machines := tuple(m for m in positions if instance.machines[m].free_gpus))
     )
-    unit = unit_in_floats = Fraction(1)
+    unit = Fraction(1)
     most = knapsack_bound(instance, offers_of(instance))
     if instance.objective not in COUNTING_OBJECTIVES and most > 0:
-        unit, unit_in_floats = most / 2**WORTH_BITS, most / Fraction(WORTH_IN_FLOATS)
+        unit = most / (Fraction(WORTH_IN_FLOATS) if in_floats else 2**WORTH_BITS)
+    rounded_up: Callable[[Fraction], float] = float_up if in_floats else math.ceil
     sizes = [[instance.machines[m].free_gpus for m in rack] for rack in racks]
     positions = range(len(instance.jobs))
     return GangData(
         instance=instance,
         racks=racks,
-        worth=tuple(tuple(math.ceil((value or 0) / unit) for value in of_job) for of_job in values),
-        worth_in_floats=tuple(
-            tuple(float_up((value or 0) / unit_in_floats) for value in of_job) for of_job in values
+        worth=tuple(
+            tuple(rounded_up((value or Fraction(0)) / unit) for value in of_job)
+            for of_job in values
         ),
         unit=unit,
-        unit_in_floats=unit_in_floats,
         must_span_machines=frozenset(
             (j, r)
             for j in positions

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.network.model_data import MOST_COLUMNS, Start, gang_data
-from formulations.network.placing import Assignment, encoded, placed
+from formulations.network.gang_data import MOST_COLUMNS
+from formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.network.heuristics.list_placement import best_placement, filled
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formulations.network.model_data import GangData
+    from formulations.backends.backend import Values
+    from formulations.network.placing import Encoded
     from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+
+HARDLY = 1e-6
+"""A share of a gang that counts as none."""
 
 
 class MachineClass(NamedTuple):
@@ -62,7 +66,7 @@ class Kind(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """A backend's variables; see the README beside this file for the symbols.
+    """A backend's variables; see the README of the folder above for the symbols.
 
     Parameters
     ----------
@@ -86,17 +90,13 @@ class Variables(NamedTuple):
     share: Mapping[int, Any]
     open: Mapping[tuple[int, int], Any]
 
+    def by_tier(self) -> dict[Tier, Mapping[int, Any]]:
+        """Return the variables of gangs at each tier."""
+        return {Tier.MACHINE: self.machine, Tier.RACK: self.rack, Tier.NETWORK: self.network}
 
-@dataclass(frozen=True)
-class PatternModel:
+
+class PatternModel(PlacementModel):
     """Everything that a backend needs to state the model."""
-
-    data: GangData
-
-    @classmethod
-    def of(cls, instance: NetworkInstance) -> PatternModel:
-        """Return the model of an instance."""
-        return cls(gang_data(instance))
 
     @cached_property
     def sizes(self) -> dict[int, int]:
@@ -176,9 +176,8 @@ class PatternModel:
 
     def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
         """Yield each job that can start and its variables."""
-        tiers = (variables.machine, variables.rack, variables.network)
         for j in self.data.jobs:
-            places = [of_tier[j] for of_tier in tiers if j in of_tier]
+            places = [of_tier[j] for of_tier in variables.by_tier().values() if j in of_tier]
             if places:
                 yield j, places
 
@@ -244,8 +243,9 @@ class PatternModel:
             ]
             yield r, o, apart, self.opened(r, variables)
 
+    @property
     def largest(self) -> Variables:
-        """Return the largest value of each variable by its key, kind by kind."""
+        """The largest value of each variable by its key, kind by kind."""
         data = self.data
         return Variables(
             machine=dict.fromkeys(data.machine_jobs(), 1),
@@ -261,10 +261,9 @@ class PatternModel:
         """Return the gangs of each kind that could be in each rack, one at a time."""
         return Counter((r, self.kinds.index(self.kind_of[j])) for j, r in self.data.rack_pairs())
 
-    def start(self, solution: NetworkSolution) -> Start:
-        """Return the values of all variables for a valid placement."""
-        found = encoded(self.data, solution)
-        keys, given = self.largest(), found.assignment
+    def encoded(self, found: Encoded) -> Variables:
+        """Return the values of all variables by their keys, kind by kind."""
+        keys, given = self.largest, found.assignment
         used: Counter[tuple[int, int]] = Counter()
         opened = set()
         for c, one in enumerate(self.classes):
@@ -281,7 +280,7 @@ class PatternModel:
                 used[c, place[tuple(here[size] for size in self.sizes), held]] += 1
                 opened.add((one.rack, held))
         gangs = Counter((r, self.kinds.index(self.kind_of[j])) for j, r in given.rack_of.items())
-        values = Variables(
+        return Variables(
             machine={j: int(j in given.machine_of) for j in keys.machine},
             rack={j: int(j in given.rack_of) for j in keys.rack},
             network={j: int(j in given.across) for j in keys.network},
@@ -290,19 +289,9 @@ class PatternModel:
             share={r: found.across_gpus.get(r, 0) for r in keys.share},
             open={key: int(key in opened) for key in keys.open},
         )
-        return Start([value for kind in values for value in kind.values()])
 
-    def solution(self, values: Sequence[float]) -> NetworkSolution:
-        """Return the placement that values of `Built.decisions` stand for, rounded.
-
-        Raises
-        ------
-        ValueError
-            If they are no solution of the model.
-        """
-        flat = iter(values)
-        kinds: Any = ({key: round(next(flat)) for key in kind} for kind in self.largest())
-        found = Variables(*kinds)
+    def assignment(self, found: Variables) -> Assignment:
+        """Return what values by key decide; ValueError if they are no solution of the model."""
         slots: dict[int, list[int]] = defaultdict(list)
         open_gpus: dict[int, int] = {}
         for c, one in enumerate(self.classes):
@@ -331,15 +320,39 @@ class PatternModel:
                 if not room[self.kind_of[j]]:
                     raise ValueError(f"no rack has a place for a gang of {self.data.gang(j)}")
                 rack_of[j] = room[self.kind_of[j]].pop(0)
-        return placed(
-            self.data,
-            Assignment(
-                machine_of,
-                rack_of,
-                [j for j, value in found.network.items() if value],
-                open_gpus,
-            ),
+        return Assignment(
+            machine_of, rack_of, [j for j, value in found.network.items() if value], open_gpus
         )
+
+
+class RelaxedPatterns(PatternModel):
+    """The linear relaxation: its bound, and placements that its values are rounded to."""
+
+    def solution(self, values: Values) -> NetworkSolution | None:
+        """Return the better of two greedy placements; no guarantee.
+
+        Gangs in order of the share of them that the relaxation places, or of their worth for each
+        GPU with those that it does not place last, each at the tiers that it prefers.
+        """
+        data = self.data
+        flat = iter(values)
+        kinds: Any = ({key: next(flat) for key in kind} for kind in self.largest)
+        share: dict[int, dict[Tier, float]] = {j: {} for j in data.jobs}
+        for tier, of_tier in Variables(*kinds).by_tier().items():
+            for j, value in of_tier.items():
+                share[j][tier] = value
+        tiers = {
+            j: sorted(of_job, key=lambda tier: (of_job[tier], data.worth[j][tier]), reverse=True)
+            for j, of_job in share.items()
+        }
+        placed = {j: sum(of_job.values()) for j, of_job in share.items()}
+        dense = {j: max(data.worth[j]) / data.gang(j) for j in data.jobs}
+        orders = (
+            sorted(data.jobs, key=lambda j: (-placed[j], -dense[j])),
+            sorted(data.jobs, key=lambda j: (placed[j] < HARDLY, -dense[j])),
+        )
+        tried = [filled(data.instance, [(j, tiers[j]) for j in order]) for order in orders]
+        return best_placement(data.instance, tried)[0]
 
 
 def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tuple[int, ...], int]]:

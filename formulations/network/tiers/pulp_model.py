@@ -1,33 +1,22 @@
 """The tier-aggregated model in PuLP, solved by CBC (a process of its own) or by HiGHS.
 
 Twin of ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
-same order. Symbols: see the README beside this file.
+same order. Symbols: see the README of the folder above.
 
 How PuLP's backends are run: ``formulations/backends/pulp.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import run_cbc, run_highs
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.tier_data import TierModel, Variables, tier_columns
+from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import TIERS
 from lyra_opt.network.links import Tier
 
-
-def build(tiers: TierModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    import pulp
-
-    model = pulp.LpProblem("network", pulp.LpMinimize)
-    variables = add_variables(model, tiers)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, tiers, variables)
-    add_objective(model, tiers, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.tiers.data import TierModel, Variables
 
 
 # Variables
@@ -35,22 +24,14 @@ def build(tiers: TierModel) -> Built:
 
 def add_variables(model: Any, tiers: TierModel) -> Variables:
     """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
-    return Variables(
-        *(
-            {
-                key: model.add_variable(name_of(kind, key), 0, most, cat="Integer")
-                for key, most in largest.items()
-            }
-            for kind, largest in tiers.largest()._asdict().items()
-        )
-    )
+    return integers(model, tiers.largest)
 
 
 # Constraints
 
 
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
     import pulp
 
     for j, places in tiers.places(variables):
@@ -96,7 +77,7 @@ def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_j n_j y_j* = sum_r q_r``."""
+    """``sum_j n_j y_j2 = sum_r q_r``."""
     import pulp
 
     if variables.network:
@@ -117,7 +98,7 @@ def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
     import pulp
 
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
@@ -142,10 +123,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
     import pulp
 
-    worth = tiers.data.worth_in_floats
+    worth = tiers.data.worth
     model += pulp.lpSum(
         [
             *variables.part.values(),
@@ -156,16 +137,7 @@ def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-PULP_CBC = NetworkModelSolver(
-    name="pulp-cbc",
-    form=TierModel.of,
-    columns=tier_columns,
-    build=build,
-    run=run_cbc,
-    uses_floats=True,
-    modules=("pulp",),
-)
-PULP_HIGHS = replace(PULP_CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))
+PULP_CBC = ExactModelSolver(TIERS, STATEMENT, CBC)
+PULP_HIGHS = ExactModelSolver(TIERS, STATEMENT, HIGHS)

@@ -1,9 +1,11 @@
-"""Schedules that exact models start from: list scheduling in a few orders, the best of them."""
+"""List scheduling: gangs in a few orders, each where it is fastest on what is free."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import (
     check,
@@ -11,12 +13,21 @@ from lyra_opt.heterogeneous.checker import (
     due_steps,
     steps_in_round,
 )
-from lyra_opt.heterogeneous.instance import Objective, RoundEntry, RoundSchedule
+from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
+    Objective,
+    RoundEntry,
+    RoundSchedule,
+)
+from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
+    import numpy as np
+
+    from lyra_opt.core.result import Limits
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
 
     Free = dict[str, dict[str, int]]
@@ -27,32 +38,71 @@ MOST_SCHEDULES = 200
 """Schedules that the local search tries, and up to how many jobs there is one."""
 
 
-def greedy_schedule(
-    instance: HeterogeneousInstance, *, minimises: bool
-) -> tuple[RoundSchedule, float] | None:
-    """Return the best valid schedule of those tried and its value, None if none is valid.
+class ListSchedule:
+    """Schedule gangs in each of a few orders, improve the best of few; exact models start from it.
 
-    In each round jobs are placed in a fixed order, each where it is fastest on what is free.
-    The orders: least work alone first, most weight for it first, largest gang first, most rounds
-    first, file order. Of few jobs the best order is then improved: as long as it helps, one job
-    is left out or moved to another place. Complexity O(orders rounds jobs servers types).
+    In each round jobs are placed in a fixed order, each where it is fastest on what is free. The
+    orders: least work alone first, least work for its weight first, largest gang first, most
+    rounds first, file order. Of few jobs the best order is then improved: as long as it helps, one
+    job is left out or moved to another place. Ties: the order that was tried first.
+
+    Source: Graham's list scheduling; the orders and the moves are ours. Complexity O(orders rounds
+    jobs servers types), with at most 200 orders. Guarantee: none; no schedule where no order
+    completes all jobs that the objective wants completed. Limits are not kept.
     """
-    alone = [earliest_completion(instance, job) for job in instance.jobs]
-    search = _Search(instance, minimises=minimises)
-    for order in _orders(instance, alone):
-        search.tries(order)
-    if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
-        while any(search.tries(order) for order in _moved(instance, search.order)):
-            if search.tried >= MOST_SCHEDULES:
-                break
-    return search.best
+
+    name: ClassVar[str] = "list-schedule"
+    problem: ClassVar[str] = "heterogeneous"
+    variants: ClassVar[Sequence[str]] = tuple(
+        str(objective) for objective in Objective if objective not in SHARE_OBJECTIVES
+    )
+    proves_optimality: ClassVar[bool] = False
+    gives_bound: ClassVar[bool] = False
+
+    def availability(self) -> Unsupported | None:
+        """List scheduling needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+        """Return why the answer is no schedule in rounds, None if it is."""
+        if instance.objective in SHARE_OBJECTIVES:
+            return Unsupported(f"{self.name} gives no shares of time, as {instance.objective} asks")
+        return None
+
+    def solve(
+        self,
+        instance: HeterogeneousInstance,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: RoundSchedule | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[RoundSchedule]:
+        """Apply the rule; return the warm start instead where that is better."""
+        search = _Search(instance)
+        alone = [earliest_completion(instance, job) for job in instance.jobs]
+        for order in _orders(instance, alone):
+            search.tries(order)
+        if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
+            while any(search.tries(order) for order in _moved(instance, search.order)):
+                if search.tried >= MOST_SCHEDULES:
+                    break
+        if warm_start is not None:
+            search.offer(warm_start)
+        if search.best is None:
+            return SolveResult(status=Status.UNKNOWN, message="no order completes all jobs")
+        solution, objective = search.best
+        if observer is not None:
+            observer("objective", objective)
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
 
 class _Search:
     """The best schedule of the orders that were tried."""
 
-    def __init__(self, instance: HeterogeneousInstance, *, minimises: bool) -> None:
-        self.instance, self.sign = instance, 1 if minimises else -1
+    def __init__(self, instance: HeterogeneousInstance) -> None:
+        self.instance = instance
+        self.sign = 1 if PROBLEM.sense_of(PROBLEM.variant(instance)) == "min" else -1
         self.best: tuple[RoundSchedule, float] | None = None
         self.order: Sequence[GangJob] | None = None
         self.tried = 0
@@ -60,13 +110,19 @@ class _Search:
     def tries(self, order: Sequence[GangJob]) -> bool:
         """Schedule the jobs in an order; return whether that is the best so far."""
         self.tried += 1
-        schedule = without_waste(self.instance, _schedule(self.instance, order))
+        if not self.offer(without_waste(self.instance, _schedule(self.instance, order))):
+            return False
+        self.order = order
+        return True
+
+    def offer(self, schedule: RoundSchedule) -> bool:
+        """Keep a schedule if it is valid and the best so far; return whether it is."""
         value = check(self.instance, schedule).objective
         if value is None:
             return False
         if self.best is not None and self.sign * value >= self.sign * self.best[1]:
             return False
-        self.best, self.order = (schedule, value), order
+        self.best = schedule, value
         return True
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.network.model_data import Start, gang_data
-from formulations.network.placing import Assignment, encoded, placed
+from formulations.network.placing import Assignment, PlacementModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from formulations.network.model_data import GangData
-    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+    from formulations.network.placing import Encoded
+    from lyra_opt.network.instance import NetworkInstance
 
 
 class Variables(NamedTuple):
-    """A backend's variables; see the README beside this file for the symbols.
+    """A backend's variables; see the README of the folder above for the symbols.
 
     Parameters
     ----------
@@ -41,16 +39,8 @@ class Variables(NamedTuple):
     part: Mapping[int, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TierModel:
+class TierModel(PlacementModel):
     """Everything that a backend needs to state the model."""
-
-    data: GangData
-
-    @classmethod
-    def of(cls, instance: NetworkInstance) -> TierModel:
-        """Return the model of an instance."""
-        return cls(gang_data(instance))
 
     def wide_machines(self) -> list[int]:
         """Return the machines of which gangs beyond a machine may hold some GPUs."""
@@ -109,8 +99,9 @@ class TierModel:
         for r, apart in found.items():
             yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
 
+    @property
     def largest(self) -> Variables:
-        """Return the largest value of each variable by its key, kind by kind."""
+        """The largest value of each variable by its key, kind by kind."""
         data = self.data
         counted = self.counted()
         return Variables(
@@ -124,17 +115,16 @@ class TierModel:
             part=dict.fromkeys(counted, 1),
         )
 
-    def start(self, solution: NetworkSolution) -> Start:
-        """Return the values of all variables for a valid placement."""
-        found = encoded(self.data, solution)
-        keys, given = self.largest(), found.assignment
+    def encoded(self, found: Encoded) -> Variables:
+        """Return the values of all variables by their keys, kind by kind."""
+        keys, given = self.largest, found.assignment
         load = {
             m: given.open_gpus.get(m, 0) + sum(self.data.gang(j) for j in found.packed.get(m, ()))
             for m in self.counted()
         }
         full = {m: int(load[m] == self.data.free(m)) for m in keys.full}
         idle = {m: int(load[m] == 0) for m in keys.idle}
-        values = Variables(
+        return Variables(
             machine={(j, m): int(given.machine_of.get(j) == m) for j, m in keys.machine},
             rack={(j, r): int(given.rack_of.get(j) == r) for j, r in keys.rack},
             network={j: int(j in given.across) for j in keys.network},
@@ -144,20 +134,10 @@ class TierModel:
             idle=idle,
             part={m: 1 - full[m] - idle.get(m, 0) for m in keys.part},
         )
-        return Start([value for kind in values for value in kind.values()])
 
-    def solution(self, values: Sequence[float]) -> NetworkSolution:
-        """Return the placement that values of `Built.decisions` stand for, rounded.
-
-        Raises
-        ------
-        ValueError
-            If they are no solution of the model.
-        """
+    def assignment(self, found: Variables) -> Assignment:
+        """Return what values by key decide."""
         data = self.data
-        flat = iter(values)
-        kinds: Any = ({key: round(next(flat)) for key in kind} for kind in self.largest())
-        found = Variables(*kinds)
         machine_of = {j: m for (j, m), value in found.machine.items() if value}
         open_gpus = dict(found.wide)
         if not data.counts_machines:
@@ -165,14 +145,11 @@ class TierModel:
             for j, m in machine_of.items():
                 if m in open_gpus:
                     open_gpus[m] -= data.gang(j)
-        return placed(
-            data,
-            Assignment(
-                machine_of,
-                {j: r for (j, r), value in found.rack.items() if value},
-                [j for j, value in found.network.items() if value],
-                open_gpus,
-            ),
+        return Assignment(
+            machine_of,
+            {j: r for (j, r), value in found.rack.items() if value},
+            [j for j, value in found.network.items() if value],
+            open_gpus,
         )
 
 

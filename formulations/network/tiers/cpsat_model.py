@@ -1,30 +1,20 @@
 """The tier-aggregated model in the CP-SAT solver of OR-Tools.
 
 Twin of ``pulp_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
-same order. Symbols: see the README beside this file.
+same order. Symbols: see the README of the folder above.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import run_cpsat
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.tier_data import TierModel, Variables, tier_columns
+from formulations.backends.cpsat import BACKEND, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import TIERS
 from lyra_opt.network.links import Tier
 
-
-def build(tiers: TierModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    variables = add_variables(model, tiers)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, tiers, variables)
-    add_objective(model, tiers, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.tiers.data import TierModel, Variables
 
 
 # Variables
@@ -32,19 +22,14 @@ def build(tiers: TierModel) -> Built:
 
 def add_variables(model: Any, tiers: TierModel) -> Variables:
     """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
-    return Variables(
-        *(
-            {key: model.new_int_var(0, most, name_of(kind, key)) for key, most in largest.items()}
-            for kind, largest in tiers.largest()._asdict().items()
-        )
-    )
+    return integers(model, tiers.largest)
 
 
 # Constraints
 
 
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
     for j, places in tiers.places(variables):
         model.add(sum(places) <= 1).with_name(f"one_tier_{j}")
 
@@ -80,7 +65,7 @@ def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_j n_j y_j* = sum_r q_r``."""
+    """``sum_j n_j y_j2 = sum_r q_r``."""
     if variables.network:
         held = sum(tiers.data.gang(j) * x for j, x in variables.network.items())
         model.add(held == sum(variables.share.values())).with_name("network_gpus")
@@ -94,7 +79,7 @@ def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
     for r, share in variables.share.items() if apart else ():
         shares = sum(variables.share.values())
@@ -117,7 +102,7 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
     worth = tiers.data.worth
     model.minimize(
         sum(
@@ -131,15 +116,6 @@ def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     )
 
 
-# Backend
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-CPSAT = NetworkModelSolver(
-    name="cpsat",
-    form=TierModel.of,
-    columns=tier_columns,
-    build=build,
-    run=run_cpsat,
-    uses_floats=False,
-    modules=("ortools.sat.python.cp_model",),
-)
+CPSAT = ExactModelSolver(TIERS, STATEMENT, BACKEND)

@@ -1,49 +1,85 @@
-"""Placements that exact models start from: gangs in a few orders, each where it is worth most."""
+"""List placement: gangs in a few orders, each where it is worth most of where there is room."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.instance import GangPlacement, NetworkSolution
+from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.core.result import Number
+    import numpy as np
+
+    from lyra_opt.core.result import Limits, Number
+    from lyra_opt.core.solver import Unsupported
     from lyra_opt.network.instance import NetworkInstance
 
     Wish = tuple[int, Sequence[Tier]]
     """A job and the tiers to try for it."""
 
 
-def greedy_solution(instance: NetworkInstance) -> tuple[NetworkSolution, Number]:
-    """Return the best of a few placements and its value.
+class ListPlacement:
+    """Place gangs in each of four orders, and keep the best; exact models start from it.
 
-    Gangs by worth for each GPU, by worth, the largest first, and in file order; each at the tier
-    where it is worth most of those with room, and nothing at all if even that is better.
-    Complexity O(jobs (machines log machines)).
+    By worth for each GPU, by worth, the largest first, and in file order; each gang at the tier
+    where it is worth most of those that have room, on the fullest machine or in the fullest rack,
+    beyond a machine so as to span few. Nothing at all if even that is better. Ties: the first in
+    the file, the first of the orders.
+
+    Source: the textbook greedy of the knapsack; ours. Complexity O(jobs machines log machines).
+    Guarantee: none. Limits are not kept.
     """
-    tiers: list[Sequence[Tier]] = []
-    worth = []
-    for job in instance.jobs:
-        values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
-        tiers.append(sorted(values, key=values.__getitem__, reverse=True))
-        worth.append(max(values.values(), default=0))
-    positions = range(len(instance.jobs))
-    orders = (
-        sorted(positions, key=lambda j: -worth[j] / instance.jobs[j].gang),
-        sorted(positions, key=lambda j: -worth[j]),
-        sorted(positions, key=lambda j: -instance.jobs[j].gang),
-        positions,
-    )
-    tried = [NetworkSolution(())]
-    tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
-    return best_of(instance, tried)
+
+    name: ClassVar[str] = "list-placement"
+    problem: ClassVar[str] = "network"
+    variants: ClassVar[Sequence[str]] = tuple(str(objective) for objective in Objective)
+    proves_optimality: ClassVar[bool] = False
+    gives_bound: ClassVar[bool] = False
+
+    def availability(self) -> Unsupported | None:
+        """List placement needs nothing beyond this package."""
+        return None
+
+    def supports(self, instance: NetworkInstance) -> Unsupported | None:  # noqa: ARG002
+        """List placement takes every instance."""
+        return None
+
+    def solve(
+        self,
+        instance: NetworkInstance,
+        *,
+        limits: Limits,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: NetworkSolution | None = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[NetworkSolution]:
+        """Apply the rule; return the warm start instead where that is better."""
+        tiers: list[Sequence[Tier]] = []
+        worth = []
+        for job in instance.jobs:
+            values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
+            tiers.append(sorted(values, key=values.__getitem__, reverse=True))
+            worth.append(max(values.values(), default=0))
+        positions = range(len(instance.jobs))
+        orders = (
+            sorted(positions, key=lambda j: -worth[j] / instance.jobs[j].gang),
+            sorted(positions, key=lambda j: -worth[j]),
+            sorted(positions, key=lambda j: -instance.jobs[j].gang),
+            positions,
+        )
+        tried = [NetworkSolution(()) if warm_start is None else warm_start]
+        tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
+        solution, objective = best_placement(instance, tried)
+        if observer is not None:
+            observer("objective", objective)
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
 
-def best_of(
+def best_placement(
     instance: NetworkInstance, tried: Sequence[NetworkSolution]
 ) -> tuple[NetworkSolution, Number]:
     """Return the first of the best of valid solutions and its value."""
@@ -52,7 +88,7 @@ def best_of(
         value = check(instance, solution).objective
         if value is not None and (best is None or value > best[1]):
             best = solution, value
-    assert best is not None, "the placement of nothing is valid"
+    assert best is not None, "one of them is valid"
     return best
 
 

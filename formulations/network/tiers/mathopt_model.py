@@ -1,31 +1,20 @@
 """The tier-aggregated model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS.
 
 Twin of ``pulp_model.py`` and ``cpsat_model.py``: the same constraints by the same names in the same
-order. Symbols: see the README beside this file.
+order. Symbols: see the README of the folder above.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import run_gscip, run_highs
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.tier_data import TierModel, Variables, tier_columns
+from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import TIERS
 from lyra_opt.network.links import Tier
 
-
-def build(tiers: TierModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.math_opt.python import mathopt
-
-    model = mathopt.Model(name="network")
-    variables = add_variables(model, tiers)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, tiers, variables)
-    add_objective(model, tiers, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.tiers.data import TierModel, Variables
 
 
 # Variables
@@ -33,22 +22,14 @@ def build(tiers: TierModel) -> Built:
 
 def add_variables(model: Any, tiers: TierModel) -> Variables:
     """``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``."""
-    return Variables(
-        *(
-            {
-                key: model.add_integer_variable(lb=0, ub=most, name=name_of(kind, key))
-                for key, most in largest.items()
-            }
-            for kind, largest in tiers.largest()._asdict().items()
-        )
-    )
+    return integers(model, tiers.largest)
 
 
 # Constraints
 
 
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_m y_jm + sum_r y_jr + y_j* <= 1``."""
+    """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
     from ortools.math_opt.python import mathopt
 
     for j, places in tiers.places(variables):
@@ -100,7 +81,7 @@ def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``sum_j n_j y_j* = sum_r q_r``."""
+    """``sum_j n_j y_j2 = sum_r q_r``."""
     from ortools.math_opt.python import mathopt
 
     if variables.network:
@@ -123,7 +104,7 @@ def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j* <= sum_r' q_r'`` for each rack r."""
+    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
     from ortools.math_opt.python import mathopt
 
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
@@ -150,10 +131,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j*)``."""
+    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
     from ortools.math_opt.python import mathopt
 
-    worth = tiers.data.worth_in_floats
+    worth = tiers.data.worth
     model.minimize(
         mathopt.fast_sum(
             [
@@ -166,16 +147,7 @@ def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-MATHOPT_GSCIP = NetworkModelSolver(
-    name="mathopt-gscip",
-    form=TierModel.of,
-    columns=tier_columns,
-    build=build,
-    run=run_gscip,
-    uses_floats=True,
-    modules=("ortools.math_opt.python.mathopt",),
-)
-MATHOPT_HIGHS = replace(MATHOPT_GSCIP, name="mathopt-highs", run=run_highs)
+MATHOPT_GSCIP = ExactModelSolver(TIERS, STATEMENT, GSCIP)
+MATHOPT_HIGHS = ExactModelSolver(TIERS, STATEMENT, HIGHS)

@@ -1,24 +1,22 @@
 """Programmes over shares of time in HiGHS, built from arrays without a modelling layer.
 
-Twin of ``lp_ortools.py``: the same constraints by the same names in the same order. Symbols: see
-README-shares.md beside this file.
+Twin of ``mathopt_model.py``: the same constraints by the same names in the same order. Symbols: see
+the README beside this file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from formulations.exact_solver import load_modules, missing_module
-from formulations.heterogeneous.share_data import ShareData
+from formulations.backends.backend import NeedsModules
+from formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
-MODULES = ("highspy",)
 TOLERANCE = 1e-9
 
 
@@ -118,7 +116,7 @@ def _add_rows(
 # Backend
 
 
-class LpHighs(ShareSolver):
+class LpHighs(NeedsModules, ShareSolver):
     """All share objectives by the interior point method of HiGHS and its crossover, on one thread.
 
     The dual simplex takes four times as long on 2,048 jobs. An interior point method made for
@@ -129,15 +127,8 @@ class LpHighs(ShareSolver):
     at a corner of the optimal ones, but that jobs alike share alike.
     """
 
-    name = "lp-highs"
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is; imports none of them."""
-        return missing_module(MODULES)
-
-    def load(self) -> None:
-        """Import HiGHS."""
-        load_modules(MODULES)
+    name: ClassVar[str] = "lp-highs"
+    modules = ("highspy",)
 
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""

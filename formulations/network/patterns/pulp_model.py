@@ -1,33 +1,23 @@
 """The pattern model in PuLP, solved by CBC (a process of its own) or by HiGHS.
 
-Twin of ``cpsat_patterns.py``, ``mathopt_patterns.py`` and ``lp_highs.py``: the same constraints by
-the same names in the same order. Symbols: see the README beside this file.
+Twin of ``cpsat_model.py``, ``mathopt_model.py`` and ``linear_model.py``: the same constraints by
+the same names in the same order. Symbols: see the README of the folder above.
 
 How PuLP's backends are run: ``formulations/backends/pulp.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import run_cbc, run_highs
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.pattern_data import PatternModel, Variables, pattern_columns
+from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import PATTERNS
+from formulations.network.tiers.pulp_model import network_gpus, spans_racks
 from lyra_opt.network.links import Tier
 
-
-def build(patterns: PatternModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    import pulp
-
-    model = pulp.LpProblem("network", pulp.LpMinimize)
-    variables = add_variables(model, patterns)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, patterns, variables)
-    add_objective(model, patterns, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.patterns.data import PatternModel, Variables
 
 
 # Variables
@@ -35,15 +25,7 @@ def build(patterns: PatternModel) -> Built:
 
 def add_variables(model: Any, patterns: PatternModel) -> Variables:
     """``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer."""
-    return Variables(
-        *(
-            {
-                key: model.add_variable(name_of(kind, key), 0, most, cat="Integer")
-                for key, most in largest.items()
-            }
-            for kind, largest in patterns.largest()._asdict().items()
-        )
-    )
+    return integers(model, patterns.largest)
 
 
 # Constraints
@@ -96,15 +78,6 @@ def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
         model += row, f"rack_gpus_{r}"
 
 
-def network_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_j n_j y_j2 = sum_r q_r``."""
-    import pulp
-
-    if variables.network:
-        held = pulp.lpSum(patterns.data.gang(j) * x for j, x in variables.network.items())
-        model += held == pulp.lpSum(variables.share.values()), "network_gpus"
-
-
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     import pulp
@@ -120,16 +93,6 @@ def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> 
     for r, o, apart, opened in patterns.racks_apart(variables):
         there = pulp.lpSum(gpus * x for gpus, x in opened)
         model += o * variables.open[r, o] + pulp.lpSum(apart) <= there, f"spans_machines_{r}_{o}"
-
-
-def spans_racks(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
-    import pulp
-
-    apart = [x for j, x in variables.network.items() if j in patterns.data.must_span_racks]
-    for r, share in variables.share.items() if apart else ():
-        shares = pulp.lpSum(variables.share.values())
-        model += share + pulp.lpSum(apart) <= shares, f"spans_racks_{r}"
 
 
 CONSTRAINTS = (
@@ -152,7 +115,7 @@ def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> N
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
     import pulp
 
-    worth = patterns.data.worth_in_floats
+    worth = patterns.data.worth
     model += pulp.lpSum(
         [
             *(variables.pattern[key] for key, one in patterns.all_patterns() if one.leaves_part),
@@ -163,18 +126,7 @@ def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> N
     )
 
 
-# Backends
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-PULP_CBC_PATTERNS = NetworkModelSolver(
-    name="pulp-cbc-patterns",
-    form=PatternModel.of,
-    columns=pattern_columns,
-    build=build,
-    run=run_cbc,
-    uses_floats=True,
-    modules=("pulp",),
-)
-PULP_HIGHS_PATTERNS = replace(
-    PULP_CBC_PATTERNS, name="pulp-highs-patterns", run=run_highs, modules=("pulp", "highspy")
-)
+PULP_CBC_PATTERNS = ExactModelSolver(PATTERNS, STATEMENT, CBC)
+PULP_HIGHS_PATTERNS = ExactModelSolver(PATTERNS, STATEMENT, HIGHS)

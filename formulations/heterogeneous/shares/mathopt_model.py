@@ -1,24 +1,22 @@
 """Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP or its PDLP.
 
-Twin of ``lp_highs.py``: the same constraints by the same names in the same order. Symbols: see
-README-shares.md beside this file.
+Twin of ``highs_model.py``: the same constraints by the same names in the same order. Symbols: see
+the README beside this file.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formulations.exact_solver import load_modules, missing_module
-from formulations.heterogeneous.share_data import ShareData
+from formulations.backends.backend import NeedsModules
+from formulations.backends.mathopt import MODULES, solve
+from formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
-    from lyra_opt.core.solver import Unsupported
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
-MODULES = ("ortools.math_opt.python.mathopt",)
 PDLP_TOLERANCE = 1e-8
 MOST_PDLP_ITERATIONS = 200_000
 
@@ -104,18 +102,11 @@ def add_objective(built: Built, data: ShareData) -> None:
 # Backends
 
 
-class _LpMathOpt(ShareSolver):
+class _LpMathOpt(NeedsModules, ShareSolver):
     """What both backends have in common."""
 
     solver_type: ClassVar[str]
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is; imports none of them."""
-        return missing_module(MODULES)
-
-    def load(self) -> None:
-        """Import OR-Tools."""
-        load_modules(MODULES)
+    modules = MODULES
 
     def parameters(self) -> dict[str, Any]:
         """Return what the backend is told beside the time limit."""
@@ -123,19 +114,9 @@ class _LpMathOpt(ShareSolver):
 
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
-        from ortools.math_opt.python import mathopt
-
         data = ShareData.of(programme)
         built = build(data)
-        parameters = mathopt.SolveParameters(
-            time_limit=None if time_s is None else timedelta(seconds=time_s), **self.parameters()
-        )
-        try:
-            result = mathopt.solve(
-                built.model, mathopt.SolverType[self.solver_type], params=parameters
-            )
-        except AttributeError as error:  # how OR-Tools 9.15 hides the real one
-            raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error
+        result = solve(built.model, self.solver_type, time_s, self.parameters())
         # A point that a limit left is not feasible, but cut until it is, it is a solution; and
         # any multipliers make a bound.
         solution = result.solutions[0] if result.solutions else None

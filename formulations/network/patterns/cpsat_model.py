@@ -1,30 +1,21 @@
 """The pattern model in the CP-SAT solver of OR-Tools.
 
-Twin of ``pulp_patterns.py``, ``mathopt_patterns.py`` and ``lp_highs.py``: the same constraints by
-the same names in the same order. Symbols: see the README beside this file.
+Twin of ``pulp_model.py``, ``mathopt_model.py`` and ``linear_model.py``: the same constraints by
+the same names in the same order. Symbols: see the README of the folder above.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import run_cpsat
-from formulations.network.model_data import Built, name_of
-from formulations.network.model_solver import NetworkModelSolver
-from formulations.network.pattern_data import PatternModel, Variables, pattern_columns
+from formulations.backends.cpsat import BACKEND, integers
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import PATTERNS
+from formulations.network.tiers.cpsat_model import network_gpus, spans_racks
 from lyra_opt.network.links import Tier
 
-
-def build(patterns: PatternModel) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    variables = add_variables(model, patterns)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, patterns, variables)
-    add_objective(model, patterns, variables)
-    return Built(model, variables)
+if TYPE_CHECKING:
+    from formulations.network.patterns.data import PatternModel, Variables
 
 
 # Variables
@@ -32,12 +23,7 @@ def build(patterns: PatternModel) -> Built:
 
 def add_variables(model: Any, patterns: PatternModel) -> Variables:
     """``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer."""
-    return Variables(
-        *(
-            {key: model.new_int_var(0, most, name_of(kind, key)) for key, most in largest.items()}
-            for kind, largest in patterns.largest()._asdict().items()
-        )
-    )
+    return integers(model, patterns.largest)
 
 
 # Constraints
@@ -80,13 +66,6 @@ def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
         model.add(row).with_name(f"rack_gpus_{r}")
 
 
-def network_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_j n_j y_j2 = sum_r q_r``."""
-    if variables.network:
-        held = sum(patterns.data.gang(j) * x for j, x in variables.network.items())
-        model.add(held == sum(variables.share.values())).with_name("network_gpus")
-
-
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     for r, o, most, chosen in patterns.opening(variables):
@@ -100,14 +79,6 @@ def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> 
         model.add(o * variables.open[r, o] + sum(apart) <= there).with_name(
             f"spans_machines_{r}_{o}"
         )
-
-
-def spans_racks(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
-    apart = [x for j, x in variables.network.items() if j in patterns.data.must_span_racks]
-    for r, share in variables.share.items() if apart else ():
-        shares = sum(variables.share.values())
-        model.add(share + sum(apart) <= shares).with_name(f"spans_racks_{r}")
 
 
 CONSTRAINTS = (
@@ -145,15 +116,6 @@ def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> N
     )
 
 
-# Backend
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
-
-CPSAT_PATTERNS = NetworkModelSolver(
-    name="cpsat-patterns",
-    form=PatternModel.of,
-    columns=pattern_columns,
-    build=build,
-    run=run_cpsat,
-    uses_floats=False,
-    modules=("ortools.sat.python.cp_model",),
-)
+CPSAT_PATTERNS = ExactModelSolver(PATTERNS, STATEMENT, BACKEND)

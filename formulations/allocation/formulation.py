@@ -1,0 +1,71 @@
+"""The knapsacks of allocation as exact models see them: two forms, and where to begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from formulations.allocation.model_data import plain, strengthened
+from formulations.exact_model import Formulation, best_of
+from lyra_opt.allocation.knapsack.of_instance import (
+    KNAPSACK_OBJECTIVES,
+    AllocationKnapsack,
+    knapsack_bound,
+    refusal,
+)
+from lyra_opt.allocation.problem import PROBLEM
+from lyra_opt.core.solver import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.allocation.model_data import KnapsackModel
+    from formulations.exact_solver import Incumbent
+    from lyra_opt.allocation.instance import AllocationInstance, NamedWorkers, WorkerAllocation
+
+LARGEST_CAPACITY_IN_FLOATS = 10**5
+
+
+def supports(instance: AllocationInstance, in_floats: bool) -> Unsupported | None:
+    """Return why the instance is no knapsack, or beyond a backend's arithmetic.
+
+    In floats a variable within 1e-6 of an integer is taken for that integer, and the sum of the
+    weights taken may be off by that times the capacity, which must stay well below one GPU. For
+    integers costs are scaled so that they fit 64 bits.
+    """
+    refused = refusal(instance)
+    if refused is not None or not in_floats or instance.gpus <= LARGEST_CAPACITY_IN_FLOATS:
+        return refused
+    return Unsupported(
+        f"gpus is {instance.gpus}; the model is exact in floating-point arithmetic up to "
+        f"{LARGEST_CAPACITY_IN_FLOATS}"
+    )
+
+
+def _tidied(
+    instance: AllocationInstance, solution: WorkerAllocation | NamedWorkers
+) -> WorkerAllocation:
+    """Return the workers by position, without those that add nothing."""
+    task = AllocationKnapsack.of(instance)
+    return task.allocation(task.choice(task.workers(task.allocation_of(solution))))
+
+
+def _data(form: Callable[..., KnapsackModel]) -> Callable[..., KnapsackModel]:
+    def data(instance: AllocationInstance, start: Incumbent[Any], in_floats: bool) -> KnapsackModel:
+        task = AllocationKnapsack.of(instance)
+        chosen = task.choice(task.workers(start[0]))
+        return form(task, chosen, float(start[1]), in_floats=in_floats)
+
+    return data
+
+
+PLAIN = Formulation(
+    problem=PROBLEM,
+    variants=tuple(str(objective) for objective in KNAPSACK_OBJECTIVES),
+    supports=supports,
+    data=_data(plain),
+    begin=best_of(PROBLEM, "mckp-greedy"),
+    simple_bound=knapsack_bound,
+    tidied=_tidied,
+)
+STRENGTHENED = replace(PLAIN, data=_data(strengthened), suffix="-strengthened")

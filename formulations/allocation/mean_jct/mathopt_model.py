@@ -1,0 +1,210 @@
+"""A time-indexed relaxation of mean JCT as a mixed-integer programme: never above the optimum.
+
+Time is cut into slots of one length. The programme knows in which slot a job starts and in which
+it completes, and how long it runs and how much it gets done in each; it forgets when in a slot
+that is, so that capacity is kept on average over a slot only. Every schedule gives a solution of
+the same value. Symbols: see the README of allocation, sections 9 and 12.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from formulations.allocation.mean_jct.grid import SlotModel, SlotVariables, on_grid
+from formulations.backends.mathopt import GSCIP, run_gscip
+from formulations.exact_model import ExactModelSolver, Statement
+
+if TYPE_CHECKING:
+    from formulations.backends.backend import BackendRun, Built, Values
+
+WINDOW_MARGIN = 1e-12
+ROUNDS_OF_CUTS = 2
+"""At the root of the search tree alone: by default SCIP spends most of its time in there."""
+
+
+# Variables
+
+
+def add_variables(model: Any, data: SlotModel) -> SlotVariables:
+    """``a_js, b_js in {0, 1}``: j starts, completes by the end of s; ``u_js, e_js``; ``C_j``."""
+    jobs, slots = range(len(data.instance.jobs)), range(data.slots)
+    keys = [(j, s) for j in jobs for s in slots]
+    return SlotVariables(
+        started={(j, s): model.add_binary_variable(name=f"a_{j}_{s}") for j, s in keys},
+        completed={(j, s): model.add_binary_variable(name=f"b_{j}_{s}") for j, s in keys},
+        run={(j, s): model.add_variable(lb=0, ub=1, name=f"u_{j}_{s}") for j, s in keys},
+        extra={(j, s): model.add_variable(lb=0, ub=1, name=f"e_{j}_{s}") for j, s in keys},
+        completion_time={
+            j: model.add_variable(lb=earliest, ub=latest, name=f"C_{j}")
+            for j, (earliest, latest) in enumerate(zip(data.earliest, data.latest, strict=True))
+        },
+    )
+
+
+# Constraints
+
+
+def order_in_time(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``."""
+    for j in range(len(data.instance.jobs)):
+        started = data.of_job(variables.started, j)
+        completed = data.of_job(variables.completed, j)
+        for s in range(data.slots):
+            model.add_linear_constraint(completed[s] <= started[s], name=f"order_{j}_{s}")
+            if s > 0:
+                model.add_linear_constraint(started[s - 1] <= started[s], name=f"starts_{j}_{s}")
+                model.add_linear_constraint(
+                    completed[s - 1] <= completed[s], name=f"completes_{j}_{s}"
+                )
+
+
+def windows(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # noqa: ARG001
+    """Fix ``a_js``, ``b_js`` outside the earliest and latest start and completion of j.
+
+    A start at the end of a slot is in the next one, a completion in that slot.
+    """
+    for j, job in enumerate(data.instance.jobs):
+        earliest, latest = data.earliest[j], data.latest[j]
+        shortest = float(job.duration_s(job.max_workers)) / data.step
+        first_start = math.floor(job.release_s / data.step * (1 - WINDOW_MARGIN))
+        last_start = 0 if job.running else math.floor((latest - shortest) * (1 + WINDOW_MARGIN))
+        first_completion = math.ceil(earliest * (1 - WINDOW_MARGIN)) - 1
+        last_completion = math.ceil(latest * (1 + WINDOW_MARGIN)) - 1
+        for s, (started, completed) in enumerate(
+            zip(data.of_job(variables.started, j), data.of_job(variables.completed, j), strict=True)
+        ):
+            is_last = s == data.slots - 1
+            started.lower_bound = float(s >= last_start or is_last)
+            started.upper_bound = float(s >= first_start or is_last)
+            completed.lower_bound = float(s >= last_completion or is_last)
+            completed.upper_bound = float(s >= first_completion or is_last)
+
+
+def runs_between(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``a_j,s-1 - b_js <= u_js <= a_js - b_j,s-1``.
+
+    Before the first slot none is completed, and running jobs alone are started.
+    """
+    for j, job in enumerate(data.instance.jobs):
+        started = data.of_job(variables.started, j)
+        completed = data.of_job(variables.completed, j)
+        for s, run in enumerate(data.of_job(variables.run, j)):
+            before = started[s - 1] if s > 0 else int(job.running)
+            done = completed[s - 1] if s > 0 else 0
+            model.add_linear_constraint(run <= started[s] - done, name=f"runs_within_{j}_{s}")
+            model.add_linear_constraint(run >= before - completed[s], name=f"runs_through_{j}_{s}")
+
+
+def extra_while_running(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``e_js <= u_js``."""
+    for j in range(len(data.instance.jobs)):
+        for s in range(data.slots):
+            model.add_linear_constraint(
+                variables.extra[j, s] <= variables.run[j, s], name=f"extra_{j}_{s}"
+            )
+
+
+def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``step sum_s (w_min u_js + (1 - l) (w_max - w_min) e_js) = work_j``."""
+    for j, job in enumerate(data.instance.jobs):
+        spread = (job.max_workers - job.min_workers) * (1 - job.scaling_loss)
+        due = job.work_worker_s / data.step
+        done = sum(
+            job.min_workers / due * run + spread / due * extra
+            for run, extra in zip(
+                data.of_job(variables.run, j), data.of_job(variables.extra, j), strict=True
+            )
+        )
+        model.add_linear_constraint(done == 1, name=f"work_{j}")
+
+
+def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``sum_j g_j (w_min u_js + (w_max - w_min) e_js) <= gpus`` for each slot s."""
+    for s in range(data.slots):
+        held = sum(
+            job.min_gpus * variables.run[j, s]
+            + (job.max_gpus - job.min_gpus) * variables.extra[j, s]
+            for j, job in enumerate(data.instance.jobs)
+        )
+        model.add_linear_constraint(held <= data.instance.gpus, name=f"capacity_{s}")
+
+
+def completion_in_slot(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1`` for each slot s."""
+    for j in range(len(data.instance.jobs)):
+        completed = data.of_job(variables.completed, j)
+        slot = data.slots - sum(completed)
+        for s, run in enumerate(data.of_job(variables.run, j)):
+            in_slot = completed[s] - (completed[s - 1] if s > 0 else 0)
+            model.add_linear_constraint(
+                variables.completion_time[j] >= slot + run - 1 + in_slot,
+                name=f"completion_in_slot_{j}_{s}",
+            )
+
+
+def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``."""
+    for j, job in enumerate(data.instance.jobs):
+        run = sum(data.of_job(variables.run, j))
+        slot = data.slots - sum(data.of_job(variables.started, j))
+        completion = variables.completion_time[j]
+        model.add_linear_constraint(completion >= job.release_s / data.step + run)
+        model.add_linear_constraint(completion >= slot + run, name=f"completion_after_run_{j}")
+
+
+def no_worse_than_known(model: Any, data: SlotModel, variables: SlotVariables) -> None:
+    """``sum_j C_j`` is at most that of a known schedule."""
+    model.add_linear_constraint(
+        sum(variables.completion_time.values()) <= data.known_sum, name="known"
+    )
+
+
+CONSTRAINTS = (
+    order_in_time,
+    windows,
+    runs_between,
+    extra_while_running,
+    work_done,
+    capacity,
+    completion_in_slot,
+    completion_after_run,
+    no_worse_than_known,
+)
+
+
+# Objective
+
+
+def add_objective(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # noqa: ARG001
+    """Minimise ``sum_j C_j``, in steps."""
+    model.minimize(sum(variables.completion_time.values()))
+
+
+def run_with_few_cuts(
+    built: Built, start: Values | None, time_s: float | None, seed: int
+) -> BackendRun:
+    """Run SCIP with `ROUNDS_OF_CUTS`, to a gap of 1e-7."""
+    from ortools.math_opt.solvers.gscip import gscip_pb2
+
+    scip = gscip_pb2.GScipParameters()
+    scip.int_params["separating/maxroundsroot"] = ROUNDS_OF_CUTS
+    scip.int_params["separating/maxrounds"] = 0
+    return run_gscip(built, start, time_s, seed, relative_gap_tolerance=1e-7, gscip=scip)
+
+
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
+BACKEND = replace(GSCIP, name="time-indexed-milp", run=run_with_few_cuts)
+
+
+def time_indexed(step_s: float | None = None) -> ExactModelSolver:
+    """Return the solver whose slots are so long, a sixteenth of the horizon by default.
+
+    It bounds mean JCT from below and returns the schedule that it starts from; halving the step
+    never lowers the model's value.
+    """
+    return ExactModelSolver(on_grid(SlotModel, step_s), STATEMENT, BACKEND)
+
+
+TIME_INDEXED = time_indexed()

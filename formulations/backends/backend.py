@@ -1,0 +1,146 @@
+"""What a backend is: how it is told of a model, how it is run, and what it says of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from fractions import Fraction
+
+    from lyra_opt.core.result import Number, StoppedBy
+
+    Values = Sequence[Number]
+
+KindsT = TypeVar("KindsT", bound="tuple[Mapping[Any, Any], ...]")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A backend's model with its variables.
+
+    Parameters
+    ----------
+    model
+        The model, in the backend's own type.
+    variables
+        Kinds of variables, each a mapping from keys to variables in the backend's own type.
+    """
+
+    model: Any
+    variables: Iterable[Mapping[Any, Any]]
+
+    @property
+    def in_order(self) -> list[Any]:
+        """All variables, kind by kind: the order of starts and of values."""
+        return [variable for kind in self.variables for variable in kind.values()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRun:
+    """What a backend says of one run of a minimisation, not believed yet.
+
+    Parameters
+    ----------
+    values
+        Of all variables as `Built.in_order` lists them, not rounded; None without a solution.
+    bound
+        Its lower bound on the optimum: an int or a Fraction if it was computed in exact
+        arithmetic, else a float; None, infinite or NaN if it has none.
+    stopped_by
+        The limit that ended the run, None if it ran to its end.
+    counters
+        Effort spent, by name.
+    """
+
+    values: Values | None = None
+    bound: Number | Fraction | None = None
+    stopped_by: StoppedBy | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class Run(Protocol):
+    """What runs a model."""
+
+    def __call__(
+        self, built: Built, start: Values | None, time_s: float | None, seed: int
+    ) -> BackendRun:
+        """Minimise from values of all variables, if any, within the time, None for no limit.
+
+        The seed is from 0 to 2**31 - 2. RuntimeError if the backend fails.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """A solver of models, for minimisations.
+
+    Parameters
+    ----------
+    name
+        The name the command line knows it by.
+    new_model
+        What makes an empty model.
+    run
+        What runs one.
+    in_floats
+        Whether it computes in floats, or in integers alone.
+    modules
+        The Python modules that it needs.
+    """
+
+    name: str
+    new_model: Callable[[], Any]
+    run: Run
+    in_floats: bool
+    modules: tuple[str, ...]
+
+
+class NeedsModules:
+    """A solver that needs Python modules beyond this package's own."""
+
+    modules: tuple[str, ...]
+
+    def availability(self) -> Unsupported | None:
+        """Return which package is missing, None if none is; imports none of them."""
+        return missing_module(self.modules)
+
+    def load(self) -> None:
+        """Import the modules; what that takes is not a solver's time."""
+        with loading():
+            for module in self.modules:
+                import_module(module)
+
+
+def missing_module(modules: Iterable[str]) -> Unsupported | None:
+    """Return which module's package is not installed, None if all are; imports none of them."""
+    for module in modules:
+        package = module.partition(".")[0]
+        if find_spec(package) is None:
+            return Unsupported(f"the Python package {package} is not installed")
+    return None
+
+
+def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
+    """Return a variable in the place of the largest value of each, added by name and that value.
+
+    `largest` is a named tuple of mappings, one for each kind of variables.
+    """
+    kinds: Any = largest
+    return type(largest)(
+        *(
+            {key: add(name_of(kind, key), most) for key, most in of_kind.items()}
+            for kind, of_kind in kinds._asdict().items()
+        )
+    )
+
+
+def name_of(kind: str, key: object) -> str:
+    """Return the name of a variable, such as ``rack_3_0``; ``M`` where the key is empty."""
+    return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))

@@ -1,0 +1,115 @@
+"""What trying everything is, whatever the problem: slow, plain, and right; the tests' oracle."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from formulations.exact_solver import (
+    Countdown,
+    OutOfTimeError,
+    concluded,
+    is_better,
+    valued,
+    valued_start,
+)
+from lyra_opt.core.result import StoppedBy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from formulations.exact_solver import Incumbent
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.result import Limits, Number, SolveResult
+    from lyra_opt.core.solver import Unsupported
+
+
+class BruteForceSolver(ABC):
+    """Try everything; implements `lyra_opt.core.solver.Solver`.
+
+    Stopped by the time limit, it returns the best solution known, the warm start if that is
+    better, with a bound that needs no search. Other limits are not kept.
+    """
+
+    name = "brute-force"
+    of: ClassVar[Problem]
+    variants: Sequence[str]
+    proves_optimality = True
+    gives_bound = True
+
+    @property
+    def problem(self) -> str:
+        """The name of the problem."""
+        return self.of.name
+
+    def availability(self) -> Unsupported | None:
+        """Brute force needs nothing beyond this package."""
+        return None
+
+    @abstractmethod
+    def supports(self, instance: Any) -> Unsupported | None:
+        """Return why there are too many choices, None if there are not."""
+
+    @abstractmethod
+    def improvements(self, instance: Any, countdown: Countdown) -> Iterator[Any]:
+        """Yield solutions, each better than the one before, the last optimal; none if none is.
+
+        Raises
+        ------
+        OutOfTimeError
+            From the countdown.
+        """
+
+    @abstractmethod
+    def simple_bound(self, instance: Any) -> Number:
+        """Return a bound on the objective that needs no search."""
+
+    def without_search(self, instance: Any) -> Any:  # noqa: ARG002
+        """Return what there is where the time is over before anything was found, if anything."""
+        return None
+
+    def solve(
+        self,
+        instance: Any,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: Any = None,
+        observer: Callable[[str, int | float], None] | None = None,
+    ) -> SolveResult[Any]:
+        """Try everything; see `lyra_opt.core.solver.Solver.solve`.
+
+        Raises
+        ------
+        ValueError
+            If the warm start is no valid solution.
+        """
+        countdown = Countdown(limits.time_s)
+        start = None if warm_start is None else valued_start(self.of, instance, warm_start)
+        best: Incumbent[Any] | None = None
+        stopped_by = None
+
+        def offer(found: Incumbent[Any] | None) -> None:
+            nonlocal best
+            if found is not None and (
+                best is None or is_better(self.of, instance, found[1], best[1])
+            ):
+                best = found
+                if observer is not None:
+                    observer("objective", found[1])
+
+        try:
+            for solution in self.improvements(instance, countdown):
+                offer(valued(self.of, instance, solution))
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
+            offer(start)
+            if best is None and (nothing := self.without_search(instance)) is not None:
+                offer(valued(self.of, instance, nothing))
+            bound = self.simple_bound(instance)
+        else:
+            bound = math.inf if best is None else best[1]
+        return concluded(self.of, instance, best, bound, stopped_by=stopped_by, observer=observer)

@@ -1,0 +1,353 @@
+"""The numbers that the models of schedules in rounds are made of.
+
+Quantities are integers for CP-SAT and floats near 1 for the others, both rounded so that no
+schedule which the checker lets pass is cut off. The symbols are those of the README beside this
+file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from formulations.heterogeneous.modes import modes_of, places_of
+from lyra_opt.core.rounding import float_up
+from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
+from lyra_opt.heterogeneous.checker import due_steps, worth
+from lyra_opt.heterogeneous.instance import Objective, RoundSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from formulations.heterogeneous.modes import Group, Level, Mode, Place
+    from lyra_opt.core.result import Number
+    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+
+    RunKey = tuple[int, int, int]
+
+DUE_BITS = 44
+"""Bits of a job's due steps in integers."""
+WORTH_BITS = 50
+"""Bits of the sum of all worths in integers."""
+DUE_IN_FLOATS = 1e3
+WORTH_IN_FLOATS = 1e6
+MOST_SUM_BITS = 60
+
+
+class Variables(NamedTuple):
+    """A backend's variables; see the README beside this file for the symbols.
+
+    Parameters
+    ----------
+    y
+        By mode, level and round.
+    w
+        By mode, cell and round.
+    z
+        By job and round.
+    n, p
+        By job.
+    M
+        With no key, of ``makespan``.
+    """
+
+    y: Mapping[RunKey, Any]
+    w: Mapping[RunKey, Any]
+    z: Mapping[tuple[int, int], Any]
+    n: Mapping[int, Any]
+    p: Mapping[int, Any]
+    M: Mapping[tuple[()], Any]
+
+
+class Scale(NamedTuple):
+    """How quantities become numbers of a backend, rounded up.
+
+    Parameters
+    ----------
+    unit
+        What 1 is worth.
+    in_floats
+        Whether the backend computes in floats, or in integers alone.
+    """
+
+    unit: Fraction
+    in_floats: bool
+
+    def of(self, value: Fraction) -> Number:
+        """Return a worth in units."""
+        return float_up(value / self.unit) if self.in_floats else math.ceil(value / self.unit)
+
+    def due(self, most_runs: int) -> Number:
+        """Return how many steps are due of any job, where so many runs add up to its steps."""
+        bits = min(DUE_BITS, MOST_SUM_BITS - most_runs.bit_length())
+        return DUE_IN_FLOATS if self.in_floats else 2**bits
+
+    def steps(self, part: Fraction, due: Number) -> Number:
+        """Return the steps that are part of those due."""
+        exact = part * Fraction(due)
+        return float_up(exact) if self.in_floats else math.ceil(exact)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobData:
+    """A job in numbers.
+
+    Parameters
+    ----------
+    slots
+        Rounds in which it may run.
+    completions
+        Rounds in which it may complete.
+    worth
+        For each of `completions` (``utility``), and of its whole progress (``round_progress``,
+        one entry).
+    due, steps
+        Due steps and those of each level of each of its modes.
+    rounds_needed
+        For the steps of each level how many such rounds the job needs, and for how many a round
+        of each level of each mode counts.
+    gains
+        Of ``round_progress``: what a level of a mode adds, in the unit of `worth`.
+    """
+
+    slots: range
+    completions: range
+    worth: tuple[Number, ...] = ()
+    due: Number = 0
+    steps: Mapping[tuple[int, int], Number] = field(default_factory=dict)
+    rounds_needed: tuple[tuple[int, Mapping[tuple[int, int], int]], ...] = ()
+    gains: Mapping[tuple[int, int], Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundNumbers:
+    """An instance in numbers, and the keys of variables.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    places, modes, groups
+        Where gangs may be.
+    jobs
+        The jobs.
+    scale
+        What `JobData.worth` is in, and whether for a backend in floats.
+    penalty
+        What a job that never completes costs, in rounds; 0 where that is allowed.
+    """
+
+    instance: HeterogeneousInstance
+    places: tuple[Place, ...]
+    modes: tuple[Mode, ...]
+    groups: tuple[Group, ...]
+    jobs: tuple[JobData, ...]
+    scale: Scale
+    penalty: int
+
+    @classmethod
+    def of(
+        cls,
+        instance: HeterogeneousInstance,
+        start: tuple[RoundSchedule, float] | None = None,
+        *,
+        in_floats: bool = False,
+    ) -> Self:
+        """Return an instance in numbers; a schedule and its value narrow the rounds looked at."""
+        places = places_of(instance)
+        modes, groups = modes_of(instance, places)
+        windows = windows_of(instance, start)
+        worths = [
+            _worths(instance, job, completions)
+            for job, completions in zip(instance.jobs, windows, strict=True)
+        ]
+        total = sum((max(of) for of in worths if of), Fraction(0)) or Fraction(1)
+        scale = Scale(total / Fraction(WORTH_IN_FLOATS if in_floats else 2**WORTH_BITS), in_floats)
+        levels: dict[int, dict[tuple[int, int], Level]] = defaultdict(dict)
+        for m, mode in enumerate(modes):
+            for v, level in enumerate(mode.levels):
+                levels[mode.job][m, v] = level
+        penalty = 0
+        if instance.objective is Objective.MAKESPAN:
+            penalty = instance.horizon_rounds + 1
+        elif instance.objective is Objective.MEAN_JCT:
+            penalty = instance.horizon_rounds * len(instance.jobs) + 1
+        return cls(
+            instance=instance,
+            places=places,
+            modes=modes,
+            groups=groups,
+            jobs=tuple(
+                _job_data(instance, j, levels[j], windows[j], worths[j], scale)
+                for j in range(len(instance.jobs))
+            ),
+            scale=scale,
+            penalty=penalty,
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """The instance's."""
+        return self.instance.objective
+
+    def run_keys(self) -> Iterator[RunKey]:
+        """Yield (mode, level, round) of the variables y."""
+        for m, mode in enumerate(self.modes):
+            for t in self.jobs[mode.job].slots:
+                for v in range(len(mode.levels)):
+                    yield m, v, t
+
+    def held_keys(self) -> Iterator[RunKey]:
+        """Yield (mode, cell, round) of the variables w."""
+        for m, mode in enumerate(self.modes):
+            if mode.fixed is None:
+                for t in self.jobs[mode.job].slots:
+                    for c in range(len(mode.cells)):
+                        yield m, c, t
+
+    def completion_keys(self) -> Iterator[tuple[int, int]]:
+        """Yield (job, round) of the variables z."""
+        for j, job in enumerate(self.jobs):
+            for t in job.completions:
+                yield j, t
+
+    def runs_of(self, modes: Iterable[int], t: int) -> list[RunKey]:
+        """Return the keys of all levels of some modes in a round."""
+        return [(m, v, t) for m in modes for v in range(len(self.modes[m].levels))]
+
+    def completions_from(self, j: int, t: int) -> list[tuple[int, int]]:
+        """Return the keys of the completions of a job in a round or later."""
+        return [(j, s) for s in self.jobs[j].completions if s >= t]
+
+    def completions_until(self, j: int, t: int) -> list[tuple[int, int]]:
+        """Return the keys of the completions of a job in a round or before."""
+        return [(j, s) for s in self.jobs[j].completions if s <= t]
+
+    def most_runs(self, m: int) -> int:
+        """Return how many copies run in a mode at once at most."""
+        if self.modes[m].stays is not None:
+            return 1
+        return next(group.most for group in self.groups if m in group.modes)
+
+    def slower_cells(self, m: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield the levels of a mode but the slowest, and the cells slower than each."""
+        mode = self.modes[m]
+        for v, level in enumerate(mode.levels[:-1]):
+            yield v, [c for c, cell in enumerate(mode.cells) if cell.rate < level.rate]
+
+    def alike_servers(self) -> list[tuple[int, int]]:
+        """Return pairs of places, each a server, with equal GPUs: the next one in file order.
+
+        Empty where a job may save its restart, since then its own servers are unlike others.
+        """
+        if any(mode.stays is not None for mode in self.modes):
+            return []
+        last: dict[tuple[tuple[str, int], ...], int] = {}
+        pairs = []
+        for p, place in enumerate(self.places):
+            shape = tuple(sorted(place.gpus.items()))
+            if len(place.servers) == 1:
+                if shape in last:
+                    pairs.append((last[shape], p))
+                last[shape] = p
+        return pairs
+
+    def modes_with_choice(self) -> Iterator[tuple[int, Mode]]:
+        """Yield the modes whose GPUs are to be chosen."""
+        return ((m, mode) for m, mode in enumerate(self.modes) if mode.fixed is None)
+
+    def most_held(self, m: int, c: int) -> int:
+        """Return the most GPUs that a mode holds in a cell."""
+        cell = self.modes[m].cells[c]
+        return min(self.modes[m].gang, self.places[cell.place].gpus[cell.gpu_type])
+
+    def rounds(self) -> range:
+        """Return all rounds in which something may run."""
+        return range(
+            min((job.slots.start for job in self.jobs if job.slots), default=0),
+            max((job.slots.stop for job in self.jobs if job.slots), default=0),
+        )
+
+    def modes_of(self, j: int) -> list[int]:
+        """Return the modes of a job."""
+        return [m for m, mode in enumerate(self.modes) if mode.job == j]
+
+
+def _worths(
+    instance: HeterogeneousInstance, job: GangJob, completions: Sequence[int]
+) -> list[Fraction]:
+    """Return what `JobData.worth` is in units of."""
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return [Fraction(job.weight)]
+    if instance.objective is Objective.UTILITY:
+        return [worth(instance, job, t) for t in completions]
+    return []
+
+
+def _job_data(
+    instance: HeterogeneousInstance,
+    j: int,
+    levels: Mapping[tuple[int, int], Level],
+    completions: range,
+    worths: Sequence[Fraction],
+    scale: Scale,
+) -> JobData:
+    """Return a job in numbers, `levels` being those of its modes."""
+    job = instance.jobs[j]
+    slots = range(instance.first_round(job), completions.stop) if completions else range(0)
+    worth_in_units = tuple(scale.of(value) for value in worths)
+    if instance.objective is Objective.ROUND_PROGRESS:
+        whole = Fraction(job.steps)
+        gains = {
+            key: scale.of(worths[0] * min(Fraction(1), level.steps / whole))
+            for key, level in levels.items()
+        }
+        return JobData(slots=slots, completions=range(0), worth=worth_in_units, gains=gains)
+    parts = {key: min(Fraction(1), level.steps / due_steps(job)) for key, level in levels.items()}
+    due = scale.due(max(1, len(slots)) * max(1, len({m for m, _ in levels})))
+    return JobData(
+        slots=slots,
+        completions=completions,
+        worth=worth_in_units,
+        due=due,
+        steps={key: scale.steps(part, due) for key, part in parts.items()},
+        rounds_needed=tuple(
+            (math.ceil(1 / rate), {key: math.ceil(part / rate) for key, part in parts.items()})
+            for rate in sorted(set(parts.values()))
+        ),
+    )
+
+
+def windows_of(
+    instance: HeterogeneousInstance, start: tuple[RoundSchedule, float] | None
+) -> list[range]:
+    """Return the rounds in which each job may complete in a schedule no worse than the start."""
+    if instance.objective is Objective.ROUND_PROGRESS:
+        return [range(0 if instance.first_round(job) else 1) for job in instance.jobs]
+    earliest = [earliest_completion(instance, job) for job in instance.jobs]
+    latest = [instance.horizon_rounds] * len(instance.jobs)
+    if instance.objective is Objective.UTILITY:
+        for j, (job, first) in enumerate(zip(instance.jobs, earliest, strict=True)):
+            while (
+                first is not None and latest[j] > first and not worth(instance, job, latest[j] - 1)
+            ):
+                latest[j] -= 1
+    elif start is not None:
+        round_s, jobs = Fraction(instance.round_s), len(instance.jobs)
+        if instance.objective is Objective.MAKESPAN:
+            latest = [round(Fraction(start[1]) / round_s)] * jobs
+        else:
+            released_s = sum((Fraction(job.release_s) for job in instance.jobs), Fraction(0))
+            rounds = round((Fraction(start[1]) * jobs + released_s) / round_s)
+            least = sum(1 + first for first in earliest if first is not None)
+            latest = [
+                min(instance.horizon_rounds, rounds - least + 1 + (first or 0))
+                for first in earliest
+            ]
+    return [
+        range(0) if first is None else range(first, max(first, last))
+        for first, last in zip(earliest, latest, strict=True)
+    ]

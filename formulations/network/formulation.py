@@ -1,0 +1,65 @@
+"""The network problem as exact models see it: three forms, their limits, and where to begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from formulations.exact_model import Formulation, best_of
+from formulations.network.gang_data import MOST_COLUMNS, simple_bound
+from formulations.network.patterns.data import PatternModel, RelaxedPatterns, pattern_columns
+from formulations.network.tiers.data import TierModel, tier_columns
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.network.instance import Objective
+from lyra_opt.network.problem import PROBLEM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.network.instance import NetworkInstance
+
+MOST_GPUS_IN_FLOATS = 10**5
+
+
+def _limits(
+    columns: Callable[[NetworkInstance], int],
+) -> Callable[[NetworkInstance, bool], Unsupported | None]:
+    """Return what refuses models that would be too large, or inexact in floats."""
+
+    def supports(instance: NetworkInstance, in_floats: bool) -> Unsupported | None:
+        if (count := columns(instance)) > MOST_COLUMNS:
+            return Unsupported(
+                f"the model has {count} variables or more; it is built up to {MOST_COLUMNS}"
+            )
+        if in_floats and instance.free_gpus > MOST_GPUS_IN_FLOATS:
+            return Unsupported(
+                f"{instance.free_gpus} GPUs are free; the model is exact in floating-point "
+                f"arithmetic up to {MOST_GPUS_IN_FLOATS}"
+            )
+        return None
+
+    return supports
+
+
+TIERS = Formulation(
+    problem=PROBLEM,
+    variants=tuple(str(objective) for objective in Objective),
+    supports=_limits(tier_columns),
+    data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
+    begin=best_of(PROBLEM, "list-placement"),
+    simple_bound=simple_bound,
+)
+PATTERNS = replace(
+    TIERS,
+    supports=_limits(pattern_columns),
+    data=lambda instance, _, in_floats: PatternModel.of(instance, in_floats=in_floats),
+    suffix="-patterns",
+)
+RELAXED_PATTERNS = replace(
+    PATTERNS,
+    # The bound is exact whatever the size, so that only the number of variables counts.
+    supports=lambda instance, _: PATTERNS.supports(instance, False),
+    data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
+    suffix="",
+    proves_optimality=False,
+)

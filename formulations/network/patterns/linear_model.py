@@ -1,0 +1,130 @@
+"""The linear relaxation of the pattern model in HiGHS: a proved bound, and a rounded placement.
+
+Twin of ``pulp_model.py``, ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the
+same names in the same order. Symbols: see the README of the folder above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from formulations.backends.linear import BACKEND, columns
+from formulations.exact_model import ExactModelSolver, Statement
+from formulations.network.formulation import RELAXED_PATTERNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from formulations.backends.linear import Programme
+    from formulations.network.patterns.data import PatternModel, Variables
+
+
+# Variables
+
+
+def add_variables(model: Programme, patterns: PatternModel) -> Variables:
+    """``0 <= y, d_ro <= 1``; ``z_rk, l_cp, q_r >= 0``."""
+    return columns(model, patterns.largest)
+
+
+# Constraints
+
+
+def one_tier(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``y_j0 + y_j1 + y_j2 <= 1``."""
+    for j, places in patterns.places(variables):
+        model.at_most(f"one_tier_{j}", _each(1, places), 1)
+
+
+def one_pattern(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_p l_cp = M_c``."""
+    for c, one in enumerate(patterns.classes):
+        chosen = [variables.pattern[c, p] for p in range(len(patterns.patterns[c]))]
+        model.equal(f"one_pattern_{c}", _each(1, chosen), len(one.machines))
+
+
+def gangs_of_size(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
+    add = model.equal if patterns.data.counts_machines else model.at_most
+    for n, gangs, slots in patterns.slots(variables):
+        add(f"gangs_of_size_{n}", [*_each(1, gangs), *_less(slots)])
+
+
+def gangs_of_kind(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
+    for k, gangs, in_racks in patterns.of_kind(variables):
+        model.equal(f"gangs_of_kind_{k}", [*_each(1, gangs), *_each(-1, in_racks)])
+
+
+def rack_gpus(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
+    add = model.equal if patterns.data.counts_machines else model.at_most
+    for r, needs, opened in patterns.rack_loads(variables):
+        add(f"rack_gpus_{r}", [*needs, *_less(opened)])
+
+
+def network_gpus(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_j n_j y_j2 = sum_r q_r``."""
+    if variables.network:
+        held = [(patterns.data.gang(j), x) for j, x in variables.network.items()]
+        model.equal("network_gpus", [*held, *_each(-1, variables.share.values())])
+
+
+def open_pattern(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
+    for r, o, most, chosen in patterns.opening(variables):
+        model.at_most(f"open_pattern_{r}_{o}", [*_each(1, chosen), (-most, variables.open[r, o])])
+
+
+def spans_machines(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
+    for r, o, apart, opened in patterns.racks_apart(variables):
+        terms = [(o, variables.open[r, o]), *_each(1, apart), *_less(opened)]
+        model.at_most(f"spans_machines_{r}_{o}", terms)
+
+
+def spans_racks(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
+    apart = [x for j, x in variables.network.items() if j in patterns.data.must_span_racks]
+    for r in variables.share if apart else ():
+        others = [x for other, x in variables.share.items() if other != r]
+        model.at_most(f"spans_racks_{r}", [*_each(1, apart), *_each(-1, others)])
+
+
+CONSTRAINTS = (
+    one_tier,
+    one_pattern,
+    gangs_of_size,
+    gangs_of_kind,
+    rack_gpus,
+    network_gpus,
+    open_pattern,
+    spans_machines,
+    spans_racks,
+)
+
+
+# Objective
+
+
+def add_objective(model: Programme, patterns: PatternModel, variables: Variables) -> None:
+    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
+    worth = patterns.data.worth
+    for key, one in patterns.all_patterns():
+        model.cost[variables.pattern[key]] = float(one.leaves_part)
+    for tier, of_tier in variables.by_tier().items():
+        for j, x in of_tier.items():
+            model.cost[x] = -worth[j][tier]
+
+
+def _each(coefficient: int, columns: Iterable[int]) -> list[tuple[int, int]]:
+    return [(coefficient, column) for column in columns]
+
+
+def _less(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(-coefficient, column) for coefficient, column in terms]
+
+
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
+
+LP_HIGHS = ExactModelSolver(RELAXED_PATTERNS, STATEMENT, BACKEND)
