@@ -15,19 +15,20 @@ from formulations.exact_solver import (
     valued_start,
 )
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import SolverBase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy as np
 
     from formulations.exact_solver import Incumbent
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Limits, Number, SolveResult
-    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.core.solver import Observer, Unsupported
 
 
-class BruteForceSolver(ABC):
+class BruteForceSolver(SolverBase, ABC):
     """Try everything; implements `lyra_opt.core.solver.Solver`.
 
     Stopped by the time limit, it returns the best solution known, the warm start if that is
@@ -36,18 +37,9 @@ class BruteForceSolver(ABC):
 
     name = "brute-force"
     of: ClassVar[Problem]
-    variants: Sequence[str]
+    """The problem."""
     proves_optimality = True
     gives_bound = True
-
-    @property
-    def problem(self) -> str:
-        """The name of the problem."""
-        return self.of.name
-
-    def availability(self) -> Unsupported | None:
-        """Brute force needs nothing beyond this package."""
-        return None
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:
@@ -78,7 +70,7 @@ class BruteForceSolver(ABC):
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: Any = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Any]:
         """Try everything; see `lyra_opt.core.solver.Solver.solve`.
 
@@ -94,9 +86,7 @@ class BruteForceSolver(ABC):
 
         def offer(found: Incumbent[Any] | None) -> None:
             nonlocal best
-            if found is not None and (
-                best is None or is_better(self.of, instance, found[1], best[1])
-            ):
+            if found is not None and (best is None or is_better(instance, found[1], best[1])):
                 best = found
                 if observer is not None:
                     observer("objective", found[1])
@@ -112,4 +102,4 @@ class BruteForceSolver(ABC):
             bound = self.simple_bound(instance)
         else:
             bound = math.inf if best is None else best[1]
-        return concluded(self.of, instance, best, bound, stopped_by=stopped_by, observer=observer)
+        return concluded(instance, best, bound, stopped_by=stopped_by, observer=observer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from formulations.backends.backend import Backend, Built, NeedsModules
+from formulations.backends.backend import Backend, Built
 from formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
@@ -22,7 +22,7 @@ from formulations.exact_solver import (
     valued_start,
 )
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solver import SolverBase, find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formulations.exact_solver import Incumbent
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number, SolveResult
-    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.core.solver import Observer, Unsupported
 
     Start = Callable[[Any, np.random.Generator], Any]
 
@@ -124,13 +124,12 @@ class Statement:
     add_objective: Callable[[Any, Any, Any], None]
 
 
-@dataclass(frozen=True)
-class ExactModelSolver(NeedsModules):
+class ExactModelSolver(SolverBase):
     """A formulation with one backend; implements `lyra_opt.core.solver.Solver`.
 
     Starts from the warm start or, without one, from what the formulation begins with, and never
     returns worse. Claims optimality only where the bound, moved to the safe side, is within the
-    problem's proof gap of the objective: equal to it, where that is an integer. One thread; the
+    variant's proof gap of the objective: equal to it, where that is an integer. One thread; the
     seed of the backend comes from the generator.
 
     Of the limits only the time is kept: nodes and memory are not passed on, because the backends
@@ -148,39 +147,13 @@ class ExactModelSolver(NeedsModules):
         What runs it.
     """
 
-    formulation: Formulation
-    statement: Statement
-    backend: Backend
-
-    @property
-    def name(self) -> str:
-        """The name the command line knows it by."""
-        return f"{self.backend.name}{self.formulation.suffix}"
-
-    @property
-    def problem(self) -> str:
-        """The name of the problem."""
-        return self.formulation.problem.name
-
-    @property
-    def variants(self) -> Sequence[str]:
-        """The variants of the problem that it takes."""
-        return self.formulation.variants
-
-    @property
-    def proves_optimality(self) -> bool:
-        """Whether a run without limits ends with a proof."""
-        return self.formulation.proves_optimality
-
-    @property
-    def gives_bound(self) -> bool:
-        """Whether it returns a dual bound of its own."""
-        return self.formulation.gives_bound
-
-    @property
-    def modules(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The Python modules that the backend needs."""
-        return self.backend.modules
+    def __init__(self, formulation: Formulation, statement: Statement, backend: Backend) -> None:
+        self.formulation, self.statement, self.backend = formulation, statement, backend
+        self.name = f"{backend.name}{formulation.suffix}"
+        self.problem, self.variants = formulation.problem.name, formulation.variants
+        self.proves_optimality = formulation.proves_optimality
+        self.gives_bound = formulation.gives_bound
+        self.modules = backend.modules
 
     def supports(self, instance: Any) -> Unsupported | None:
         """Return why the instance is beyond the model or the backend's arithmetic."""
@@ -202,7 +175,7 @@ class ExactModelSolver(NeedsModules):
         limits: Limits,
         rng: np.random.Generator,
         warm_start: Any = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Any]:
         """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
 
@@ -229,27 +202,25 @@ class ExactModelSolver(NeedsModules):
         if not countdown.is_over:
             data = form.data(instance, incumbent, self.backend.in_floats)
             if data.is_settled and incumbent is not None:
-                return concluded(problem, instance, incumbent, incumbent[1], **ending)
+                return concluded(instance, incumbent, incumbent[1], **ending)
             built = self.build(data)
         if data is None or built is None or countdown.is_over:
             ending["stopped_by"] = StoppedBy.TIME
-            return concluded(problem, instance, incumbent, bound, **ending)
+            return concluded(instance, incumbent, bound, **ending)
         start = None if incumbent is None else data.start(incumbent[0])
         run = self.backend.run(built, start, countdown.remaining_s, seed)
         solution = None if run.values is None else data.solution(run.values)
         found = None if solution is None else valued(problem, instance, solution)
-        if found is not None and (
-            incumbent is None or is_better(problem, instance, found[1], incumbent[1])
-        ):
+        if found is not None and (incumbent is None or is_better(instance, found[1], incumbent[1])):
             incumbent = found
             if observer is not None:
                 observer("objective", incumbent[1])
         cost = safe_cost(run.bound, margin=form.margin)
         proved = None if cost is None else data.dual_bound(cost)
-        if proved is not None and (bound is None or is_better(problem, instance, bound, proved)):
+        if proved is not None and (bound is None or is_better(instance, bound, proved)):
             bound = proved
         ending |= {"stopped_by": run.stopped_by, "counters": run.counters}
-        return concluded(problem, instance, incumbent, bound, **ending)
+        return concluded(instance, incumbent, bound, **ending)
 
     def _begun(
         self, instance: Any, warm_start: Any, rng: np.random.Generator
@@ -273,7 +244,7 @@ def best_of(problem: Problem, *names: str) -> Start:
             if not (heuristic.availability() or heuristic.supports(instance)):
                 found = heuristic.solve(instance, limits=Limits(), rng=rng)
                 if found.objective is not None and (
-                    best is None or is_better(problem, instance, found.objective, best[1])
+                    best is None or is_better(instance, found.objective, best[1])
                 ):
                     best = found.solution, found.objective
         return None if best is None else best[0]

@@ -15,10 +15,11 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Observer
 
 SolutionT = TypeVar("SolutionT")
 Incumbent = tuple[SolutionT, "Number"]
@@ -113,26 +114,24 @@ def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incu
     return warm_start, report.objective
 
 
-def is_better(problem: Problem, instance: Any, value: Number, than: Number) -> bool:
+def is_better(instance: Any, value: Number, than: Number) -> bool:
     """Return whether one value of the instance's objective is better than another."""
-    minimises = problem.sense_of(problem.variant(instance)) == "min"
-    return value < than if minimises else value > than
+    return value < than if instance.variant.sense == "min" else value > than
 
 
 def concluded(
-    problem: Problem,
     instance: Any,
     incumbent: Incumbent[SolutionT] | None,
     bound: Number | None,
     *,
     stopped_by: StoppedBy | None = None,
     counters: Mapping[str, int] | None = None,
-    observer: Callable[[str, int | float], None] | None = None,
+    observer: Observer | None = None,
     promises_proof: bool = True,
 ) -> SolveResult[SolutionT]:
     """Return what is known: optimal only where the bound meets the objective.
 
-    Integers meet where they are equal, floats within the problem's proof gap, relatively. A bound
+    Integers meet where they are equal, floats within the variant's proof gap, relatively. A bound
     beyond the objective is passed on as it is; whoever checks the result reports it as a
     contradiction. An infinite bound without an incumbent says that there is no solution.
     """
@@ -148,7 +147,7 @@ def concluded(
             status=Status.UNKNOWN, stopped_by=stopped_by, dual_bound=bound, counters=counters
         )
     solution, objective = incumbent
-    gap = problem.proof_gap_of(problem.variant(instance))
+    gap = instance.variant.proof_gap
     is_proved = bound is not None and same_value(bound, objective, tolerance=gap)
     message = None
     if promises_proof and stopped_by is None and not is_proved:
@@ -158,7 +157,7 @@ def concluded(
         )
     return SolveResult(
         status=Status.OPTIMAL if is_proved else Status.FEASIBLE,
-        stopped_by=None if is_proved else stopped_by,
+        stopped_by=stopped_by,
         solution=solution,
         objective=objective,
         dual_bound=bound,

@@ -13,7 +13,7 @@ from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from formulations.exact_solver import Countdown
     from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
@@ -34,9 +34,8 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    variants: Sequence[str] = tuple(
-        str(objective) for objective in Objective if objective is not Objective.MEAN_JCT
-    )
+    problem = PROBLEM.name
+    variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
     def supports(self, instance: AllocationInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""

@@ -61,7 +61,7 @@ def _data(form: Callable[..., KnapsackModel]) -> Callable[..., KnapsackModel]:
 
 PLAIN = Formulation(
     problem=PROBLEM,
-    variants=tuple(str(objective) for objective in KNAPSACK_OBJECTIVES),
+    variants=KNAPSACK_OBJECTIVES,
     supports=supports,
     data=_data(plain),
     begin=best_of(PROBLEM, "mckp-greedy"),

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from lyra_opt.core.solver import Unsupported
-from lyra_opt.core.stopwatch import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,31 +95,6 @@ class Backend:
     run: Run
     in_floats: bool
     modules: tuple[str, ...]
-
-
-class NeedsModules:
-    """A solver that needs Python modules beyond this package's own."""
-
-    modules: tuple[str, ...]
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is; imports none of them."""
-        return missing_module(self.modules)
-
-    def load(self) -> None:
-        """Import the modules; what that takes is not a solver's time."""
-        with loading():
-            for module in self.modules:
-                import_module(module)
-
-
-def missing_module(modules: Iterable[str]) -> Unsupported | None:
-    """Return which module's package is not installed, None if all are; imports none of them."""
-    for module in modules:
-        package = module.partition(".")[0]
-        if find_spec(package) is None:
-            return Unsupported(f"the Python package {package} is not installed")
-    return None
 
 
 def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:

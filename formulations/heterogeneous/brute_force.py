@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from formulations.brute_force import BruteForceSolver
 from formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -54,9 +53,8 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    variants: Sequence[str] = tuple(
-        str(objective) for objective in Objective if objective not in SHARE_OBJECTIVES
-    )
+    problem = PROBLEM.name
+    variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
     def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
@@ -89,7 +87,7 @@ class BruteForce(BruteForceSolver):
 
     def without_search(self, instance: HeterogeneousInstance) -> RoundSchedule | None:
         """Return that nothing runs, where that is a schedule."""
-        return RoundSchedule(()) if instance.objective in MAXIMISED else None
+        return RoundSchedule(()) if instance.variant.sense == "max" else None
 
 
 def _search(instance: HeterogeneousInstance, countdown: Countdown) -> RoundSchedule | None:

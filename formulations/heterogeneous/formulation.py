@@ -8,7 +8,7 @@ from formulations.exact_model import Formulation, best_of
 from formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.core.rounding import float_up
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.heterogeneous.bounds.dual_bound import MAXIMISED, simple_bound
+from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
@@ -37,7 +37,7 @@ def supports(instance: HeterogeneousInstance, _: bool) -> Unsupported | None:
 def rounded_bound(instance: HeterogeneousInstance) -> float:
     """Return the bound that no model is needed for, rounded to the safe side."""
     bound = simple_bound(instance)
-    return float_up(bound) if instance.objective in MAXIMISED else -float_up(-bound)
+    return float_up(bound) if instance.variant.sense == "max" else -float_up(-bound)
 
 
 ROUNDS = Formulation(

@@ -37,7 +37,8 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    variants: Sequence[str] = tuple(str(objective) for objective in Objective)
+    problem = PROBLEM.name
+    variants = tuple(Objective)
 
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""

@@ -43,7 +43,7 @@ def _limits(
 
 TIERS = Formulation(
     problem=PROBLEM,
-    variants=tuple(str(objective) for objective in Objective),
+    variants=tuple(Objective),
     supports=_limits(tier_columns),
     data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
     begin=best_of(PROBLEM, "list-placement"),

@@ -11,7 +11,7 @@ from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.reclaim.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from formulations.exact_solver import Countdown
     from lyra_opt.reclaim.instance import ReclaimInstance
@@ -30,7 +30,8 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    variants: Sequence[str] = tuple(str(semantics) for semantics in Semantics)
+    problem = PROBLEM.name
+    variants = tuple(Semantics)
 
     def supports(self, instance: ReclaimInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""

@@ -65,7 +65,7 @@ def _losses_above(instance: ReclaimInstance, limit: int, rule: str) -> Unsupport
 
 PLAIN = Formulation(
     problem=PROBLEM,
-    variants=tuple(str(semantics) for semantics in Semantics),
+    variants=tuple(Semantics),
     supports=lambda instance, in_floats: (
         float_limits(instance) if in_floats else int64_limits(instance)
     ),

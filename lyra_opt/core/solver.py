@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Number, SolveResult, Status
+from lyra_opt.core.stopwatch import loading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,10 +96,10 @@ class SolverBase:
     """What most solvers have in common; implements `Solver` but for `solve`."""
 
     name: str
-    problem: ClassVar[str]
-    variants: ClassVar[Sequence[str]]
-    proves_optimality: ClassVar[bool] = False
-    gives_bound: ClassVar[bool] = False
+    problem: str
+    variants: Sequence[str]
+    proves_optimality: bool = False
+    gives_bound: bool = False
     modules: tuple[str, ...] = ()
     """Python modules that it needs and that may not be installed."""
 
@@ -108,6 +110,12 @@ class SolverBase:
             if find_spec(package) is None:
                 return Unsupported(f"the Python package {package} is not installed")
         return None
+
+    def load(self) -> None:
+        """Import the modules; what that takes is no solver's time."""
+        with loading():
+            for module in self.modules:
+                import_module(module)
 
     def supports(self, instance: Any) -> Unsupported | None:
         """Return why the instance is of no variant that the solver takes, None if it is."""

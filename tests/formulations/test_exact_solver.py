@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formulations.exact_solver import Countdown, concluded, missing_module, safe_lower_bound
+from formulations.exact_solver import (
+    Countdown,
+    OutOfTimeError,
+    concluded,
+    next_multiple,
+    safe_cost,
+)
 from lyra_opt.core.result import Status, StoppedBy
+from lyra_opt.core.solver import SolverBase
+from lyra_opt.heterogeneous import Objective
+from lyra_opt.reclaim import Semantics
+
+INTEGERS = SimpleNamespace(variant=Semantics.RIGID)
+"""An instance whose objectives are minimised; bounds and objectives here are integers."""
+
+
+def safe_lower_bound(bound, step=1):
+    """Return the least objective that a backend's bound leaves, with reclaiming's margin."""
+    cost = safe_cost(bound, margin=1e-9)
+    return 0 if cost is None else next_multiple(cost, step)
 
 
 @pytest.mark.parametrize(
@@ -59,16 +78,38 @@ def test_integer_bound_is_exact_and_needs_no_margin():
 
 
 def test_only_a_bound_that_meets_the_objective_is_a_proof():
-    assert concluded(("x", 5), 5).status is Status.OPTIMAL
-    assert concluded(("x", 5), 4).status is Status.FEASIBLE
-    limited = concluded(("x", 5), 4, stopped_by=StoppedBy.TIME)
+    assert concluded(INTEGERS, ("x", 5), 5).status is Status.OPTIMAL
+    assert concluded(INTEGERS, ("x", 5), 4).status is Status.FEASIBLE
+    limited = concluded(INTEGERS, ("x", 5), 4, stopped_by=StoppedBy.TIME)
     assert (limited.dual_bound, limited.stopped_by) == (4, StoppedBy.TIME)
 
 
 def test_contradicting_bound_is_passed_on():
     """The checker of claims has to see it; cutting it off at 5 would hide a wrong solver."""
-    refuted = concluded(("x", 5), 6)
+    refuted = concluded(INTEGERS, ("x", 5), 6)
     assert (refuted.status, refuted.dual_bound) == (Status.FEASIBLE, 6)
+
+
+def test_a_proof_at_the_limit_is_a_proof():
+    """Which limit ended the run is told all the same."""
+    proved = concluded(INTEGERS, ("x", 5), 5, stopped_by=StoppedBy.TIME)
+    assert (proved.status, proved.stopped_by) == (Status.OPTIMAL, StoppedBy.TIME)
+
+
+def test_floats_meet_within_the_proof_gap_of_the_variant():
+    for objective, status in (
+        (Objective.UTILITY, Status.OPTIMAL),
+        (Objective.MAKESPAN, Status.FEASIBLE),
+    ):
+        one = SimpleNamespace(variant=objective)
+        assert concluded(one, ("x", 1.0), 1.0 + 1e-7).status is status
+
+
+def test_without_a_solution_only_an_infinite_bound_proves_that_there_is_none():
+    assert concluded(INTEGERS, None, math.inf).status is Status.INFEASIBLE
+    unknown = concluded(INTEGERS, None, 3, stopped_by=StoppedBy.TIME)
+    assert (unknown.status, unknown.dual_bound) == (Status.UNKNOWN, 3)
+    assert concluded(INTEGERS, ("x", 5), None).status is Status.FEASIBLE
 
 
 def test_countdown():
@@ -77,8 +118,12 @@ def test_countdown():
     assert not Countdown(None).is_over
     assert Countdown(0.0).is_over
     assert 0 < Countdown(1000.0).remaining_s <= 1000
+    with pytest.raises(OutOfTimeError):
+        Countdown(0.0).require_time()
 
 
 def test_missing_module_is_named():
-    assert missing_module(["json"]) is None
-    assert "no_such_package" in missing_module(["json", "no_such_package"]).reason
+    solver = SolverBase()
+    assert solver.availability() is None
+    solver.modules = ("json", "no_such_package")
+    assert "no_such_package" in solver.availability().reason

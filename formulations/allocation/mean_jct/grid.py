@@ -91,7 +91,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
 
     return Formulation(
         problem=PROBLEM,
-        variants=(str(Objective.MEAN_JCT),),
+        variants=(Objective.MEAN_JCT,),
         supports=_supports,
         data=data,
         begin=lambda instance, _: best_priority_schedule(instance),

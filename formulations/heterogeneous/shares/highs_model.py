@@ -6,11 +6,10 @@ the README beside this file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.backends.backend import NeedsModules
 from formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
@@ -116,7 +115,7 @@ def _add_rows(
 # Backend
 
 
-class LpHighs(NeedsModules, ShareSolver):
+class LpHighs(ShareSolver):
     """All share objectives by the interior point method of HiGHS and its crossover, on one thread.
 
     The dual simplex takes four times as long on 2,048 jobs. An interior point method made for
@@ -127,7 +126,7 @@ class LpHighs(NeedsModules, ShareSolver):
     at a corner of the optimal ones, but that jobs alike share alike.
     """
 
-    name: ClassVar[str] = "lp-highs"
+    name = "lp-highs"
     modules = ("highspy",)
 
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:

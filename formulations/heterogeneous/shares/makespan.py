@@ -81,4 +81,4 @@ class LpMakespan:
         start = None if warm_start is None else valued_start(PROBLEM, instance, warm_start)
         if observer is not None and start is not None:
             observer("objective", start[1])
-        return concluded(PROBLEM, instance, start, bound, stopped_by=stopped, promises_proof=False)
+        return concluded(instance, start, bound, stopped_by=stopped, promises_proof=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formulations.backends.backend import NeedsModules
 from formulations.backends.mathopt import MODULES, solve
 from formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
@@ -102,7 +101,7 @@ def add_objective(built: Built, data: ShareData) -> None:
 # Backends
 
 
-class _LpMathOpt(NeedsModules, ShareSolver):
+class _LpMathOpt(ShareSolver):
     """What both backends have in common."""
 
     solver_type: ClassVar[str]

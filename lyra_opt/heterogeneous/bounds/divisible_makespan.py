@@ -9,7 +9,7 @@ turn "least T" into "greatest v", one programme and no bisection:
 
 *Without forking* kinds are GPU types and a job has all of its time once. *With forking* kinds are
 the types of each kind of server, of which there are m_i, and a job can be on each at once. See
-`formulations/heterogeneous/README-shares.md`, where it is proved that every schedule in rounds
+`formulations/heterogeneous/shares/README.md`, where it is proved that every schedule in rounds
 gives such shares. Sources: Gavel's policy for the makespan (which bisects); HadarE's idea of
 forking; the programmes with and without it are derived.
 """

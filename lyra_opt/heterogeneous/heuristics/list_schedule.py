@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import (
     check,
@@ -19,15 +19,14 @@ from lyra_opt.heterogeneous.instance import (
     RoundEntry,
     RoundSchedule,
 )
-from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     import numpy as np
 
-    from lyra_opt.core.result import Limits
+    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
 
     Free = dict[str, dict[str, int]]
@@ -38,7 +37,7 @@ MOST_SCHEDULES = 200
 """Schedules that the local search tries, and up to how many jobs there is one."""
 
 
-class ListSchedule:
+class ListSchedule(HeuristicSolver):
     """Schedule gangs in each of a few orders, improve the best of few; exact models start from it.
 
     In each round jobs are placed in a fixed order, each where it is fastest on what is free. The
@@ -48,37 +47,19 @@ class ListSchedule:
 
     Source: Graham's list scheduling; the orders and the moves are ours. Complexity O(orders rounds
     jobs servers types), with at most 200 orders. Guarantee: none; no schedule where no order
-    completes all jobs that the objective wants completed. Limits are not kept.
+    completes all jobs that the objective wants completed.
     """
 
-    name: ClassVar[str] = "list-schedule"
-    problem: ClassVar[str] = "heterogeneous"
-    variants: ClassVar[Sequence[str]] = tuple(
-        str(objective) for objective in Objective if objective not in SHARE_OBJECTIVES
-    )
-    proves_optimality: ClassVar[bool] = False
-    gives_bound: ClassVar[bool] = False
+    name = "list-schedule"
+    problem = "heterogeneous"
+    variants = tuple(each for each in Objective if each not in SHARE_OBJECTIVES)
 
-    def availability(self) -> Unsupported | None:
-        """List scheduling needs nothing beyond this package."""
-        return None
-
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
-        """Return why the answer is no schedule in rounds, None if it is."""
-        if instance.objective in SHARE_OBJECTIVES:
-            return Unsupported(f"{self.name} gives no shares of time, as {instance.objective} asks")
-        return None
-
-    def solve(
+    def apply(
         self,
         instance: HeterogeneousInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
-        warm_start: RoundSchedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[RoundSchedule]:
-        """Apply the rule; return the warm start instead where that is better."""
+        """Return the best of the orders' schedules."""
         search = _Search(instance)
         alone = [earliest_completion(instance, job) for job in instance.jobs]
         for order in _orders(instance, alone):
@@ -87,14 +68,16 @@ class ListSchedule:
             while any(search.tries(order) for order in _moved(instance, search.order)):
                 if search.tried >= MOST_SCHEDULES:
                     break
-        if warm_start is not None:
-            search.offer(warm_start)
         if search.best is None:
             return SolveResult(status=Status.UNKNOWN, message="no order completes all jobs")
         solution, objective = search.best
-        if observer is not None:
-            observer("objective", objective)
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+    def objective_of(
+        self, instance: HeterogeneousInstance, solution: RoundSchedule
+    ) -> Number | None:
+        """Return what the checker says."""
+        return check(instance, solution).objective
 
 
 class _Search:
@@ -102,7 +85,7 @@ class _Search:
 
     def __init__(self, instance: HeterogeneousInstance) -> None:
         self.instance = instance
-        self.sign = 1 if PROBLEM.sense_of(PROBLEM.variant(instance)) == "min" else -1
+        self.sign = 1 if instance.variant.sense == "min" else -1
         self.best: tuple[RoundSchedule, float] | None = None
         self.order: Sequence[GangJob] | None = None
         self.tried = 0

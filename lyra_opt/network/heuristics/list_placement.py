@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from lyra_opt.core.result import Limits, Number
-    from lyra_opt.core.solver import Unsupported
+    from lyra_opt.core.result import Number
     from lyra_opt.network.instance import NetworkInstance
 
     Wish = tuple[int, Sequence[Tier]]
     """A job and the tiers to try for it."""
 
 
-class ListPlacement:
+class ListPlacement(HeuristicSolver):
     """Place gangs in each of four orders, and keep the best; exact models start from it.
 
     By worth for each GPU, by worth, the largest first, and in file order; each gang at the tier
@@ -31,33 +31,19 @@ class ListPlacement:
     the file, the first of the orders.
 
     Source: the textbook greedy of the knapsack; ours. Complexity O(jobs machines log machines).
-    Guarantee: none. Limits are not kept.
+    Guarantee: none.
     """
 
-    name: ClassVar[str] = "list-placement"
-    problem: ClassVar[str] = "network"
-    variants: ClassVar[Sequence[str]] = tuple(str(objective) for objective in Objective)
-    proves_optimality: ClassVar[bool] = False
-    gives_bound: ClassVar[bool] = False
+    name = "list-placement"
+    problem = "network"
+    variants = tuple(Objective)
 
-    def availability(self) -> Unsupported | None:
-        """List placement needs nothing beyond this package."""
-        return None
-
-    def supports(self, instance: NetworkInstance) -> Unsupported | None:  # noqa: ARG002
-        """List placement takes every instance."""
-        return None
-
-    def solve(
+    def apply(
         self,
         instance: NetworkInstance,
-        *,
-        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
-        warm_start: NetworkSolution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[NetworkSolution]:
-        """Apply the rule; return the warm start instead where that is better."""
+        """Return the best of the orders' placements."""
         tiers: list[Sequence[Tier]] = []
         worth = []
         for job in instance.jobs:
@@ -71,12 +57,14 @@ class ListPlacement:
             sorted(positions, key=lambda j: -instance.jobs[j].gang),
             positions,
         )
-        tried = [NetworkSolution(()) if warm_start is None else warm_start]
+        tried = [NetworkSolution(())]
         tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
         solution, objective = best_placement(instance, tried)
-        if observer is not None:
-            observer("objective", objective)
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+    def objective_of(self, instance: NetworkInstance, solution: NetworkSolution) -> Number | None:
+        """Return what the checker says."""
+        return check(instance, solution).objective
 
 
 def best_placement(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.allocation import cpsat_model, mathopt_model, pulp_model
 from formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from formulations.allocation.model_data import KnapsackModel, plain, strengthened
-from formulations.allocation.model_solver import safe_bound_s
-from formulations.exact_solver import BackendRun
+from formulations.exact_solver import safe_cost
 from lyra_opt.allocation import AllocationInstance, ElasticJob, WorkerAllocation
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
@@ -26,14 +22,9 @@ from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from tests.formulations.backends import BACKENDS, lying
 
 ALLOCATION = find_problem("allocation")
-TWINS = [pulp_model, cpsat_model, mathopt_model]
-SHARED = ("build", "add_variables", "add_objective")
-BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 MODEL_SOLVERS = [name + form for name in BACKENDS for form in ("", "-strengthened")]
 
 drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
@@ -62,49 +53,6 @@ def cluster(objective: str = "jct_reduction", jobs: int = 40, seed: int = 2) -> 
     )
 
 
-# The files
-
-
-def functions(module: ModuleType) -> list[str]:
-    """Return the functions that state the model, in the order of the file."""
-    defined = [
-        (function.__code__.co_firstlineno, name)
-        for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__
-        and (name in SHARED or function in module.CONSTRAINTS)
-    ]
-    return [name for _, name in sorted(defined)]
-
-
-@pytest.mark.parametrize("twin", TWINS[1:], ids=lambda module: module.__name__)
-def test_twins_state_the_same_inequalities_in_the_same_order(twin):
-    assert functions(twin) == functions(pulp_model)
-    assert [f.__name__ for f in twin.CONSTRAINTS] == [f.__name__ for f in pulp_model.CONSTRAINTS]
-    for name in functions(pulp_model):
-        assert getattr(twin, name).__doc__ == getattr(pulp_model, name).__doc__
-
-
-@pytest.mark.parametrize("module", TWINS, ids=lambda module: module.__name__)
-def test_constraints_are_added_in_the_order_of_the_file(module):
-    lines = [function.__code__.co_firstlineno for function in module.CONSTRAINTS]
-    assert lines == sorted(lines)
-
-
-@given(drawn)
-@settings(max_examples=30)
-def test_backends_hold_the_same_rows(instance):
-    task = AllocationKnapsack.of(instance)
-    if not task.knapsack.items:
-        return
-    start = np.full(task.knapsack.classes, -1)
-    for form in (plain, strengthened):
-        data = form(task, start, 1.0)
-        pulp_rows = [row.name for row in pulp_model.build(data).model.constraints()]
-        cpsat_rows = [row.name for row in cpsat_model.build(data).model.proto.constraints]
-        mathopt_rows = [r.name for r in mathopt_model.build(data).model.linear_constraints()]
-        assert pulp_rows == cpsat_rows == mathopt_rows
-
-
 # The numbers
 
 
@@ -120,8 +68,9 @@ def test_costs_are_rounded_down_and_little(instance, power):
             scaled = Fraction(exact) * Fraction(2) ** data.exponent
             assert data.cost[k] <= scaled < data.cost[k] + 1
             assert abs(data.cost[k]) < 2**60
-    shift = Fraction(2) ** (data.float_exponent - data.exponent)
-    assert [Fraction(cost) for cost in data.cost_in_floats] == [cost * shift for cost in data.cost]
+    floats = plain(task, np.full(task.knapsack.classes, -1), 2.0**power, in_floats=True)
+    shift = Fraction(2) ** (floats.exponent - data.exponent)
+    assert [Fraction(cost) for cost in floats.cost] == [cost * shift for cost in data.cost]
 
 
 @given(drawn)
@@ -133,7 +82,7 @@ def test_strengthened_keeps_the_start_and_an_optimum(instance):
         return
     start = reduced.original(greedy_choice(reduced))
     data = strengthened(task, start, 1.0)
-    assert data.chosen(data.start(start).values).tolist() == start.tolist()
+    assert data.chosen(data.start(task.allocation(start))).tolist() == start.tolist()
     assert len(data.items) <= len(plain(task, start, 1.0).items)
     answer = solve_and_check(ALLOCATION, instance, CPSAT_STRENGTHENED)
     assert same_value(answer.objective, solve_and_check(ALLOCATION, instance, MckpDp()).objective)
@@ -195,28 +144,28 @@ def test_time_limit_claims_no_optimum_and_loses_nothing(name):
 
 def test_bounds_are_moved_to_the_safe_side():
     """By 2**-32 if they come from floats, which have a scale of their own."""
-    model = KnapsackModel(
-        capacity=0, classes=(), items=(), weight=(), cost=(), exponent=10, float_exponent=4
-    )
-    exact = safe_bound_s(BackendRun(bound=-(2**40)), model, maximises=True)
-    assert 2.0**30 < exact < 2.0**30 * (1 + 2.0**-46)
-    upper = safe_bound_s(BackendRun(bound=-(2.0**34)), model, maximises=True)
-    assert 1 + 2.0**-33 < upper / 2.0**30 < 1 + 2.0**-31
-    lower = safe_bound_s(BackendRun(bound=2.0**34), model, maximises=False)
-    assert 1 - 2.0**-31 < lower / 2.0**30 < 1 - 2.0**-33
+    task = AllocationKnapsack.of(cluster())
+    less = AllocationKnapsack.of(cluster("joint"))
+
+    def bound_s(bound, task, exponent):
+        """Return the bound on the objective that follows from a backend's."""
+        model = KnapsackModel(
+            task=task, capacity=0, classes=(), items=(), weight=(), cost=(), exponent=exponent
+        )
+        return model.dual_bound(safe_cost(bound))
+
+    assert 2.0**30 < bound_s(-(2**40), task, 10) < 2.0**30 * (1 + 2.0**-46)
+    assert 1 + 2.0**-33 < bound_s(-(2.0**34), task, 4) / 2.0**30 < 1 + 2.0**-31
+    assert 1 - 2.0**-31 < bound_s(2.0**34, less, 4) / 2.0**30 < 1 - 2.0**-33
     for nothing in (None, float("inf"), float("nan")):
-        assert safe_bound_s(BackendRun(bound=nothing), model, maximises=True) is None
+        assert safe_cost(nothing) is None
 
 
 # Backends that lie
 
 
-def lying(**claims):
-    return replace(CPSAT, run=lambda *_: BackendRun(**claims))
-
-
 def test_bound_beyond_the_optimum_is_reported():
-    answer = solve_and_check(ALLOCATION, cluster(), lying(bound=-5))
+    answer = solve_and_check(ALLOCATION, cluster(), lying(CPSAT, bound=-5))
     assert answer.status is Status.ERROR
     assert "contradicts a valid solution" in answer.message
 
@@ -230,7 +179,7 @@ def test_choices_that_are_none_or_do_not_fit_are_reported():
         ([1, 1, 0, 0, 0, 0], "one choice of each class"),
         ([0, 0, 1, 0, 0, 1], "takes 4 of a capacity of 2"),
     ):
-        answer = solve_and_check(ALLOCATION, instance, lying(values=values, bound=-(2**50)))
+        answer = solve_and_check(ALLOCATION, instance, lying(CPSAT, values=values, bound=-(2**50)))
         assert answer.status is Status.ERROR
         assert said in answer.message
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from formulations.allocation.cpsat_solver import CpsatSolver
-from formulations.allocation.mean_jct_cpsat import grid_schedule
-from formulations.allocation.mean_jct_time_indexed import TimeIndexedMilp
+from formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
+from formulations.allocation.mean_jct.grid import ScheduleModel
+from formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.allocation import (
     AllocationInstance,
     ElasticJob,
@@ -24,16 +26,28 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solving import solve_and_check
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
+if TYPE_CHECKING:
+    from lyra_opt.core.solver import Solver
+
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
 def relaxed(instance: AllocationInstance, step_s: float, start: Schedule | None = None) -> float:
-    solver = TimeIndexedMilp(step_s)
+    solver = time_indexed(step_s)
     bound = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start).dual_bound
     assert bound is not None
     return float(bound)
+
+
+def on_grid(instance: AllocationInstance, step_s: float) -> tuple[Schedule, float]:
+    """Return the best schedule on the grid, and its mean JCT in whole slots."""
+    model, solver = ScheduleModel.of(instance, 0.0, step_s), schedule_on_grid()
+    run = solver.backend.run(solver.build(model), None, None, 0)
+    assert run.stopped_by is None
+    assert run.values is not None
+    return model.solution(run.values), model.mean_s(run.bound)
 
 
 def assert_bracket(instance: AllocationInstance, steps: tuple[float, ...]) -> None:
@@ -46,18 +60,16 @@ def assert_bracket(instance: AllocationInstance, steps: tuple[float, ...]) -> No
     lower, upper, widths = 0.0, float("inf"), []
     for step in steps:
         bound = relaxed(instance, step)
-        found = grid_schedule(instance, step)
-        assert found.is_optimal
-        assert found.schedule is not None
-        report = check(instance, found.schedule)
+        schedule, mean_s = on_grid(instance, step)
+        report = check(instance, schedule)
         assert not report.violations
         assert report.objective is not None
         assert bound <= best * (1 + 1e-9)
         assert best <= report.objective * (1 + 1e-6)
-        assert report.objective <= found.model_mean_s * (1 + 1e-9)
+        assert report.objective <= mean_s * (1 + 1e-9)
         assert bound >= lower * (1 - 1e-5)
-        assert found.model_mean_s <= upper
-        lower, upper = bound, found.model_mean_s
+        assert mean_s <= upper
+        lower, upper = bound, mean_s
         widths.append(upper - lower)
     assert widths[-1] < widths[0]
 
@@ -88,12 +100,12 @@ def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
             ElasticJob(id="B", min_workers=3, max_workers=6, work_worker_s=60.0),
         ),
     )
-    assert grid_schedule(instance, step_s).model_mean_s == pytest.approx(45.0)
+    assert on_grid(instance, step_s)[1] == pytest.approx(45.0)
     assert relaxed(instance, step_s) == pytest.approx(45.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", [TimeIndexedMilp(8.0), CpsatSolver(8.0)])
-def test_start_is_kept(solver: TimeIndexedMilp | CpsatSolver) -> None:
+@pytest.mark.parametrize("solver", [time_indexed(8.0), CpsatSolver(8.0)])
+def test_start_is_kept(solver: Solver) -> None:
     instance = reference.drawn(2, 1, fit=False, releases=True)
     start = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
     answer = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start.solution)

@@ -11,19 +11,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from formulations.heterogeneous.brute_force import BruteForce
-from formulations.heterogeneous.greedy_start import greedy_schedule, without_waste
-from formulations.heterogeneous.model_data import Start, round_model
+from formulations.heterogeneous.pulp_model import PULP_HIGHS
+from formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.heterogeneous import GpuServer, HeterogeneousInstance, Objective, check
 from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
+from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
+from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
 
-MODELS = ("cpsat", "pulp-cbc", "pulp-highs", "mathopt-gscip", "mathopt-highs")
 VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
 ORACLE_LIMIT_S = 3.0
 
@@ -56,23 +57,12 @@ def assert_same(found: Answer, expected: Answer) -> None:
         assert same_value(found.objective, expected.objective, tolerance=1e-6)
 
 
-@given(st.data())
-def test_cpsat_is_right(data: st.DataObject) -> None:
+@pytest.mark.parametrize("name", BACKENDS)
+@given(data=st.data())
+def test_model_is_right(name: str, data: st.DataObject) -> None:
     """Forking or not, feasible or not: the value of brute force, proved."""
     one, expected = drawn_with_optimum(data)
-    assert_same(solved(one, "cpsat"), expected)
-
-
-@pytest.mark.parametrize("name", MODELS[1:])
-def test_backends_in_floats_are_right(name: str) -> None:
-    """The same for the others."""
-
-    @given(st.data())
-    def agrees(data: st.DataObject) -> None:
-        one, expected = drawn_with_optimum(data)
-        assert_same(solved(one, name), expected)
-
-    agrees()
+    assert_same(solved(one, name), expected)
 
 
 @given(st.data())
@@ -80,14 +70,11 @@ def test_bound_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
     """The relaxations never cut the optimum off, list schedules are never beyond it."""
     one, expected = drawn_with_optimum(data)
     assume(expected.objective is not None)
-    maximises = one.objective.sense == "max"
-    sign = -1 if maximises else 1
+    sign = -1 if one.objective.sense == "max" else 1
     assert sign * dual_bound(one) <= sign * expected.objective
-    start = greedy_schedule(one, minimises=not maximises)
+    start = solved(one, "list-schedule").objective
     if start is not None:
-        assert sign * start[1] >= sign * expected.objective or same_value(
-            start[1], expected.objective
-        )
+        assert sign * start >= sign * expected.objective or same_value(start, expected.objective)
 
 
 @given(st.data())
@@ -95,18 +82,18 @@ def test_linear_relaxation_is_a_bound(data: st.DataObject) -> None:
     """The model without integrality has an optimum no worse than the best schedule."""
     import pulp
 
-    from formulations.heterogeneous.pulp_model import build
-
     one, expected = drawn_with_optimum(data)
     assume(expected.objective is not None)
-    model = round_model(one, greedy_schedule(one, minimises=one.objective.sense == "min"))
-    built = build(model, has_start=False)
+    start = solved(one, "list-schedule")
+    incumbent = None if start.objective is None else (start.solution, start.objective)
+    model = RoundModel.of(one, incumbent, in_floats=True)
+    built = PULP_HIGHS.build(model)
     for variable in built.model.variables():
         variable.cat = pulp.LpContinuous
     built.model.solve(pulp.HiGHS(msg=False))
     value = built.model.objective.value()
     if one.objective.sense == "max":
-        relaxed = -value * float(model.worth_unit_in_floats)
+        relaxed = -value * float(model.scale.unit)
     elif one.objective is Objective.MAKESPAN:
         relaxed = value * one.round_s
     else:
@@ -125,18 +112,14 @@ def test_schedules_are_solutions_of_the_model(data: st.DataObject) -> None:
     drawn = without_waste(one, data.draw(round_schedules_of(one)))
     value = check(one, drawn).objective
     assume(value is not None)
-    from formulations.heterogeneous.pulp_model import build
-
-    model = round_model(one, (drawn, value))
-    built = build(model, has_start=True)
-    start = model.start(drawn, in_floats=True)
-    assert isinstance(start, Start)
-    for variable, number in zip(built.hinted, start.values, strict=True):
+    model = RoundModel.of(one, (drawn, value), in_floats=True)
+    built = PULP_HIGHS.build(model)
+    start = model.start(drawn)
+    for variable, number in zip(built.in_order, start, strict=True):
         variable.setInitialValue(number)
     broken = [row.name for row in built.model.constraints() if not row.valid(1e-3)]
     assert broken == []
-    values = [variable.value() for variable in built.decisions]
-    back = check(one, without_waste(one, model.schedule(values)))
+    back = check(one, model.solution(start))
     assert back.violations == ()
     sign = -1 if one.objective.sense == "max" else 1
     assert sign * back.objective <= sign * value or same_value(back.objective, value)
@@ -205,7 +188,7 @@ def test_staying_saves_the_restart() -> None:
         )
 
 
-@pytest.mark.parametrize("name", [*MODELS, pytest.param("brute-force", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*BACKENDS, pytest.param("brute-force", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("forking", [False, True])
 def test_solvers_conform(name: str, variant: str, forking: bool) -> None:
@@ -233,7 +216,7 @@ def test_solvers_conform(name: str, variant: str, forking: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*MODELS, "brute-force"])
+@pytest.mark.parametrize("name", [*BACKENDS, "brute-force"])
 def test_infeasible_is_proved(name: str) -> None:
     """Where the horizon is too short for the objective, and only there."""
     short = instance(job(steps=17.0), objective="makespan")
@@ -246,7 +229,7 @@ def test_infeasible_is_proved(name: str) -> None:
 def test_refusals() -> None:
     """Shares of time, and what is too large, with a reason."""
     shares = instance(objective="cost")
-    for name in (*MODELS, "brute-force"):
+    for name in (*BACKENDS, "brute-force"):
         assert "shares of time" in find_solver("heterogeneous", name).supports(shares).reason or (
             "schedules in rounds" in find_solver("heterogeneous", name).supports(shares).reason
         )
@@ -275,22 +258,20 @@ def test_alike_servers_are_filled_in_order() -> None:
         job("a", 2, 4.0, throughput={"slow": 1.0}, spread_throughput={"slow": 0.5}),
         servers=servers,
     )
-    model = round_model(one, None)
+    model = RoundModel.of(one)
     assert model.alike_servers() == [(0, 1), (1, 2)]
     last = schedule(*(entry("a", n, s2={"slow": 2}) for n in range(4)))
-    back = model.schedule(
-        model.start(last, in_floats=False).values[: len([*model.run_keys(), *model.held_keys()])]
-    )
+    back = model.solution(model.start(last))
     assert [each.gpus for each in back.entries] == [{"s0": {"slow": 2}}] * 4
 
 
 def test_one_place_where_servers_play_no_part() -> None:
     """Rates that do not depend on servers need none of them in the model."""
-    assert len(round_model(instance(), None).places) == 1
-    assert len(round_model(instance(job(gang=2, spread_throughput=RATES)), None).places) == 1
+    assert len(RoundModel.of(instance()).places) == 1
+    assert len(RoundModel.of(instance(job(gang=2, spread_throughput=RATES))).places) == 1
     sensitive = instance(job(gang=2, spread_throughput={"fast": 1.0}))
-    assert len(round_model(sensitive, None).places) == 2
-    assert len(round_model(replace(instance(), forking=True), None).places) == 2
+    assert len(RoundModel.of(sensitive).places) == 2
+    assert len(RoundModel.of(replace(instance(), forking=True)).places) == 2
 
 
 def test_equal_start_and_optimum_are_not_observed_twice() -> None:

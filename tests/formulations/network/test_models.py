@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,20 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from formulations.backends.cpsat import run_cpsat
-from formulations.network import (
-    cpsat_model,
-    cpsat_patterns,
-    lp_highs,
-    mathopt_model,
-    mathopt_patterns,
-    pulp_model,
-    pulp_patterns,
-)
 from formulations.network.brute_force import BruteForce
-from formulations.network.greedy_start import greedy_solution
-from formulations.network.model_data import gang_data, simple_bound
-from formulations.network.pattern_data import PatternModel, pattern_columns
-from formulations.network.tier_data import TierModel
+from formulations.network.gang_data import gang_data, simple_bound
+from formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
+from formulations.network.patterns.data import PatternModel, pattern_columns
+from formulations.network.patterns.linear_model import LP_HIGHS
+from formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
+from formulations.network.tiers.cpsat_model import CPSAT
+from formulations.network.tiers.data import TierModel
+from formulations.network.tiers.pulp_model import PULP_HIGHS
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
@@ -34,16 +28,13 @@ from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Machine, NetworkInstance, NetworkSolution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.network.examples import instance, job, placement, solution
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-BACKENDS = ("cpsat", "pulp-cbc", "pulp-highs", "mathopt-gscip", "mathopt-highs")
 MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
 OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
-TIER_TWINS = [pulp_model, cpsat_model, mathopt_model]
-PATTERN_TWINS = [pulp_patterns, cpsat_patterns, mathopt_patterns, lp_highs]
+IN_PULP = {TierModel: PULP_HIGHS, PatternModel: PULP_HIGHS_PATTERNS}
+IN_CPSAT = {TierModel: CPSAT, PatternModel: CPSAT_PATTERNS}
 
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -93,7 +84,7 @@ def test_bounds_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
     one, expected = drawn_with_optimum(data)
     relaxed = solved(one, "lp-highs")
     assert not relaxed.objective > expected.objective
-    assert greedy_solution(one)[1] <= relaxed.objective
+    assert solved(one, "list-placement").objective <= relaxed.objective
     assert relaxed.dual_bound >= expected.objective or same_value(
         relaxed.dual_bound, expected.objective
     )
@@ -106,15 +97,14 @@ def test_patterns_are_the_tighter_relaxation(one: NetworkInstance) -> None:
     """Where no gang has to be apart in a rack."""
     import pulp
 
-    tiers, patterns = TierModel.of(one), PatternModel.of(one)
+    tiers, patterns = (form.of(one, in_floats=True) for form in (TierModel, PatternModel))
     assume(tiers.data.can_start() and not tiers.data.racks_apart())
-    relaxed = pulp_model.build(tiers)
+    relaxed = PULP_HIGHS.build(tiers)
     for variable in relaxed.model.variables():
         variable.cat = pulp.LpContinuous
     relaxed.model.solve(pulp.HiGHS(msg=False))
-    programme, _ = lp_highs.build(patterns)
-    point = lp_highs.run_highs(programme, None)
-    worth = float(-programme.least(point.multipliers))
+    run = LP_HIGHS.backend.run(LP_HIGHS.build(patterns), None, None, 0)
+    worth = float(-run.bound)
     assert worth <= -relaxed.model.objective.value() * (1 + 1e-6) + 1e-6
 
 
@@ -123,11 +113,11 @@ def test_patterns_are_the_tighter_relaxation(one: NetworkInstance) -> None:
 def test_any_multipliers_prove_a_bound(data: st.DataObject, multipliers: list[float]) -> None:
     """What HiGHS returns may be nonsense; the bound is one all the same."""
     one, expected = drawn_with_optimum(data)
-    patterns = PatternModel.of(one)
+    patterns = PatternModel.of(one, in_floats=True)
     assume(patterns.data.can_start())
-    programme, _ = lp_highs.build(patterns)
+    programme = LP_HIGHS.build(patterns).model
     nonsense = [multipliers[k % len(multipliers)] for k in range(len(programme.rows))]
-    worth = -programme.least(nonsense) * patterns.data.unit_in_floats
+    worth = -programme.least(nonsense) * patterns.data.unit
     assert worth >= Fraction(expected.objective) - Fraction(1, 10**9)
 
 
@@ -138,20 +128,19 @@ def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -
     """A placement becomes values that keep every row and come back worth no less."""
     one = data.draw(network_instances())
     drawn = data.draw(network_solutions_of(one))
-    model = form.of(one)
-    twin = pulp_model if form is TierModel else pulp_patterns
-    built = twin.build(model)
+    model = form.of(one, in_floats=True)
+    built = IN_PULP[form].build(model)
     start = model.start(drawn)
-    for variable, number in zip(built.hinted, start.values, strict=True):
+    for variable, number in zip(built.in_order, start, strict=True):
         assert 0 <= number <= variable.upBound
         variable.setInitialValue(number)
     broken = [row.name for row in built.model.constraints() if not row.valid(1e-6)]
     assert broken == []
-    back = check(one, model.solution(start.values))
+    back = check(one, model.solution(start))
     value = check(one, drawn).objective
     assert back.violations == ()
     assert back.objective >= value or same_value(back.objective, value)
-    worth = -built.model.objective.value() * float(model.data.unit_in_floats)
+    worth = -built.model.objective.value() * float(model.data.unit)
     assert worth >= value - 1e-6 * max(1, abs(value))
 
 
@@ -167,17 +156,16 @@ def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -
     one = data.draw(network_instances())
     model = form.of(one)
     assume(model.data.can_start())
-    twin = cpsat_model if form is TierModel else cpsat_patterns
-    built = twin.build(model)
+    built = IN_CPSAT[form].build(model)
     wanted = data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
-    built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.decisions)))
+    built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.in_order)))
     run = run_cpsat(built, model.start(NetworkSolution(())), None, 0)
     report = check(one, model.solution(run.values))
     assert report.violations == ()
-    priced = (pulp_model if form is TierModel else pulp_patterns).build(model)
-    for variable, value in zip(priced.decisions, run.values, strict=True):
+    priced = IN_PULP[form].build(model)
+    for variable, value in zip(priced.in_order, run.values, strict=True):
         variable.setInitialValue(value)
-    worth = -priced.model.objective.value() * float(model.data.unit_in_floats)
+    worth = -priced.model.objective.value() * float(model.data.unit)
     assert report.objective >= worth - 1e-6 * max(1, abs(worth))
 
 
@@ -290,44 +278,6 @@ def test_models_agree_beyond_brute_force(objective: str) -> None:
     assert all(same_value(answer.objective, first, tolerance=1e-6) for answer in answers)
     bound = solved(one, "lp-highs").dual_bound
     assert bound >= first or same_value(bound, first)
-
-
-def functions(module: ModuleType) -> list[str]:
-    """Return the functions that state the model, in the order of the file."""
-    defined = [
-        (function.__code__.co_firstlineno, name)
-        for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__
-        and (name in ("build", "add_variables", "add_objective") or function in module.CONSTRAINTS)
-    ]
-    return [name for _, name in sorted(defined)]
-
-
-@pytest.mark.parametrize("twins", [TIER_TWINS, PATTERN_TWINS], ids=["tiers", "patterns"])
-def test_twins_state_the_same_model(twins: list[ModuleType]) -> None:
-    """The same constraints, inequalities and order; the programme's variables are not integer."""
-    first = twins[0]
-    for twin in twins[1:]:
-        assert functions(twin) == functions(first)
-        for name in [*(row.__name__ for row in first.CONSTRAINTS), "add_objective"]:
-            assert getattr(twin, name).__doc__ == getattr(first, name).__doc__
-
-
-@given(network_instances())
-@settings(max_examples=25)
-def test_twins_hold_the_same_rows(one: NetworkInstance) -> None:
-    """By name, in order."""
-    tiers, patterns = TierModel.of(one), PatternModel.of(one)
-    assume(tiers.data.can_start())
-    for data, (in_pulp, in_cpsat, in_mathopt) in (
-        (tiers, TIER_TWINS),
-        (patterns, PATTERN_TWINS[:3]),
-    ):
-        names = [row.name for row in in_pulp.build(data).model.constraints()]
-        assert [row.name for row in in_cpsat.build(data).model.proto.constraints] == names
-        rows = in_mathopt.build(data).model.linear_constraints()
-        assert [row.name for row in rows] == names
-    assert [row.name for row in lp_highs.build(patterns)[0].rows] == names
 
 
 def test_patterns_are_counted_before_they_are_made() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 import formulations.network
-from formulations.network import pulp_model, pulp_patterns
 from instances.schemas import load_schema
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import Status
@@ -91,13 +90,6 @@ def test_the_trace_runs_with_the_slowdowns(run: Any, tmp_path: Path) -> None:
     assert code == 0, err
     jobs = pd.read_csv(tmp_path / "out" / "runs" / "dally seed=0" / "jobs.csv.gz")
     assert [*jobs.model] == ["mine"] * 3
-
-
-@pytest.mark.parametrize("twin", [pulp_model, pulp_patterns], ids=["tiers", "patterns"])
-def test_every_constraint_is_in_the_readme(twin: Any) -> None:
-    """By its name."""
-    for constraint in twin.CONSTRAINTS:
-        assert constraint.__name__.replace("_", r"\_") in README
 
 
 @given(network_instances())

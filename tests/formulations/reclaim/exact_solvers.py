@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from tests.formulations.backends import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 MODEL_SOLVERS = tuple(f"{name}{form}" for name in BACKENDS for form in ("", "-strengthened"))
 
 

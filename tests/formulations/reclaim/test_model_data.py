@@ -87,10 +87,11 @@ def test_plain_form_charges_each_choice_what_the_checker_does(instance):
 def test_start_is_feasible_and_costs_no_more_than_the_choice_it_was_made_of(form, instance, data):
     chosen = data.draw(reclaim_servers_of(instance))
     model = form(instance)
-    start = model.start(chosen)
-    assert satisfies(model, start.x, start.y)
-    cost = objective(instance, ReclaimSolution.of_positions(instance, chosen))
-    moved = value(model, start.x, start.y)
+    solution = ReclaimSolution.of_positions(instance, chosen)
+    start = model.start(solution)
+    x, y = start[: len(model.positions)], start[len(model.positions) :]
+    assert satisfies(model, x, y)
+    cost, moved = objective(instance, solution), value(model, x, y)
     assert moved == cost if form is plain else moved <= cost
 
 

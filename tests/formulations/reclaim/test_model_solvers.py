@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.exact_solver import BackendRun
 from formulations.reclaim.brute_force import BruteForce
 from formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
-from formulations.reclaim.model_solver import LARGEST_WEIGHT_IN_FLOATS
+from formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
 from formulations.reclaim.pulp_model import PULP_HIGHS
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
@@ -20,6 +19,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.reference import objective
 
@@ -217,23 +217,22 @@ def test_observer_sees_the_start_the_improvement_and_the_bound():
 
 
 def test_bound_above_the_optimum_is_reported(figure_5):
-    lying = replace(CPSAT, run=lambda *_: BackendRun(bound=5.0))
-    answer = solve_and_check(RECLAIM, figure_5, lying)
+    answer = solve_and_check(RECLAIM, figure_5, lying(CPSAT, bound=5.0))
     assert answer.status is Status.ERROR
     assert "bound 5 contradicts a valid solution of objective 1" in answer.message
 
 
 def test_choice_of_the_wrong_size_is_reported(figure_5):
-    lying = replace(CPSAT, run=lambda *_: BackendRun(values=[0.0] * 6, bound=1.0))
-    answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), lying)
+    wrong = lying(CPSAT, values=[0.0] * 10, bound=1.0)
+    answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), wrong)
     assert answer.status is Status.ERROR
     assert "chooses 0 servers, not 2" in answer.message
 
 
 def test_worse_solution_does_not_replace_the_start(figure_5):
     """The backend offers s3 and s4, which preempt b and c; the start preempts a alone."""
-    lying = replace(CPSAT, run=lambda *_: BackendRun(values=[0, 0, 1, 1, 0, 0], bound=0.3))
+    worse = lying(CPSAT, values=[0, 0, 1, 1, 0, 0, 0, 1, 1, 0], bound=0.3)
     start = ReclaimSolution(("s1", "s2"))
-    answer = solve_and_check(RECLAIM, figure_5, lying, warm_start=start)
+    answer = solve_and_check(RECLAIM, figure_5, worse, warm_start=start)
     assert (answer.solution, answer.objective) == (start, 1)
     assert answer.status is Status.OPTIMAL

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pulp
 import pytest
 
+from formulations.backends.backend import Built
 from formulations.backends.pulp import read_cbc_log, run_cbc
 from lyra_opt.core.result import StoppedBy
 
@@ -74,23 +75,23 @@ def test_any_other_end_is_an_error(result):
         read_cbc_log(f"Result - {result}\n" if result else "Welcome to the CBC MILP Solver\n", [])
 
 
-def _crashing_after(seconds: float) -> SimpleNamespace:
+def _crashing_after(seconds: float) -> Built:
     """Return a model whose CBC crashes after so many seconds."""
 
     def solve(_solver: object) -> None:
         time.sleep(seconds)
         raise pulp.PulpSolverError("crashed")
 
-    return SimpleNamespace(model=SimpleNamespace(solve=solve), hinted=(), decisions=())
+    return Built(SimpleNamespace(solve=solve), ())
 
 
 def test_a_crash_after_the_limit_is_a_run_that_found_nothing():
     """CBC crashes now and then where a limit of milliseconds ends within pre-processing."""
-    run = run_cbc(_crashing_after(0.01), SimpleNamespace(values=()), time_s=0.001, seed=0)
+    run = run_cbc(_crashing_after(0.01), None, time_s=0.001, seed=0)
     assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
 
 
 @pytest.mark.parametrize("time_s", [None, 3600.0])
 def test_a_crash_within_the_limit_or_without_one_is_an_error(time_s: float | None):
     with pytest.raises(pulp.PulpSolverError):
-        run_cbc(_crashing_after(0.0), SimpleNamespace(values=()), time_s=time_s, seed=0)
+        run_cbc(_crashing_after(0.0), None, time_s=time_s, seed=0)

@@ -18,7 +18,7 @@ For *any* prices y of the last rows and p of the GPUs, at least 0,
     + \sum_k C_k p_k , \qquad w_{jk} = g_{jk} + y_j a_{jk} ,
 
 so that what a solver says of its own optimality need not be believed. See
-`formulations/heterogeneous/README-shares.md`, where the proofs are.
+`formulations/heterogeneous/shares/README.md`, where the proofs are.
 """
 
 from __future__ import annotations

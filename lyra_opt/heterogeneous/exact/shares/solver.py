@@ -165,9 +165,6 @@ class ShareSolver(SolverBase, ABC):
     proves_optimality = True
     gives_bound = True
 
-    def load(self) -> None:
-        """Import what the engine needs."""
-
     @abstractmethod
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
         """Solve a feasible programme within so many seconds, None for no limit."""

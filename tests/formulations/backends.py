@@ -1,0 +1,17 @@
+"""The names of backends, and backends that lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from formulations.backends.backend import BackendRun
+from formulations.exact_model import ExactModelSolver
+
+BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
+
+
+def lying(solver: ExactModelSolver, **claims: Any) -> ExactModelSolver:
+    """Return the solver with a backend that says so of any model."""
+    backend = replace(solver.backend, run=lambda *_: BackendRun(**claims))
+    return ExactModelSolver(solver.formulation, solver.statement, backend)

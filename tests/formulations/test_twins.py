@@ -1,0 +1,154 @@
+"""The backends' files state one model: the same constraints, inequalities, order and rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations import allocation, heterogeneous, network, reclaim
+from formulations.allocation import cpsat_model as allocation_cpsat
+from formulations.allocation import mathopt_model as allocation_mathopt
+from formulations.allocation import model_data as knapsack
+from formulations.allocation import pulp_model as allocation_pulp
+from formulations.exact_model import ExactModelSolver
+from formulations.heterogeneous import cpsat_model as rounds_cpsat
+from formulations.heterogeneous import mathopt_model as rounds_mathopt
+from formulations.heterogeneous import pulp_model as rounds_pulp
+from formulations.heterogeneous.round_model import RoundModel
+from formulations.heterogeneous.shares import highs_model as shares_highs
+from formulations.heterogeneous.shares import mathopt_model as shares_mathopt
+from formulations.network.patterns import cpsat_model as patterns_cpsat
+from formulations.network.patterns import linear_model as patterns_linear
+from formulations.network.patterns import mathopt_model as patterns_mathopt
+from formulations.network.patterns import pulp_model as patterns_pulp
+from formulations.network.patterns.data import PatternModel
+from formulations.network.tiers import cpsat_model as tiers_cpsat
+from formulations.network.tiers import mathopt_model as tiers_mathopt
+from formulations.network.tiers import pulp_model as tiers_pulp
+from formulations.network.tiers.data import TierModel
+from formulations.reclaim import cpsat_model as reclaim_cpsat
+from formulations.reclaim import mathopt_model as reclaim_mathopt
+from formulations.reclaim import model_data as reclaiming
+from formulations.reclaim import pulp_model as reclaim_pulp
+from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
+from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
+from lyra_opt.testing.strategies import (
+    allocation_instances,
+    heterogeneous_instances,
+    network_instances,
+    reclaim_instances,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+TWINS = {
+    "reclaim": [reclaim_pulp, reclaim_cpsat, reclaim_mathopt],
+    "allocation": [allocation_pulp, allocation_cpsat, allocation_mathopt],
+    "rounds": [rounds_pulp, rounds_cpsat, rounds_mathopt],
+    "shares": [shares_highs, shares_mathopt],
+    "tiers": [tiers_pulp, tiers_cpsat, tiers_mathopt],
+    "patterns": [patterns_pulp, patterns_cpsat, patterns_mathopt, patterns_linear],
+}
+every_group = pytest.mark.parametrize("group", TWINS)
+
+
+def stated(module: ModuleType) -> list[tuple[str, str | None]]:
+    """Return name and docstring of each constraint and of the objective, in order."""
+    return [(each.__name__, each.__doc__) for each in (*module.CONSTRAINTS, module.add_objective)]
+
+
+@every_group
+def test_twins_state_the_same_inequalities_in_the_same_order(group: str) -> None:
+    """Line by line; whoever mends one file has to mend its twins."""
+    first, *others = TWINS[group]
+    assert all(doc and "``" in doc for _, doc in stated(first))
+    for other in others:
+        assert stated(other) == stated(first)
+
+
+@every_group
+def test_constraints_are_added_in_the_order_of_the_file(group: str) -> None:
+    """Those that two models share stand in one file, the others as they are added."""
+    for module in TWINS[group]:
+        own = [each for each in module.CONSTRAINTS if each.__module__ == module.__name__]
+        lines = [each.__code__.co_firstlineno for each in own]
+        assert lines == sorted(lines)
+
+
+def rows(module: ModuleType, data: Any) -> list[str]:
+    """Return the names of the rows of a model, in order."""
+    solver = next(each for each in vars(module).values() if isinstance(each, ExactModelSolver))
+    model = solver.build(data).model
+    if module.__name__.endswith("pulp_model"):
+        return [row.name for row in model.constraints()]
+    if module.__name__.endswith("cpsat_model"):
+        return [row.name for row in model.proto.constraints]
+    if module.__name__.endswith("linear_model"):
+        return [row.name for row in model.rows]
+    return [row.name for row in model.linear_constraints()]
+
+
+def knapsack_models(instance: Any) -> list[Any]:
+    """Return both forms, from no item at all."""
+    task = AllocationKnapsack.of(instance)
+    start = np.full(task.knapsack.classes, -1)
+    forms = (knapsack.plain, knapsack.strengthened) if task.knapsack.items else ()
+    return [form(task, start, 1.0) for form in forms]
+
+
+MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
+    "reclaim": (
+        reclaim_instances(),
+        lambda one: [reclaiming.plain(one), reclaiming.strengthened(one)],
+    ),
+    "allocation": (
+        st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
+            lambda kind: allocation_instances(objective=kind, max_gpus=20)
+        ),
+        knapsack_models,
+    ),
+    "rounds": (
+        st.sampled_from(sorted(SCHEDULE_OBJECTIVES)).flatmap(
+            lambda kind: heterogeneous_instances(objective=kind)
+        ),
+        lambda one: [RoundModel.of(one)],
+    ),
+    "tiers": (network_instances(), lambda one: [TierModel.of(one)]),
+    "patterns": (network_instances(), lambda one: [PatternModel.of(one)]),
+}
+
+
+@pytest.mark.parametrize("group", MODELS)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_twins_hold_the_same_rows(group: str, data: st.DataObject) -> None:
+    """By name, in order."""
+    strategy, models = MODELS[group]
+    for model in models(data.draw(strategy)):
+        if not model.is_settled:
+            first, *others = (rows(module, model) for module in TWINS[group])
+            assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    ("group", "package"),
+    [
+        ("reclaim", reclaim),
+        ("allocation", allocation),
+        ("rounds", heterogeneous),
+        ("tiers", network),
+        ("patterns", network),
+    ],
+)
+def test_every_constraint_is_in_the_readme(group: str, package: ModuleType) -> None:
+    """By its name."""
+    from pathlib import Path
+
+    readme = (Path(package.__path__[0]) / "README.md").read_text()
+    for name, _ in stated(TWINS[group][0])[:-1]:
+        assert name.replace("_", r"\_") in readme or name in readme
