@@ -12,9 +12,9 @@ from formulations.exact_solver import Countdown, concluded, valued_start
 from formulations.heterogeneous.shares.highs_model import LpHighs
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
 
     Free = dict[str, dict[str, int]]
@@ -72,12 +71,6 @@ class ListSchedule(HeuristicSolver):
             return SolveResult(status=Status.UNKNOWN, message="no order completes all jobs")
         solution, objective = search.best
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
-
-    def objective_of(
-        self, instance: HeterogeneousInstance, solution: RoundSchedule
-    ) -> Number | None:
-        """Return what the checker says."""
-        return check(instance, solution).objective
 
 
 class _Search:

@@ -62,10 +62,6 @@ class ListPlacement(HeuristicSolver):
         solution, objective = best_placement(instance, tried)
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
-    def objective_of(self, instance: NetworkInstance, solution: NetworkSolution) -> Number | None:
-        """Return what the checker says."""
-        return check(instance, solution).objective
-
 
 def best_placement(
     instance: NetworkInstance, tried: Sequence[NetworkSolution]
