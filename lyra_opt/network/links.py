@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
@@ -81,15 +80,6 @@ class LinkSet:
     def at(self, tier: Tier) -> Link:
         """Return the links of a tier."""
         return (self.machine, self.rack, self.network)[tier]
-
-    @property
-    def worsens_with_tier(self) -> bool:
-        """Whether no tier has less latency, or more bandwidth, than the one below it."""
-        links = [self.at(tier) for tier in Tier]
-        return all(
-            near.latency_s <= far.latency_s and near.bandwidth_gb_per_s >= far.bandwidth_gb_per_s
-            for near, far in pairwise(links)
-        )
 
 
 NVSWITCH = Link(bandwidth_gb_per_s=600.0, latency_s=500e-9)

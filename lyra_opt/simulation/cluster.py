@@ -13,7 +13,7 @@ from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.simulation.network.topology import Rack, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from lyra_opt.simulation.network.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
@@ -348,10 +348,7 @@ class Cluster:
     @cached_property
     def gpus_of_type(self) -> dict[str, int]:
         """GPUs of each type that are always there, by name in the order of types."""
-        return {
-            gpu_type.name: sum(server.gpus.get(gpu_type.name, 0) for server in self.own_servers)
-            for gpu_type in self.gpu_types
-        }
+        return self._of_own_servers(sum)
 
     @cached_property
     def own_gpus(self) -> dict[str, int]:
@@ -366,8 +363,11 @@ class Cluster:
     @cached_property
     def most_on_a_server(self) -> dict[str, int]:
         """GPUs of each type on the own server that has most of them."""
+        return self._of_own_servers(max)
+
+    def _of_own_servers(self, combine: Callable[[Iterable[int]], int]) -> dict[str, int]:
         return {
-            gpu_type.name: max(server.gpus.get(gpu_type.name, 0) for server in self.own_servers)
+            gpu_type.name: combine(server.gpus.get(gpu_type.name, 0) for server in self.own_servers)
             for gpu_type in self.gpu_types
         }
 

@@ -45,10 +45,6 @@ class FreeMachines(ABC):
         self._open_racks = len(racks) - self._free_of_rack.count(0)
         self.gpus = sum(self._free_of_rack)
 
-    def free_on(self, machine: int) -> int:
-        """Return how many GPUs of a machine are still free."""
-        return self._free[machine]
-
     def has_room(self, gang: int, tier: Tier) -> bool:
         """Return whether a gang could span that tier now; its other rules are not asked."""
         if tier is Tier.MACHINE:

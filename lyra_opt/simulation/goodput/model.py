@@ -18,9 +18,9 @@ does not change while a job trains, and all GPUs are on as few servers as hold t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -161,85 +161,43 @@ def fixed_goodput(profile: ModelProfile, gpus: int, gpus_per_server: int) -> flo
     return float(profile.goodput(used, -(-used // gpus_per_server), samples))
 
 
+def _fitted(
+    name: str, times: tuple[float, ...], batches: tuple[int, ...], noise_scale: float
+) -> ModelProfile:
+    """Return a profile; times and batches in the order of its fields."""
+    values = (name, *times, *batches, noise_scale)
+    names = (field.name for field in fields(ModelProfile))
+    given: dict[str, Any] = dict(zip(names, values, strict=True))
+    return ModelProfile(**given)
+
+
 # The artifact ships measurements, not parameters. Times are fitted here to 37 to 54 of them for
 # each model (1 to 64 GPUs on 1 to 16 servers of 4 T4, placements.csv and scalability.csv) with the
 # objective of its own fit: mean error of the iteration 12% to 21%. Batch limits are its own. The
 # noise scale is the median over the epochs of the run with one medium batch size
 # (validation-*.csv: 800, 512, 64, 160), var / sqr * M_0; that of BERT, with two epochs that differ
 # 300-fold, is their geometric mean.
-IMAGENET = ModelProfile(
-    name="ResNet-50 on ImageNet",
-    gradient_s=0.0634,
-    gradient_s_per_sample=0.00457,
-    server_sync_s=0.0762,
-    server_sync_s_per_gpu=3.43e-05,
-    network_sync_s=0.346,
-    network_sync_s_per_gpu=0.00574,
-    overlap=2.6,
-    initial_batch=200,
-    largest_batch=12800,
-    least_local_batch=20,
-    largest_local_batch=200,
-    noise_scale=26400.0,
+IMAGENET = _fitted(
+    "ResNet-50 on ImageNet",
+    (0.0634, 0.00457, 0.0762, 3.43e-05, 0.346, 0.00574, 2.6),
+    (200, 12800, 20, 200),
+    26400.0,
 )
-CIFAR = ModelProfile(
-    name="ResNet-18 on CIFAR-10",
-    gradient_s=0.0185,
-    gradient_s_per_sample=0.000698,
-    server_sync_s=0.0417,
-    server_sync_s_per_gpu=2.82e-05,
-    network_sync_s=0.128,
-    network_sync_s_per_gpu=0.00253,
-    overlap=2.28,
-    initial_batch=128,
-    largest_batch=4096,
-    least_local_batch=32,
-    largest_local_batch=1024,
-    noise_scale=10800.0,
+CIFAR = _fitted(
+    "ResNet-18 on CIFAR-10",
+    (0.0185, 0.000698, 0.0417, 2.82e-05, 0.128, 0.00253, 2.28),
+    (128, 4096, 32, 1024),
+    10800.0,
 )
-YOLO = ModelProfile(
-    name="YOLOv3 on PASCAL VOC",
-    gradient_s=0.217,
-    gradient_s_per_sample=0.0233,
-    server_sync_s=0.129,
-    server_sync_s_per_gpu=0.062,
-    network_sync_s=0.863,
-    network_sync_s_per_gpu=0.0121,
-    overlap=1.5,
-    initial_batch=8,
-    largest_batch=512,
-    least_local_batch=4,
-    largest_local_batch=8,
-    noise_scale=526.0,
+YOLO = _fitted(
+    "YOLOv3 on PASCAL VOC", (0.217, 0.0233, 0.129, 0.062, 0.863, 0.0121, 1.5), (8, 512, 4, 8), 526.0
 )
-DEEP_SPEECH = ModelProfile(
-    name="DeepSpeech2 on CMU-ARCTIC",
-    gradient_s=0.31,
-    gradient_s_per_sample=0.0242,
-    server_sync_s=0.241,
-    server_sync_s_per_gpu=0.000104,
-    network_sync_s=0.527,
-    network_sync_s_per_gpu=0.00937,
-    overlap=1.57,
-    initial_batch=20,
-    largest_batch=640,
-    least_local_batch=10,
-    largest_local_batch=80,
-    noise_scale=24100.0,
+DEEP_SPEECH = _fitted(
+    "DeepSpeech2 on CMU-ARCTIC",
+    (0.31, 0.0242, 0.241, 0.000104, 0.527, 0.00937, 1.57),
+    (20, 640, 10, 80),
+    24100.0,
 )
-BERT = ModelProfile(
-    name="BERT on SQuAD",
-    gradient_s=0.183,
-    gradient_s_per_sample=0.0583,
-    server_sync_s=0.207,
-    server_sync_s_per_gpu=0.0247,
-    network_sync_s=1.44,
-    network_sync_s_per_gpu=0.00867,
-    overlap=1.66,
-    initial_batch=12,
-    largest_batch=384,
-    least_local_batch=4,
-    largest_local_batch=12,
-    noise_scale=122.0,
+BERT = _fitted(
+    "BERT on SQuAD", (0.183, 0.0583, 0.207, 0.0247, 1.44, 0.00867, 1.66), (12, 384, 4, 12), 122.0
 )
-PROFILES = (IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT)

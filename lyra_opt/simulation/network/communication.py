@@ -21,7 +21,7 @@ from lyra_opt.core.validation import require_integer, require_number, require_te
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL, LinkSet, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from lyra_opt.simulation.network.topology import Topology
@@ -61,25 +61,20 @@ class TrainedModel:
 
 
 MODELS: Mapping[str, TrainedModel] = {
-    model.name: model
-    for model in (
-        TrainedModel(
-            name="resnet50", layers=54, compute_s=11.82e-3, all_reduce_bytes=102.0e6
-        ),  # batch 512
-        TrainedModel(
-            name="resnet18", layers=21, compute_s=0.180e-3, all_reduce_bytes=46.7e6
-        ),  # batch 512
-        TrainedModel(
-            name="vgg11", layers=11, compute_s=3.84e-3, all_reduce_bytes=531.4e6
-        ),  # batch 256
-        TrainedModel(
-            name="alexnet", layers=8, compute_s=1.21e-3, all_reduce_bytes=244.4e6
-        ),  # batch 512
-        TrainedModel(
-            name="mobilenetv3", layers=52, compute_s=0.063e-3, all_reduce_bytes=9.87e6
-        ),  # small; batch 512
-        TrainedModel(
-            name="bert", layers=66, compute_s=1.71e-3, all_reduce_bytes=562e6
+    name: TrainedModel(
+        name=name, layers=layers, compute_s=compute_s, all_reduce_bytes=all_reduce_bytes
+    )
+    for name, layers, compute_s, all_reduce_bytes in (
+        ("resnet50", 54, 11.82e-3, 102.0e6),  # batch 512
+        ("resnet18", 21, 0.180e-3, 46.7e6),  # batch 512
+        ("vgg11", 11, 3.84e-3, 531.4e6),  # batch 256
+        ("alexnet", 8, 1.21e-3, 244.4e6),  # batch 512
+        ("mobilenetv3", 52, 0.063e-3, 9.87e6),  # small; batch 512
+        (
+            "bert",
+            66,
+            1.71e-3,
+            562e6,
         ),  # large; batch 256; its header says 145 layers, its rows are 66
     )
 }
@@ -129,14 +124,6 @@ class CommunicationModel(ABC):
             f"job {job} trains {model!r}: must be one of: {', '.join(self.models())}; a file of "
             "measured slowdowns brings models of its own"
         )
-
-    def placed_efficiency(
-        self, model: str, gang: int, machines: Iterable[int], topology: Topology
-    ) -> float:
-        """Return the efficiency of a gang on these machines of a cluster."""
-        places = set(machines)
-        tier = topology.tier_of(places)
-        return self.efficiency(model, gang, tier, topology.units_of(places, gang))
 
     def tier_efficiency(self, model: str, gang: int, topology: Topology) -> tuple[float, ...]:
         """Return the efficiency at each tier with the fewest units possible; 0 where it cannot be.

@@ -154,19 +154,6 @@ class Topology:
         racks = {int(self.rack_of_machine[machine]) for machine in places}
         return Tier.RACK if len(racks) == 1 else Tier.NETWORK
 
-    def units_of(self, machines: Iterable[int], gang: int) -> int:
-        """Return how many units of its tier a gang on these machines spans.
-
-        GPUs in a machine, machines in a rack, racks of the network.
-        """
-        places = set(machines)
-        tier = self.tier_of(places)
-        if tier is Tier.MACHINE:
-            return gang
-        if tier is Tier.RACK:
-            return len(places)
-        return len({int(self.rack_of_machine[machine]) for machine in places})
-
     @cached_property
     def racks_of_several(self) -> tuple[Rack, ...]:
         """Racks with at least two machines, one of each kind: those that a gang can span."""
@@ -205,16 +192,6 @@ class Topology:
             )
             return max(2, min(machines))
         return max(2, bisect_left(self.gpus_of_largest_racks, gang) + 1)
-
-    def lowest_tier(self, gang: int) -> Tier:
-        """Return the nearest tier at which a gang that the empty cluster can hold fits it.
-
-        A gang that is larger than any machine and no larger than some rack can span that rack,
-        which has several machines then.
-        """
-        if gang <= self.largest_machine_gpus:
-            return Tier.MACHINE
-        return Tier.RACK if gang <= self.largest_rack_gpus else Tier.NETWORK
 
     def machine_names(self) -> list[str]:
         """Return ``r0m0``, ``r0m1``, ... in the order of the machines."""

@@ -21,6 +21,7 @@ from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.network.places import placed_efficiency
 
 IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
 TWO_MACHINES = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
@@ -140,7 +141,7 @@ def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
     for gang in (1, 2, 3, 5):
         job = Job.rigid(id="j", submit_s=0, gpus=gang, work_gpu_s=60, model="vgg11")
         everywhere = [
-            communication.placed_efficiency("vgg11", gang, machines, topology)
+            placed_efficiency(communication, "vgg11", gang, machines, topology)
             for size in range(1, 7)
             for machines in combinations(range(6), size)
             if size <= gang <= 2 * size

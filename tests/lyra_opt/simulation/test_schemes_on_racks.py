@@ -27,6 +27,7 @@ from lyra_opt.simulation.scheme import (
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.network.places import placed_efficiency
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
 from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 
@@ -185,8 +186,8 @@ class TestElastic:
         for run in run_scheme(name, workload, cluster).runs:
             assert run.last_gpus is not None
             assert run.job.model is not None
-            efficiency = communication.placed_efficiency(
-                run.job.model, run.job.min_gpus, run.last_gpus, topology
+            efficiency = placed_efficiency(
+                communication, run.job.model, run.job.min_gpus, run.last_gpus, topology
             )
             assert run.completion_s - run.start_s == pytest.approx(run.job.duration_s / efficiency)
             assert run.allocations_by_tier[topology.tier_of(run.last_gpus)] == 1

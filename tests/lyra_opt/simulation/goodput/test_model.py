@@ -14,13 +14,13 @@ from lyra_opt.simulation.goodput.model import (
     CIFAR,
     DEEP_SPEECH,
     IMAGENET,
-    PROFILES,
     YOLO,
     ModelProfile,
     fixed_goodput,
     tuned_goodput,
 )
 
+PROFILES = (IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT)
 profiles = st.sampled_from(PROFILES)
 gpu_counts = st.integers(1, 160)
 server_sizes = st.sampled_from((1, 4, 8))

@@ -20,6 +20,7 @@ from lyra_opt.simulation.network.communication import (
 )
 from lyra_opt.simulation.network.topology import Rack, Topology
 from tests.conftest import assert_field_refused, assert_refused
+from tests.lyra_opt.simulation.network.places import placed_efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,14 +116,12 @@ def test_monotone_in_tiers_where_links_worsen(
         for one, wide in zip(by_latency, bandwidths, strict=True)
     ]
     links = LinkSet(name="worse", machine=worse[0], rack=worse[1], network=worse[2])
-    assert links.worsens_with_tier
     times_s = [replace(form, links=links).iteration_s(model, tier, count) for tier in Tier]
     assert times_s == sorted(times_s)
 
 
 def test_shipped_network_can_be_better_than_the_rack() -> None:
     """It is twice as wide, which wide models with few layers gain from."""
-    assert not LINK_SETS["shipped"].worsens_with_tier
     rack, network = (SHIPPED.efficiency("vgg11", 16, tier, 2) for tier in (Tier.RACK, Tier.NETWORK))
     assert network > rack
 
@@ -140,7 +139,7 @@ def test_tier_efficiencies_are_those_of_the_fewest_units(gang: int, model: str, 
     for places in ([0], [0, 1], [0, 1, 2], [0, 4], [0, 1, 4, 5]):
         tier = topology.tier_of(places)
         if found[tier] and gang >= len(places):
-            placed = form.placed_efficiency(model, gang, places, topology)
+            placed = placed_efficiency(form, model, gang, places, topology)
             assert placed <= found[tier] * (1 + 1e-12) or 8 * len(places) < gang
 
 

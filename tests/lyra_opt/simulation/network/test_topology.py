@@ -14,6 +14,7 @@ from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.network.topology import Rack, Topology, read_topology
 from tests.conftest import assert_refused
+from tests.lyra_opt.simulation.network.places import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,22 +49,21 @@ def test_quantities_by_hand() -> None:
 def test_what_a_gang_spans(machines: list[int], tier: Tier, units: int) -> None:
     """The slowest tier; GPUs, machines or racks of it."""
     assert MIXED.tier_of(machines) is tier
-    assert MIXED.units_of(machines, gang=6) == units
+    assert units_of(MIXED, machines, gang=6) == units
 
 
 @pytest.mark.parametrize(
-    ("gang", "lowest", "fewest"),
+    ("gang", "fewest"),
     [
-        (1, Tier.MACHINE, (1, None, None)),
-        (8, Tier.MACHINE, (8, 2, 2)),
-        (9, Tier.RACK, (None, 2, 2)),
-        (16, Tier.RACK, (None, 2, 2)),
-        (17, Tier.NETWORK, (None, None, 2)),
+        (1, (1, None, None)),
+        (8, (8, 2, 2)),
+        (9, (None, 2, 2)),
+        (16, (None, 2, 2)),
+        (17, (None, None, 2)),
     ],
 )
-def test_fewest_units(gang: int, lowest: Tier, fewest: tuple[int | None, ...]) -> None:
+def test_fewest_units(gang: int, fewest: tuple[int | None, ...]) -> None:
     """At least two of what is spanned, and as many as hold the gang, where it fits at all."""
-    assert MIXED.lowest_tier(gang) is lowest
     assert fewest_of(MIXED, gang) == fewest
 
 
@@ -94,11 +94,10 @@ def test_room_is_there_exactly_where_some_machines_span_the_tier(
     for count in range(1, min(gang, topology.machines) + 1):
         for places in combinations(range(topology.machines), count):
             if sizes[list(places)].sum() >= gang:
-                tier, units = topology.tier_of(places), topology.units_of(places, gang)
+                tier, units = topology.tier_of(places), units_of(topology, places, gang)
                 fewest = found[tier]
                 found[tier] = units if fewest is None else min(fewest, units)
     assert fewest_of(topology, gang) == tuple(found)
-    assert topology.lowest_tier(gang) == next(tier for tier in Tier if found[tier] is not None)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
@@ -238,7 +237,6 @@ def test_link_sets_are_those_of_the_configurations() -> None:
         "congested-2": [(50, 500e-9), (400, 50e-6)],
         "congested-3": [(25, 5e-3), (10, 50e-3)],
     }
-    assert [name for name, links in LINK_SETS.items() if links.worsens_with_tier] == ["congested-3"]
 
 
 def test_a_set_that_is_not_known() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from lyra_opt.network.heuristics.dally import consolidated, manual, no_wait
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
-from lyra_opt.network.links import LINK_SETS
+from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.network.topology import Rack, Topology
@@ -104,7 +104,7 @@ def test_consolidated_stays_at_the_nearest_tier(case: Case) -> None:
     topology = case[1].topology
     assert topology is not None
     for run in simulate(consolidated(), case).runs:
-        lowest = topology.lowest_tier(run.job.min_gpus)
+        lowest = next(tier for tier in Tier if topology.can_span(tier, run.job.min_gpus))
         assert run.allocations == run.allocations_by_tier[lowest]
 
 
