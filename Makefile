@@ -10,7 +10,7 @@ STUDY ?= reclaim-gap
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
 
-.PHONY: help study test test-slow lint bench figures clean
+.PHONY: help study test test-slow lint docs bench figures clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test     run the tests (under eight minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
+	@echo "make docs     make the tables of keys in docs/formats.md anew"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about half an hour, on a quiet machine)"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about sixteen minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
@@ -48,6 +49,9 @@ lint: $(READY)
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+
+docs: $(READY)
+	$(RUN)/python -m lyra_opt.core.format_tables docs/formats.md
 
 bench: $(READY)
 	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench

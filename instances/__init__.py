@@ -2,5 +2,5 @@
 
 ``family`` is the entry: families by name, and `instances.family.generate`. ``reclaim`` holds
 the families of that problem, ``traces`` reads job traces, ``library`` has instances with a
-name, ``schemas`` the JSON Schemas of the file formats. All draws come from ``randomness``.
+name. All draws come from ``randomness``.
 """

@@ -14,7 +14,7 @@ import experiments.tuning.command
 import instances.command
 import paper_figures.command
 from lyra_opt import __version__
-from lyra_opt.commands import counterexample, solve, solvers, verify
+from lyra_opt.commands import counterexample, schema, solve, solvers, verify
 from lyra_opt.commands.arguments import OneLineParser
 from lyra_opt.core.errors import UserError, one_line
 
@@ -46,6 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     counterexample.add_parser(subparsers)
     instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
+    schema.add_parser(subparsers)
     experiments.simulation.command.add_parsers(subparsers)
     experiments.tuning.command.add_parser(subparsers)
     experiments.command.add_parsers(subparsers)

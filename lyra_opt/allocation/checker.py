@@ -32,7 +32,9 @@ from lyra_opt.allocation.instance import (
     Schedule,
     WorkerAllocation,
 )
+from lyra_opt.core.fields import declared, key
 from lyra_opt.core.report import CheckReport
+from lyra_opt.core.rules import ANY_NUMBER, Integer, ListOf, Number, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,29 +51,27 @@ ROUNDINGS = 4
 """Units in the last place of the end of a piece that its time may be off by."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class AllocationReport(CheckReport):
-    """What `check` found.
+    """What `check` found."""
 
-    Parameters
-    ----------
-    objective
-        In seconds: the reduction, the sum of T(w), the sum of completions or the mean JCT.
-    started
-        Ids of the jobs that are started, in file order (objectives two_phase and joint).
-    used_gpus
-        GPUs given, of the instance's `gpus` (one-shot objectives).
-    makespan_s
-        When the last job completes (mean_jct).
-    mean_queuing_s
-        Mean time from release to start (mean_jct).
-    """
-
-    objective: float | None = None
-    started: tuple[str, ...] | None = None
-    used_gpus: int | None = None
-    makespan_s: float | None = None
-    mean_queuing_s: float | None = None
+    objective: float | None = key(
+        ANY_NUMBER,
+        "in seconds: the reduction, the sum of T(w), the sum of completions or the mean JCT",
+        default=None,
+    )
+    started: tuple[str, ...] | None = key(
+        ListOf(Text(), least=0),
+        "ids of the started jobs, in file order (two_phase and joint)",
+        default=None,
+    )
+    used_gpus: int | None = key(
+        Integer(), "GPUs given, of the instance's gpus (all but mean_jct)", default=None
+    )
+    makespan_s: float | None = key(Number(), "when the last job completes (mean_jct)", default=None)
+    mean_queuing_s: float | None = key(
+        Number(), "mean time from release to start (mean_jct)", default=None
+    )
 
 
 def check(instance: AllocationInstance, solution: Solution) -> AllocationReport:

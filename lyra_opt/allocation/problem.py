@@ -14,7 +14,6 @@ from lyra_opt.allocation.instance import (
 )
 from lyra_opt.core.fields import written
 from lyra_opt.core.problem import Problem
-from lyra_opt.core.rules import Integer, ListOf, Number, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,12 +37,7 @@ class AllocationProblem(Problem):
     instance_format = "lyra-opt/allocation"
     instance_class = AllocationInstance
     solution_classes = (NamedWorkers, Schedule)
-    measures = {  # noqa: RUF012
-        "started": ListOf(Text(), least=0),
-        "used_gpus": Integer(),
-        "makespan_s": Number(),
-        "mean_queuing_s": Number(),
-    }
+    report_class = AllocationReport
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named, which depends on the objective."""

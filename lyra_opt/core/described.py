@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import show_value
-from lyra_opt.core.fields import Key, Settings, Table, keys_of
+from lyra_opt.core.fields import Key, OneOfTables, Settings, Table, keys_of
 from lyra_opt.core.rules import ListOf, Named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _KINDS = {bool: "true or false", int: "integer", float: "number", tuple: "list of: number"}
 
@@ -30,9 +30,14 @@ class Described:
 def described(table: type[Any], path: str = "") -> Iterator[Described]:
     """Yield every key of a table and of those in it, in order."""
     for each in keys_of(table):
-        rule, place = each.rule, join_path(path, each.name)
+        rule, place = each.rule, join_path(path, each.named or each.name)
         if isinstance(rule, Table):
             yield from described(rule.of, place)
+        elif isinstance(rule, OneOfTables):
+            kind = join_path(place, "kind")
+            yield Described(kind, rule.in_words(), _default(each), each.meaning)
+            for inner in rule.tables:
+                yield from described(inner, place)
         elif isinstance(rule, Settings):
             for name, default, meaning in rule.arguments():
                 shown = show_value(list(default) if isinstance(default, tuple) else default)
@@ -46,10 +51,19 @@ def described(table: type[Any], path: str = "") -> Iterator[Described]:
             yield Described(place, rule.in_words(), _default(each), each.meaning)
 
 
-def keys_text(table: type[Any], columns: int = 100) -> str:
-    """Return every key of a table with its values, its default and what it means, for people."""
+def markdown_table(rows: Iterable[Described]) -> str:
+    """Return keys as a table of Markdown."""
+    lines = ["| key | values | default | meaning |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        cells = (f"`{row.path}`", row.values, row.default, row.meaning)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def keys_text(keys: type[Any] | Iterable[Described], columns: int = 100) -> str:
+    """Return the keys of a table with their values, default and meaning, as lines for people."""
     lines = []
-    for each in described(table):
+    for each in described(keys) if isinstance(keys, type) else keys:
         head = f"{each.path}  ({each.values}; default: {each.default})"
         lines += wrap(head, columns, subsequent_indent=" " * 8)
         lines += [f"    {line}" for line in wrap(each.meaning, columns - 4)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError
 from lyra_opt.core.fields import Key, keys_of, parsed, schema_of, written
 from lyra_opt.core.plugins import Plugins
-from lyra_opt.core.rules import Named, Number, Rule, Text
+from lyra_opt.core.rules import Named, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.figure import Figure
 
@@ -45,20 +46,18 @@ class Problem(ABC):
     """Of its instances."""
     solution_classes: tuple[type[Any], ...]
     """Of its solutions as files hold them, each with one field, by which they are told apart."""
-    objective_rule: Rule = Number(-math.inf)
-    """What holds for the value of any solution."""
-    measures: Mapping[str, Rule]
-    """What the checker computes beside the objective, by key of ``solve --json``."""
+    report_class: type[CheckReport]
+    """Of what the checker finds; its fields are the measures of ``solve --json``."""
 
     @property
     def measure_keys(self) -> tuple[str, ...]:
-        """The keys of `measures`."""
-        return tuple(self.measures)
+        """Those of `answer_keys` that the checker computes beside the objective."""
+        return self.report_class.measure_keys()
 
     @property
     def answer_keys(self) -> tuple[str, ...]:
         """The keys that the problem adds to an object of ``solve --json``, in order."""
-        return (*self._solution_keys(), *self.measures)
+        return (*self._solution_keys(), *self.measure_keys)
 
     def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
         """Return the classes of solutions, and their only field, by key of files."""
@@ -103,10 +102,10 @@ class Problem(ABC):
         if is_file:
             require_format(document, self._solution_format, VERSION)
         Text().check("instance", record.required("instance"))
-        claims = record.chosen("instance", "objective", *self.measures)
-        for name, rule in {"objective": self.objective_rule, **self.measures}.items():
-            if name in claims:
-                rule.check(name, claims[name])
+        claims = record.chosen("instance", "objective", *self.measure_keys)
+        for each in keys_of(self.report_class):
+            if each.name in claims:
+                each.rule.check(each.name, claims[each.name])
         given = [name for name in own if name in record]
         if not given:
             raise MissingFieldError(" or ".join(own))
@@ -152,6 +151,19 @@ class Problem(ABC):
         """Return what draws an instance and its solutions by solver, for ``--plot``, or None."""
         return None
 
+    def keys(self, format_name: str) -> Iterator[Described]:
+        """Yield the keys of instances or of solutions, whichever have that format, for people."""
+        yield Described("format", f'"{format_name}"', "required", "of the file")
+        yield Described("version", str(VERSION), "required", "of the format")
+        if format_name == self.instance_format:
+            yield from described(self.instance_class)
+            return
+        yield Described("instance", "text", "required", "name of the instance")
+        for solution_class in self.solution_classes:
+            yield from described(solution_class)
+        objective = next(described(self.report_class))
+        yield replace(objective, default="none", meaning=f"claimed: {objective.meaning}")
+
     def schemas(self) -> dict[str, JsonObject]:
         """Return the JSON schemas of instances and of solutions, by format."""
         instance, solution = self.instance_format, self._solution_format
@@ -159,15 +171,20 @@ class Problem(ABC):
         for name, each in self._solution_keys().items():
             kinds = [{**only.rule.schema(), "description": only.meaning} for _, only in each]
             properties[name] = kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
-        said = "what the solution is claimed to be worth"
-        properties["objective"] = {**self.objective_rule.schema(), "description": said}
+        objective = next(each for each in keys_of(self.report_class) if each.name == "objective")
+        properties["objective"] = {
+            **objective.rule.schema(),
+            "description": f"claimed: {objective.meaning}",
+        }
         return {
             instance: _schema(
-                instance, self.instance_class, schema_of(self.instance_class, **_head(instance))
+                instance,
+                (self.instance_class.__doc__ or "").partition("\n")[0],
+                schema_of(self.instance_class, **_head(instance)),
             ),
             solution: _schema(
                 solution,
-                self.solution_classes[0],
+                f"A solution of an instance with the format {instance}.",
                 {
                     "type": "object",
                     "additionalProperties": False,
@@ -183,12 +200,12 @@ def _head(format_name: str) -> dict[str, Any]:
     return {"format": {"const": format_name}, "version": {"type": "integer", "const": VERSION}}
 
 
-def _schema(format_name: str, table: type[Any], schema: JsonObject) -> JsonObject:
+def _schema(format_name: str, description: str, schema: JsonObject) -> JsonObject:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:{format_name.replace('/', ':')}:{VERSION}",
         "title": format_name,
-        "description": (table.__doc__ or "").partition("\n")[0],
+        "description": description,
         "$comment": "JSON Schema takes 8.0 for an integer, lyra-opt does not. Nor can it say what "
         "holds between keys, such as that ids are known: the parser of lyra-opt does.",
         **schema,
@@ -208,6 +225,11 @@ def find_problem(name: str) -> Problem:
     """Return the problem called `name`; see `Plugins.find` for errors."""
     problem: Problem = PROBLEMS.find(name)
     return problem
+
+
+def problem_of_file(format_name: str) -> Problem | None:
+    """Return the problem whose instances or solutions have that format, None if none has."""
+    return next((each for each in problems().values() if format_name in each.schemas()), None)
 
 
 def problem_of_format(document: JsonObject) -> Problem:

@@ -140,6 +140,10 @@ class Number(Rule):
         return words + (f", at most {self._shown_most()}" if self.most < math.inf else "")
 
 
+ANY_NUMBER = Number(-math.inf, as_given=True)
+"""Any finite number, as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Text(Rule):
     """A string that is not empty; one of `choices` if there are any."""

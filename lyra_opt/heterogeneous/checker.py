@@ -16,11 +16,12 @@ An objective is exact until it is rounded to a float, but for utilities, which a
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.fields import declared, key
 from lyra_opt.core.report import CheckReport
+from lyra_opt.core.rules import ANY_NUMBER, ListOf, Number, Text
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     Objective,
@@ -43,29 +44,25 @@ STEPS_TOLERANCE = Fraction(1, 10**9)
 SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class HeterogeneousReport(CheckReport):
-    """What `check` found.
+    """What `check` found."""
 
-    Parameters
-    ----------
-    objective
-        The value of the instance's objective.
-    completed
-        Ids of the jobs that complete, in file order (schedules).
-    makespan_s
-        When the last of them does (schedules of several rounds, unless none completes).
-    mean_jct_s
-        Mean time of these from release to completion (likewise).
-    gpu_s
-        GPU-seconds that gangs hold (schedules).
-    """
-
-    objective: float | None = None
-    completed: tuple[str, ...] | None = None
-    makespan_s: float | None = None
-    mean_jct_s: float | None = None
-    gpu_s: float | None = None
+    objective: float | None = key(ANY_NUMBER, "the value of the instance's objective", default=None)
+    completed: tuple[str, ...] | None = key(
+        ListOf(Text(), least=0),
+        "ids of the jobs that complete, in file order (schedules)",
+        default=None,
+    )
+    makespan_s: float | None = key(
+        Number(),
+        "when the last of them does (schedules of several rounds, unless none completes)",
+        default=None,
+    )
+    mean_jct_s: float | None = key(
+        Number(), "mean time of these from release to completion (likewise)", default=None
+    )
+    gpu_s: float | None = key(Number(), "GPU-seconds that gangs hold (schedules)", default=None)
 
 
 def check(instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.core.rules import ListOf, Number, Text
 from lyra_opt.heterogeneous.checker import HeterogeneousReport, check
 from lyra_opt.heterogeneous.instance import (
     HeterogeneousInstance,
@@ -41,12 +40,7 @@ class HeterogeneousProblem(Problem):
     instance_format = "lyra-opt/heterogeneous"
     instance_class = HeterogeneousInstance
     solution_classes = (RoundSchedule, TimeShares)
-    measures = {  # noqa: RUF012
-        "completed": ListOf(Text(), least=0),
-        "makespan_s": Number(),
-        "mean_jct_s": Number(),
-        "gpu_s": Number(),
-    }
+    report_class = HeterogeneousReport
 
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named, which depends on the objective."""

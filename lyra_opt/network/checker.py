@@ -7,11 +7,13 @@ until they are rounded to a float.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from lyra_opt.core import rules
+from lyra_opt.core.fields import declared, key
 from lyra_opt.core.report import CheckReport
+from lyra_opt.core.rules import ANY_NUMBER, Integer
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
@@ -25,31 +27,23 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class NetworkReport(CheckReport):
-    """What `check` found.
+    """What `check` found."""
 
-    Parameters
-    ----------
-    objective
-        The value of the instance's objective.
-    placed_gpus
-        Of the gangs that start.
-    machine_gangs, rack_gangs, network_gangs
-        How many of them span each tier.
-    computing_gpus
-        GPUs placed, each times its gang's efficiency.
-    fragmented_machines
-        Machines that are partly free afterwards.
-    """
-
-    objective: Number | None = None
-    placed_gpus: int | None = None
-    machine_gangs: int | None = None
-    rack_gangs: int | None = None
-    network_gangs: int | None = None
-    computing_gpus: float | None = None
-    fragmented_machines: int | None = None
+    objective: Number | None = key(
+        ANY_NUMBER, "the value of the instance's objective", default=None
+    )
+    placed_gpus: int | None = key(Integer(), "GPUs of the gangs that start", default=None)
+    machine_gangs: int | None = key(Integer(), "how many gangs span a machine", default=None)
+    rack_gangs: int | None = key(Integer(), "how many span a rack", default=None)
+    network_gangs: int | None = key(Integer(), "how many span several racks", default=None)
+    computing_gpus: float | None = key(
+        rules.Number(), "GPUs placed, each times its gang's efficiency", default=None
+    )
+    fragmented_machines: int | None = key(
+        Integer(), "machines that are partly free afterwards", default=None
+    )
 
 
 def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction:

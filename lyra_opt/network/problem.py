@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.core.rules import Integer, Number
 from lyra_opt.network.checker import NetworkReport, check
 from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
 
@@ -26,14 +25,7 @@ class NetworkProblem(Problem):
     instance_format = "lyra-opt/network-placement"
     instance_class = NetworkInstance
     solution_classes = (NetworkSolution,)
-    measures = {  # noqa: RUF012
-        "placed_gpus": Integer(),
-        "machine_gangs": Integer(),
-        "rack_gangs": Integer(),
-        "network_gangs": Integer(),
-        "computing_gpus": Number(),
-        "fragmented_machines": Integer(),
-    }
+    report_class = NetworkReport
 
     def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
         """Return the solver used where none is named."""

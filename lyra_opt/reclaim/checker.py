@@ -6,36 +6,33 @@ use, so that an error in those cannot hide here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.fields import declared, key
 from lyra_opt.core.report import CheckReport
+from lyra_opt.core.rules import Integer, ListOf, Text
 from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
     from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class ReclaimReport(CheckReport):
-    """What `check` found.
+    """What `check` found."""
 
-    Parameters
-    ----------
-    objective
-        Weight of the preempted jobs.
-    preempted_jobs
-        Their ids, in file order.
-    collateral_gpus
-        GPUs that preempted jobs (all their workers) vacate on servers that are not reclaimed.
-    scaled_in_workers
-        Workers on reclaimed servers that belong to jobs that survive.
-    """
-
-    objective: int | None = None
-    preempted_jobs: tuple[str, ...] | None = None
-    collateral_gpus: int | None = None
-    scaled_in_workers: int | None = None
+    objective: int | None = key(Integer(), "weight of the preempted jobs", default=None)
+    preempted_jobs: tuple[str, ...] | None = key(
+        ListOf(Text(), least=0), "their ids, in file order", default=None
+    )
+    collateral_gpus: int | None = key(
+        Integer(),
+        "GPUs that preempted jobs (all their workers) vacate on servers that are not reclaimed",
+        default=None,
+    )
+    scaled_in_workers: int | None = key(
+        Integer(), "workers on reclaimed servers that belong to jobs that survive", default=None
+    )
 
 
 def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport:

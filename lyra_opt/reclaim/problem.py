@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.core.rules import Integer, ListOf, Text
 from lyra_opt.reclaim.checker import ReclaimReport, check
 from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution, Semantics
 
@@ -24,12 +23,7 @@ class ReclaimProblem(Problem):
     instance_format = "lyra-opt/reclaim"
     instance_class = ReclaimInstance
     solution_classes = (ReclaimSolution,)
-    objective_rule = Integer()
-    measures = {  # noqa: RUF012
-        "preempted_jobs": ListOf(Text(), least=0),
-        "collateral_gpus": Integer(),
-        "scaled_in_workers": Integer(),
-    }
+    report_class = ReclaimReport
 
     def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
         """Return Lyra's own rule."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,11 @@ from jsonschema import Draft202012Validator
 
 from instances.family import find_family, generate
 from instances.library import library_instances, library_solutions
-from instances.schemas import load_schema
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.problem import find_problem, problems
+from lyra_opt.core.format_tables import with_tables
+from lyra_opt.core.problem import find_problem, problem_of_file, problems
 from lyra_opt.testing import strategies
+from tests.conftest import assert_one_line_error
 from tests.malformed import INSTANCES, SOLUTIONS, defects
 
 FILES = [*library_instances().values(), *library_solutions().values()]
@@ -22,18 +24,13 @@ FILES = [*library_instances().values(), *library_solutions().values()]
 
 def schema_of(document):
     """Return the validator of the format that a document names."""
-    return Draft202012Validator(load_schema(document["format"].removeprefix("lyra-opt/")))
+    return Draft202012Validator(problem_of_file(document["format"]).schemas()[document["format"]])
 
 
 @pytest.mark.parametrize("table", [INSTANCES, SOLUTIONS], ids=["instances", "solutions"])
 def test_schema_is_one(table):
     for malformed in table.values():
         Draft202012Validator.check_schema(schema_of(malformed.valid).schema)
-
-
-def test_unknown_schema():
-    with pytest.raises(FileNotFoundError):
-        load_schema("nope")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -56,6 +53,42 @@ def test_drawn_instances(name, data):
     instance = data.draw(getattr(strategies, f"{name}_instances")())
     document = find_problem(name).instance_document(instance)
     schema_of(document).validate(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "solutions"),
+    [
+        ("allocation", strategies.worker_allocations_of),
+        ("heterogeneous", strategies.round_schedules_of),
+        ("network", strategies.network_solutions_of),
+    ],
+)
+@given(data=st.data())
+def test_drawn_solutions(name, solutions, data):
+    objective = {"allocation": "joint", "heterogeneous": "utility", "network": "epoch"}[name]
+    instance = data.draw(getattr(strategies, f"{name}_instances")(objective=objective))
+    document = find_problem(name).solution_document(instance, data.draw(solutions(instance)), 0.0)
+    schema_of(document).validate(document)
+
+
+def test_command_writes_schemas_and_keys(run):
+    exit_code, out, _ = run("schema", "lyra-opt/reclaim")
+    assert exit_code == 0
+    assert json.loads(out) == find_problem("reclaim").schemas()["lyra-opt/reclaim"]
+    exit_code, out, _ = run("schema", "lyra-opt/reclaim-solution", "--keys")
+    assert exit_code == 0
+    assert "servers  (list of: text; default: required)" in out
+    assert_one_line_error(run("schema", "nope"), "'nope': no such format; known: lyra-opt/alloc")
+
+
+def test_tables_of_keys_in_the_documentation_are_current():
+    page = Path("docs/formats.md").read_text()
+    assert all(
+        f"<!-- keys of {name} -->" in page
+        for each in problems().values()
+        for name in each.schemas()
+    )
+    assert with_tables(page) == page, "make docs"
 
 
 def test_integral_float_is_where_schema_and_parser_differ(figure_5_document):

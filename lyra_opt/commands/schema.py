@@ -1,0 +1,48 @@
+"""``lyra-opt schema``: what files of instances and solutions may hold."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  lyra-opt schema lyra-opt/reclaim
+  lyra-opt schema lyra-opt/reclaim-solution --keys
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "schema",
+        help="write the JSON schema of a file format",
+        description="Write the JSON schema (2020-12) of instances or solutions of a problem, for "
+        "editors and for programs in other languages. It states what a schema can: "
+        "lyra-opt also refuses ids that are not unique or not known, keys that occur twice, and "
+        "integers written as 8.0.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("format", metavar="FORMAT", help="what the file has as its format key")
+    parser.add_argument("--keys", action="store_true", help="list the keys for people instead")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the sub-command; return the exit code."""
+    from lyra_opt.core.described import keys_text
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.problem import problem_of_file, problems
+
+    problem = problem_of_file(arguments.format)
+    if problem is None:
+        known = [name for each in problems().values() for name in each.schemas()]
+        raise UserError(f"{arguments.format!r}: no such format; known: {', '.join(known)}")
+    if arguments.keys:
+        print(keys_text(problem.keys(arguments.format)))
+    else:
+        print(json.dumps(problem.schemas()[arguments.format], indent=1))
+    return 0
