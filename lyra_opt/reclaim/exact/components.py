@@ -16,7 +16,7 @@ from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.result import Limits
 from lyra_opt.reclaim.exact.component_kernel import enumerate_choices
 from lyra_opt.reclaim.exact.search_result import SearchResult
-from lyra_opt.reclaim.exact.tree.price_kernel import level_prices
+from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices
 from lyra_opt.reclaim.exact.tree.search import price_unit, search_tree
 from lyra_opt.reclaim.incidence import Incidence
 from lyra_opt.reclaim.reduction import ReducedReclaim
@@ -219,12 +219,14 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
             ROUNDS,
             losses.jobs,
             2 * (total + 1) * unit,
-            instance.weight.astype(dtype) * scale,
-            losses.job_start,
-            losses.job_servers,
-            np.zeros(losses.entries, dtype=dtype),
-            instance.server_cost.astype(dtype) * scale,
-            np.zeros(losses.servers, dtype=dtype),
+            Split(
+                weight=instance.weight.astype(dtype) * scale,
+                job_start=losses.job_start,
+                job_servers=losses.job_servers,
+                share=np.zeros(losses.entries, dtype=dtype),
+                price=instance.server_cost.astype(dtype) * scale,
+                without=np.zeros(losses.servers, dtype=dtype),
+            ),
             work=ROUNDS * losses.entries,
             largest=4 * (total + 1) * unit,
         ),

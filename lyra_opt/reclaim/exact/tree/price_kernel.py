@@ -7,34 +7,53 @@ as the jobs allow, so each job in turn pours its weight onto its cheapest server
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyra_opt.core.kernels import kernel
 
 
+class Split(NamedTuple):
+    """Jobs that split their weight over servers.
+
+    Parameters
+    ----------
+    weight, job_start, job_servers
+        Of each job; by job, the servers that it may charge.
+    share
+        What each entry adds to the price of its server. The shares of a job never add up to more
+        than its weight, whatever is rounded.
+    price
+        Of each server.
+    without
+        Scratch, as long as `price`: the prices of one job's servers without its own shares.
+    """
+
+    weight: Any
+    job_start: Any
+    job_servers: Any
+    share: Any
+    price: Any
+    without: Any
+
+
 @kernel
-def split_weights(
-    jobs: int,
-    forbidden_price: int,
-    weight: Any,
-    job_start: Any,
-    job_servers: Any,
-    share: Any,
-    price: Any,
-    without: Any,
-) -> None:
+def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
     """Let each job in turn split its weight anew, so that the cheapest of its servers are level.
 
-    Changes `share` and `price` in place. `share` holds what each entry adds to the price of its
-    server; the shares of a job never add up to more than its weight, whatever is rounded. A
-    server of at least `forbidden_price` can not be chosen and gets nothing. `without` is scratch
-    for the prices of one job's servers without its own shares.
+    Changes `share` and `price` in place. A server of at least `forbidden_price` can not be chosen
+    and gets nothing.
 
     One round is a step of block coordinate descent for the sum of squared prices, whose minimum
     is the min-norm point of the base polytope of f(X), the weight that a set X preempts: it gives
     the best bound for every N_R at once (Fujishige 1980; linear convergence of the descent: Ene
     and Nguyen, ICML 2015). Time O(entries), times the few passes that find a job's level.
     """
+    weight = split.weight
+    job_start = split.job_start
+    job_servers = split.job_servers
+    share = split.share
+    price = split.price
+    without = split.without
     for j in range(jobs):
         if weight[j] == 0:
             for entry in range(job_start[j], job_start[j + 1]):
@@ -95,21 +114,11 @@ def split_weights(
 
 
 @kernel
-def level_prices(
-    rounds: int,
-    jobs: int,
-    forbidden_price: int,
-    weight: Any,
-    job_start: Any,
-    job_servers: Any,
-    share: Any,
-    price: Any,
-    without: Any,
-) -> Any:
-    """Return `price` after so many rounds of `split_weights`."""
+def level_prices(rounds: int, jobs: int, forbidden_price: int, split: Any) -> Any:
+    """Return the prices after so many rounds of `split_weights`."""
     for _ in range(rounds):
-        split_weights(jobs, forbidden_price, weight, job_start, job_servers, share, price, without)
-    return price
+        split_weights(jobs, forbidden_price, split)
+    return split.price
 
 
 @kernel
@@ -164,12 +173,7 @@ def price_bound(
     servers: int,
     jobs: int,
     forbidden_price: int,
-    weight: Any,
-    job_start: Any,
-    job_servers: Any,
-    share: Any,
-    price: Any,
-    without: Any,
+    split: Any,
     scratch: Any,
 ) -> Any:
     """Return the sum of the smallest prices after up to `rounds` rounds, and the last of these.
@@ -182,10 +186,10 @@ def price_bound(
     """
     before = 0
     for done in range(rounds):
-        split_weights(jobs, forbidden_price, weight, job_start, job_servers, share, price, without)
+        split_weights(jobs, forbidden_price, split)
         saved = 0
         for s in range(servers):
-            saved += max(guess - price[s], 0)
+            saved += max(guess - split.price[s], 0)
         about = picks * guess - saved
         # Gains shrink geometrically, slowly at worst.
         if about > target or (
@@ -193,7 +197,7 @@ def price_bound(
         ):
             break
         before = about
-    return smallest_prices(servers, picks, forbidden_price, price, scratch)
+    return smallest_prices(servers, picks, forbidden_price, split.price, scratch)
 
 
 HOPE = 2

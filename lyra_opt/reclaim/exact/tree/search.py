@@ -12,7 +12,8 @@ from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.exact.search_result import SearchResult
-from lyra_opt.reclaim.exact.tree.kernel import explore
+from lyra_opt.reclaim.exact.tree.kernel import Restricted, Tree, TreeInstance, explore
+from lyra_opt.reclaim.exact.tree.price_kernel import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +95,6 @@ class _Tree:
         # Every objective is a multiple of the step.
         self._step = max(1, gcd(*reduced.server_cost.tolist(), *reduced.weight.tolist()))
         self._unit, dtype = price_unit(total // self._step)
-        self._dtype = dtype
         scale = np.array([self._unit], dtype=dtype)
         # Narrow jobs level their prices first: that saves rounds.
         order = np.argsort(losses.span(), kind="stable")
@@ -104,34 +104,35 @@ class _Tree:
             or [np.zeros(0, dtype=np.int64)]
         )
         rank = np.argsort(order)
-        self._instance = (
-            (reduced.weight[order] // self._step).astype(dtype) * scale,
-            (reduced.server_cost // self._step).astype(dtype) * scale,
-            np.concatenate(([0], np.cumsum(span))).astype(np.int64),
-            losses.job_servers[entries],
-            losses.server_start.copy(),
-            rank[losses.server_jobs].astype(np.int64),
+        self._instance = TreeInstance(
+            picks=reduced.reclaim_servers,
+            unit=self._unit,
+            forbidden_price=2 * (total // self._step + 1) * self._unit,
+            weight=(reduced.weight[order] // self._step).astype(dtype) * scale,
+            cost=(reduced.server_cost // self._step).astype(dtype) * scale,
+            job_start=np.concatenate(([0], np.cumsum(span))).astype(np.int64),
+            job_servers=losses.job_servers[entries],
+            server_start=losses.server_start,
+            server_jobs=rank[losses.server_jobs].astype(np.int64),
         )
-        self._forbidden_price = 2 * (total // self._step + 1) * self._unit
         self._objective = reduced.objective(incumbent) // self._step * self._unit
         self._floor = -(-dual_bound // self._step) * self._unit
         self.nodes = 0
-        is_chosen = np.zeros(losses.servers, dtype=np.int64)
-        is_chosen[list(incumbent)] = 1
+        self._is_chosen = np.zeros(losses.servers, dtype=np.int64)
+        self._is_chosen[list(incumbent)] = 1
         self._open_nodes = 1
         self._free_slots = FIRST_SLOTS - 1
         bounds = np.zeros(FIRST_SLOTS, dtype=dtype)
         bounds[0] = self._floor
-        self._memory: list[Any] = [
-            is_chosen,
-            np.zeros(losses.entries, dtype=dtype),
-            bounds,
-            np.zeros(FIRST_SLOTS, dtype=np.int64),
-            np.zeros(FIRST_SLOTS, dtype=np.int64),
+        self._tree = Tree(
+            bounds=bounds,
+            depths=np.zeros(FIRST_SLOTS, dtype=np.int64),
+            slots=np.zeros(FIRST_SLOTS, dtype=np.int64),
             # The last of these are used first; row 0 is the root's.
-            np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
-            np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
-        ]
+            unused_slots=np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
+            decisions=np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
+            warm_share=np.zeros(losses.entries, dtype=dtype),
+        )
 
     def search(self, limits: Limits, stopwatch: Stopwatch) -> SearchResult:
         """Explore in slices of nodes until the tree is done or a limit is reached."""
@@ -157,7 +158,7 @@ class _Tree:
                 remaining_s = min(SLICE_S, max(limits.time_s - stopwatch.elapsed_s, 0))
             budget = max(1, min(4 * budget, int(remaining_s / node_s)))
         return SearchResult(
-            places=[int(place) for place in np.flatnonzero(self._memory[0])],
+            places=[int(place) for place in np.flatnonzero(self._is_chosen)],
             objective=self._objective_value(),
             bound=self._bound(),
             nodes=self.nodes,
@@ -171,69 +172,83 @@ class _Tree:
         """Return the least that a choice can preempt, as far as is proved."""
         if not self._open_nodes:
             return self._objective_value()
-        least = max(int(self._memory[2][0]), self._floor)
+        least = max(int(self._tree.bounds[0]), self._floor)
         return min(-(-least // self._unit) * self._step, self._objective_value())
 
     def _explore(self, budget: int) -> int:
         losses = self._reduced.losses
         before = self._objective_value(), self._bound()
-        dtype = self._dtype
         servers, jobs, entries = losses.servers, losses.jobs, losses.entries
-        after = explore.run(
+        made, self._objective, self._open_nodes, self._free_slots, is_chosen, tree = explore.run(
             budget,
-            self._reduced.reclaim_servers,
-            self._unit,
-            self._forbidden_price,
-            *self._instance,
             self._objective,
             self._open_nodes,
             self._free_slots,
-            *self._memory,
-            np.zeros(jobs, dtype=np.int64),
-            *(np.zeros(servers, dtype=np.int64) for _ in range(3)),
-            *(np.zeros(servers, dtype=dtype) for _ in range(4)),
-            *(np.zeros(jobs, dtype=np.int64) for _ in range(2)),
-            np.zeros(jobs + 1, dtype=np.int64),
-            *(np.zeros(jobs, dtype=dtype) for _ in range(2)),
-            *(np.zeros(entries, dtype=np.int64) for _ in range(2)),
-            *(np.zeros(entries, dtype=dtype) for _ in range(2)),
+            self._is_chosen,
+            self._instance,
+            self._tree,
+            Restricted(
+                decision=_places(jobs),
+                number=_places(servers),
+                server=_places(servers),
+                job=_places(jobs),
+                entry_of=_places(entries),
+                is_picked=self._weights(servers),
+                is_preempted=_places(jobs),
+                saved_weight=self._weights(jobs),
+                saved_share=self._weights(entries),
+                saved_price=self._weights(servers),
+            ),
+            Split(
+                weight=self._weights(jobs),
+                job_start=_places(jobs + 1),
+                job_servers=_places(entries),
+                share=self._weights(entries),
+                price=self._weights(servers),
+                without=self._weights(servers),
+            ),
             # Of all nodes so far: a tree that stays small never waits for the compiler.
             work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
-            largest=4 * self._forbidden_price,
+            largest=4 * self._instance.forbidden_price,
         )
-        made, self._objective, self._open_nodes, self._free_slots = (int(n) for n in after[:4])
         self.nodes += made
-        self._memory = [
-            np.asarray(array, dtype=old.dtype)
-            for array, old in zip(after[4:], self._memory, strict=True)
-        ]
+        self._is_chosen = np.asarray(is_chosen, dtype=np.int64)
+        self._tree = Tree(
+            *(np.asarray(new, dtype=old.dtype) for new, old in zip(tree, self._tree, strict=True))
+        )
         if self._observer is not None:
             if self._objective_value() < before[0]:
                 self._observer("objective", self._objective_value())
             if self._bound() > before[1]:
                 self._observer("dual_bound", self._bound())
-        return made
+        return int(made)
 
     def _grow(self, memory_mib: float | None) -> bool:
         """Make room for twice as many open nodes, as far as the memory limit allows."""
-        _, _, bounds, depths, slots, _, decisions = self._memory
-        old, jobs = len(bounds), self._reduced.losses.jobs
+        tree, jobs = self._tree, self._reduced.losses.jobs
+        old = len(tree.bounds)
         new = 2 * old
         if memory_mib is not None:
             bytes_per_node = jobs + 4 * np.dtype(np.int64).itemsize
             new = min(new, int(memory_mib * BYTES_PER_MIB / bytes_per_node))
         if new <= old:
             return False
-        self._memory[2:] = [
-            _extended(bounds, new),
-            _extended(depths, new),
-            _extended(slots, new),
-            np.zeros(new, dtype=np.int64),
-            _extended(decisions, new * jobs),
-        ]
-        self._memory[5][: new - old] = np.arange(old, new)
+        self._tree = tree._replace(
+            bounds=_extended(tree.bounds, new),
+            depths=_extended(tree.depths, new),
+            slots=_extended(tree.slots, new),
+            unused_slots=_extended(np.arange(old, new), new),
+            decisions=_extended(tree.decisions, new * jobs),
+        )
         self._free_slots = new - old
         return True
+
+    def _weights(self, size: int) -> NDArray[Any]:
+        return np.zeros(size, dtype=self._instance.weight.dtype)
+
+
+def _places(size: int) -> NDArray[np.int64]:
+    return np.zeros(size, dtype=np.int64)
 
 
 def _extended(array: NDArray[Any], size: int) -> NDArray[Any]:
