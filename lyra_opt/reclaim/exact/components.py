@@ -214,24 +214,22 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
     total = exact_sum(instance.server_cost) + exact_sum(instance.weight)
     unit, dtype = price_unit(total)
     scale = np.array([unit], dtype=dtype)
-    price = np.array(
-        level_prices.run(
-            ROUNDS,
-            losses.jobs,
-            2 * (total + 1) * unit,
-            Split(
-                weight=instance.weight.astype(dtype) * scale,
-                job_start=losses.job_start,
-                job_servers=losses.job_servers,
-                share=np.zeros(losses.entries, dtype=dtype),
-                price=instance.server_cost.astype(dtype) * scale,
-                without=np.zeros(losses.servers, dtype=dtype),
-            ),
-            work=ROUNDS * losses.entries,
-            largest=4 * (total + 1) * unit,
+    leveled = level_prices.run(
+        ROUNDS,
+        losses.jobs,
+        2 * (total + 1) * unit,
+        Split(
+            weight=instance.weight.astype(dtype) * scale,
+            job_start=losses.job_start,
+            job_servers=losses.job_servers,
+            share=np.zeros(losses.entries, dtype=dtype),
+            price=instance.server_cost.astype(dtype) * scale,
+            without=np.zeros(losses.servers, dtype=dtype),
         ),
-        dtype=dtype,
+        work=ROUNDS * losses.entries,
+        largest=4 * (total + 1) * unit,
     )
+    price = np.array(leveled.price, dtype=dtype)
     envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
     lower: NDArray[Any] = -(-envelope // scale)
     # Whichever k servers: one of them is at least the k-th cheapest alone.

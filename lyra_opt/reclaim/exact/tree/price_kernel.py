@@ -115,10 +115,10 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
 
 @kernel
 def level_prices(rounds: int, jobs: int, forbidden_price: int, split: Any) -> Any:
-    """Return the prices after so many rounds of `split_weights`."""
+    """Return `split` after so many rounds of `split_weights`."""
     for _ in range(rounds):
         split_weights(jobs, forbidden_price, split)
-    return split.price
+    return split
 
 
 @kernel

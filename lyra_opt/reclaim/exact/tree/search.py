@@ -75,10 +75,10 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return _Tree(reduced, incumbent, dual_bound, observer).search(limits, stopwatch)
+    return _Search(reduced, incumbent, dual_bound, observer).search(limits, stopwatch)
 
 
-class _Tree:
+class _Search:
     """The state of a search between two slices of nodes."""
 
     def __init__(

@@ -14,8 +14,8 @@ from instances.family import generate
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.exact.tree import search as tree_search
-from lyra_opt.reclaim.exact.tree.kernel import drop_first_node, push_node
-from lyra_opt.reclaim.exact.tree.price_kernel import level_prices, smallest_prices
+from lyra_opt.reclaim.exact.tree.kernel import Tree, drop_first_node, push_node
+from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices, smallest_prices
 from lyra_opt.reclaim.exact.tree.search import search_tree
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
@@ -91,14 +91,14 @@ def test_memory_limit_ends_the_search_with_a_bound():
 def test_open_nodes_take_no_more_than_the_memory_limit(monkeypatch):
     """The arrays that hold open nodes are what grows; their size is counted."""
     sizes = []
-    grow = tree_search._Tree._grow
+    grow = tree_search._Search._grow
 
     def counting(self, memory_mib):
         grown = grow(self, memory_mib)
-        sizes.append(sum(array.nbytes for array in self._memory[2:]))
+        sizes.append(sum(array.nbytes for array in self._tree[:-1]))
         return grown
 
-    monkeypatch.setattr(tree_search._Tree, "_grow", counting)
+    monkeypatch.setattr(tree_search._Search, "_grow", counting)
     reduced = reduce_instance(generate("reclaim", "hyp8", servers=40, reclaim=12, seed=1))
     search(reduced, Limits(memory_mib=0.05))
     assert max(sizes) <= 0.05 * 2**20
@@ -124,17 +124,15 @@ def test_prices_never_charge_a_job_more_than_its_weight(instance, rounds):
     """So any number of the smallest prices is a bound, after any number of rounds."""
     reduced = reduce_instance(instance)
     losses = reduced.losses
-    price = level_prices.interpreted(
-        rounds,
-        losses.jobs,
-        10**9,
-        reduced.weight * 1024,
-        losses.job_start,
-        losses.job_servers,
-        np.zeros(losses.entries, dtype=np.int64),
-        reduced.server_cost * 1024,
-        np.zeros(losses.servers, dtype=np.int64),
+    split = Split(
+        weight=reduced.weight * 1024,
+        job_start=losses.job_start,
+        job_servers=losses.job_servers,
+        share=np.zeros(losses.entries, dtype=np.int64),
+        price=reduced.server_cost * 1024,
+        without=np.zeros(losses.servers, dtype=np.int64),
     )
+    price = level_prices.interpreted(rounds, losses.jobs, 10**9, split).price
     for picks in range(len(price) + 1):
         bound = sum(sorted(price)[:picks])
         assert bound <= 1024 * least_objective(with_picks(reduced, picks))
@@ -151,12 +149,12 @@ def test_smallest_prices_are_selected(prices, data):
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
 def test_nodes_come_out_by_bound_then_depth(nodes):
-    bounds, depths, slots = ([0] * len(nodes) for _ in range(3))
+    tree = Tree(*([0] * len(nodes) for _ in Tree._fields))
     for size, (bound, depth) in enumerate(nodes):
-        push_node(size, bound, depth, size, bounds, depths, slots)
+        push_node(size, bound, depth, size, tree)
     order = []
     for size in range(len(nodes), 0, -1):
-        order.append((bounds[0], -depths[0]))
-        assert nodes[slots[0]] == (bounds[0], depths[0])
-        drop_first_node(size, bounds, depths, slots)
+        order.append((tree.bounds[0], -tree.depths[0]))
+        assert nodes[tree.slots[0]] == (tree.bounds[0], tree.depths[0])
+        drop_first_node(size, tree)
     assert order == sorted(order)
