@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.bench.timing import Figure, timed_figure, times_of
+from experiments.bench.timing import Figure, decision_figure
 from instances.heterogeneous.clusters import cluster_of
 from instances.heterogeneous.generated_jobs import gavel_like
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
@@ -62,13 +62,10 @@ def decision_figures(seeds: int) -> Iterator[Figure]:
     for gpus in GPUS_OF_TYPE:
         states = [crowded_round(gpus, seed) for seed in range(seeds)]
         for name in POLICIES:
-            times_s = [
-                time_s
-                for state in states
-                for time_s in times_of(partial(decide_once, name, state), RUNS)
-            ]
-            yield timed_figure(
-                f"{name}, one decision, {JOBS} jobs, {gpus * len(TYPES)} GPUs",
-                times_s,
-                TARGETS_S.get((name, gpus)),
+            yield decision_figure(
+                f"{name}, {JOBS} jobs, {gpus * len(TYPES)} GPUs",
+                partial(decide_once, name),
+                states,
+                runs=RUNS,
+                target_s=TARGETS_S.get((name, gpus)),
             )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import median
 from typing import TYPE_CHECKING
 
 from experiments.bench.timing import Figure, timed_figure
 from experiments.bench.trials import interleaved, proved_within
 from instances.heterogeneous.clusters import gavel_108
 from instances.heterogeneous.generated_jobs import gavel_like
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
 
 if TYPE_CHECKING:
@@ -21,11 +18,8 @@ JOBS = 2_048
 TYPES = 3
 RUNS = 3
 MAX_MIN_TARGET_S = 0.5
-SOLVERS = ("lp-highs", "lp-glop", "lp-pdlp")
-"""The first, which rounds use, is held to the target; the others are timed."""
-OTHER_OBJECTIVES = (Objective.FINISH_TIME_FAIRNESS, Objective.THROUGHPUT, Objective.COST)
-FILLED_JOBS = 100
-"""Fewer jobs than GPUs, so that levels differ: of 2,048 jobs all are saturated at once."""
+SOLVERS = ("lp-highs", "lp-glop")
+"""Two that share no code; the first, which rounds use, is held to the target."""
 
 
 def share_instance(
@@ -66,62 +60,14 @@ def share_instance(
 
 
 def share_figures(seeds: int) -> Iterator[Figure]:
-    """Measure all figures of shares of time, one at a time."""
-    yield from max_min_figures(seeds)
-    yield from objective_figures(seeds)
-    yield from filling_figures(seeds)
-
-
-def max_min_figures(seeds: int) -> Iterator[Figure]:
     """Time the greatest least share, model building included."""
     for all_unlike, kind in ((False, "Gavel's job types"), (True, "no two jobs alike")):
         instances = [
             share_instance(Objective.MAX_MIN_SHARE, jobs=JOBS, seed=seed, all_unlike=all_unlike)
             for seed in range(seeds)
         ]
-        runs = interleaved(
-            f"max-min shares, {kind}", "heterogeneous", SOLVERS, instances, runs=RUNS
-        )
         what = f"max-min shares, {kind}, {JOBS} jobs x {TYPES} types"
-        for name in SOLVERS:
-            of_name = runs[runs.solver == name]
-            if name == SOLVERS[0]:
-                yield proved_within(f"{name}, {what}", of_name, MAX_MIN_TARGET_S)
-            else:
-                yield timed_figure(f"{name}, {what}", list(of_name.proof_s))
-
-
-def objective_figures(seeds: int) -> Iterator[Figure]:
-    """Time the other objectives."""
-    for objective in OTHER_OBJECTIVES:
-        instances = [share_instance(objective, jobs=JOBS, seed=seed) for seed in range(seeds)]
-        runs = interleaved(f"{objective} shares", "heterogeneous", SOLVERS[:2], instances)
-        for name in SOLVERS[:2]:
-            of_name = runs[runs.solver == name]
-            yield timed_figure(
-                f"{name}, {objective}, {JOBS} jobs x {TYPES} types",
-                list(of_name.proof_s),
-                remark=f"programmes: at most {of_name.programmes.max():g}",
-            )
-
-
-def filling_figures(seeds: int) -> Iterator[Figure]:
-    """Time water filling of one entity."""
-    from lyra_opt.core.stopwatch import Stopwatch
-
-    times_s, rounds, rise = [], [], 0.0
-    for seed in range(seeds):
-        arrays = ShareArrays.of(
-            share_instance(Objective.MAX_MIN_SHARE, jobs=FILLED_JOBS, seed=seed)
-        )
-        stopwatch = Stopwatch()
-        filled = fill(arrays)
-        times_s.append(stopwatch.elapsed_s)
-        rounds.append(filled.rounds)
-        rise = max(rise, filled.largest_rise)
-    yield timed_figure(
-        f"water filling, {FILLED_JOBS} jobs x {TYPES} types",
-        times_s,
-        remark=f"programmes: median {median(rounds):g}, at most {max(rounds)}; a job frozen could "
-        f"have risen by at most {rise:.1e} of the value of its best type",
-    )
+        runs = interleaved(what, "heterogeneous", SOLVERS, instances, runs=RUNS)
+        held, other = (runs[runs.solver == name] for name in SOLVERS)
+        yield proved_within(f"{SOLVERS[0]}, {what}", held, MAX_MIN_TARGET_S)
+        yield timed_figure(f"{SOLVERS[1]}, {what}", list(other.proof_s))

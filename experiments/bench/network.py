@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.bench.replays import lease_figures
-from experiments.bench.timing import Figure, timed_figure, times_of
+from experiments.bench.timing import Figure, decision_figure
 from experiments.bench.trials import interleaved, proved_within
 from instances.network.epoch import epoch_instance
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
@@ -49,16 +49,12 @@ def decision_figures(seeds: int) -> Iterator[Figure]:
             for seed in range(seeds)
         ]
         for name in PLACEMENT_POLICIES:
-            times_s = [
-                time_s
-                for state in states
-                for time_s in times_of(partial(_decide_once, name, state), RUNS)
-            ]
-            yield timed_figure(
-                f"{name}, one decision, {LARGE.gpus:,} GPUs of which {busy_percent} % are busy, "
-                f"{WAITING} waiting",
-                times_s,
-                DECISION_TARGETS_S.get(name),
+            yield decision_figure(
+                f"{name}, {LARGE.gpus:,} GPUs, {busy_percent} % of them busy, {WAITING} waiting",
+                partial(_decide_once, name),
+                states,
+                runs=RUNS,
+                target_s=DECISION_TARGETS_S.get(name),
             )
 
 

@@ -6,7 +6,8 @@ import statistics
 import subprocess
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,6 +128,19 @@ def times_of(function: Callable[[], object], runs: int) -> list[float]:
         function()
         times_s.append(time.perf_counter() - started)
     return times_s
+
+
+def decision_figure(
+    what: str,
+    decide: Callable[[Any], object],
+    states: Sequence[Any],
+    *,
+    runs: int,
+    target_s: float | None = None,
+) -> Figure:
+    """Return the figure of a decision in each of some states; the median is held to the target."""
+    times_s = [time_s for state in states for time_s in times_of(partial(decide, state), runs)]
+    return timed_figure(f"{what}, one decision", times_s, target_s)
 
 
 def time_process(

@@ -21,17 +21,20 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.solver import find_solver
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver, find_solver
 from lyra_opt.core.validation import require_choice, require_number, require_text
-from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
+from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.exact.shares.solver import Engine, ShareSolver
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
 
     FloatArray = NDArray[np.float64]
 
@@ -83,7 +86,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaterFilling:
+class FilledShares:
     """Shares, and how they came about.
 
     Parameters
@@ -111,7 +114,7 @@ class WaterFilling:
 
 def fill(
     arrays: ShareArrays, entities: Sequence[Entity] | None = None, engine: Engine | None = None
-) -> WaterFilling:
+) -> FilledShares:
     """Return the shares of water filling.
 
     Parameters
@@ -175,7 +178,7 @@ def fill(
         largest_rise = max(largest_rise, float(still[is_frozen].max()))
         frozen_in_round[is_frozen] = rounds
         rounds += 1
-    return WaterFilling(
+    return FilledShares(
         shares=shares,
         levels=levels,
         frozen_in_round=frozen_in_round,
@@ -234,3 +237,33 @@ def _rise(
             weights = arrays.weight[waiting]
             rise[waiting] = entity.weight * weights / weights.sum()
     return rise
+
+
+class WaterFilling(HeuristicSolver):
+    """The shares of water filling of one entity; implements `Solver`.
+
+    The greatest least share, and what that leaves given on to those that can have more: the answer
+    is lexicographically max-min, see `fill`, which also knows entities. It claims the proof of no
+    engine. Complexity: at most a linear programme for each job.
+    """
+
+    name = "water-filling"
+    problem = "heterogeneous"
+    variants = (Objective.MAX_MIN_SHARE,)
+    modules = ("highspy",)
+
+    def apply(
+        self,
+        instance: HeterogeneousInstance,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> SolveResult[TimeShares]:
+        """Return the shares."""
+        arrays = ShareArrays.of(instance)
+        filled = fill(arrays)
+        solution = arrays.solution(filled.shares)
+        return SolveResult(
+            status=Status.FEASIBLE,
+            solution=solution,
+            objective=self.objective_of(instance, solution),
+            counters={"programmes": filled.rounds},
+        )
