@@ -41,6 +41,9 @@ class Rule:
 
     __slots__ = ()
 
+    dtype = "object"
+    """Of a column of such values in a data frame."""
+
     passes = ""
     """A quick test in Python that most values pass which `check` returns as they are: ``value`` is
     the value, and ``inf`` infinity. Empty for none."""
@@ -65,6 +68,8 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Integer(Rule):
     """An integer from `least` to `most`."""
+
+    dtype = "int64"
 
     least: int = 0
     most: int = LARGEST_INTEGER
@@ -96,6 +101,8 @@ class Number(Rule):
 
     It is kept as a float, so that 300 and 300.0 are one content, unless it is kept `as_given`.
     """
+
+    dtype = "float64"
 
     least: float = 0.0
     most: float = math.inf
@@ -201,6 +208,8 @@ class Choice(Rule):
 class Flag(Rule):
     """True or false."""
 
+    dtype = "bool"
+
     passes = "value is True or value is False"
 
     def check(self, path: str, value: Any) -> bool:
@@ -222,6 +231,11 @@ class OrNull(Rule):
 
     rule: Rule
     meaning: str = "none"
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        """See `Rule`."""
+        return {"int64": "Int64", "bool": "boolean"}.get(self.rule.dtype, self.rule.dtype)
 
     def check(self, path: str, value: Any) -> Any:
         """See `Rule`."""

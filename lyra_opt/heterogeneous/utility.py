@@ -21,6 +21,8 @@ class Quantity(Rule):
     Products of a few such quantities are neither infinite nor lost.
     """
 
+    dtype = "float64"
+
     above: bool = False
     most: float = LARGEST_QUANTITY
 

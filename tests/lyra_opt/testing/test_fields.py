@@ -1,0 +1,151 @@
+"""Objects of declared fields: what is drawn of them is kept, written, read, copied and frozen."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from lyra_opt.allocation.instance import ElasticJob, SchedulePiece
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import Table, keys_of, parsed, written
+from lyra_opt.core.frames import columns_of, frame_of
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.rules import ListOf
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, RoundEntry
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.network.instance import GangPlacement, Machine, WaitingJob
+from lyra_opt.reclaim.instance import Job, Server, WorkerGroup
+from lyra_opt.testing.fields import documents_of
+from tests.malformed import INSTANCES
+
+TABLES = (
+    *(Deadline, ElasticJob, GangJob, GangPlacement, GpuServer, GpuType, InverseJct, Job, Machine),
+    *(RoundEntry, SchedulePiece, Server, WaitingJob, WorkerGroup),
+)
+EVERY_TABLE = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
+
+
+@st.composite
+def objects_of(draw: st.DrawFn, table: type[Any]) -> Any:
+    """Draw an object that breaks no rule between its fields either."""
+    try:
+        return parsed(table, draw(documents_of(table)))
+    except FieldError:
+        assume(False)
+
+
+@EVERY_TABLE
+@given(data=st.data())
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+def test_objects_come_back_from_documents_and_pickles(
+    table: type[Any], data: st.DataObject
+) -> None:
+    """Equal, of one hash, and defaults left out."""
+    drawn = data.draw(objects_of(table))
+    document = json.loads(json.dumps(written(drawn)))
+    for back in (parsed(table, document), pickle.loads(pickle.dumps(drawn)), deepcopy(drawn)):
+        assert back == drawn
+        assert hash(back) == hash(drawn)
+    for each in keys_of(table):
+        if each.name in document and not (each.is_required or each.always_written):
+            assert document[each.name] != each.default
+
+
+@EVERY_TABLE
+def test_parameters_of_the_docstring_are_the_fields(table: type[Any]) -> None:
+    """With what is said of each."""
+    for each in keys_of(table):
+        said = re.sub(r"\s+", " ", table.__doc__)
+        assert f" {each.name} {each.meaning}" in said
+
+
+def places(table: type[Any], document: dict[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
+    """Return (path, schema) of each field of a document and of those in its lists."""
+    found = []
+    for each in keys_of(table):
+        place = (*path, each.name)
+        found.append((place, each.rule.schema()))
+        if isinstance(each.rule, ListOf) and isinstance(each.rule.rule, Table):
+            for position, entry in enumerate(document.get(each.name, ())):
+                found += places(each.rule.rule.of, entry, (*place, position))
+    return found
+
+
+VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    1e300,
+    2**53,
+    "",
+    "x",
+    [],
+    [1],
+    [None],
+    {},
+    {"x": -1},
+    float("nan"),
+)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+@given(data=st.data())
+def test_a_broken_rule_is_named_by_its_place(name: str, data: st.DataObject) -> None:
+    """Whatever the schema of a field refuses the parser refuses, in one line that begins there."""
+    problem, document = find_problem(name), deepcopy(INSTANCES[name].valid)
+    path, schema = data.draw(st.sampled_from(places(problem.instance_class, document)))
+    value = data.draw(st.sampled_from(VALUES))
+    is_nan = value != value
+    assume(is_nan or not Draft202012Validator(schema).is_valid(value))
+    target: Any = document
+    for step in path[:-1]:
+        target = target[step]
+    target[path[-1]] = value
+    with pytest.raises(FieldError) as refusal:
+        problem.parse_instance(document)
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+    assert refusal.value.field.startswith(place)
+    assert str(refusal.value).isprintable()
+
+
+def test_lists_and_mappings_of_the_caller_are_copied() -> None:
+    """What is changed afterwards does not reach the object, nor can the object be changed."""
+    gpus, rates = {"a": 1}, {"a": 1.0}
+    server = GpuServer(id="s", gpus=gpus)
+    current = {"s": {"a": 1}}
+    job = GangJob(id="j", gang=1, steps=1, throughput=rates, current=current)
+    gpus["a"] = rates["a"] = 9
+    current["s"]["a"] = 9
+    assert (server.gpus, job.throughput, job.current) == ({"a": 1}, {"a": 1.0}, {"s": {"a": 1}})
+    for mapping in (server.gpus, job.throughput, job.current, job.current["s"]):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            mapping["a"] = 2
+        with pytest.raises(TypeError, match="cannot be changed"):
+            mapping.update(a=2)
+    groups = [WorkerGroup(server="s", base=1)]
+    held = Job(id="j", workers=groups)
+    groups.append(WorkerGroup(server="t", base=1))
+    assert held.workers == (WorkerGroup(server="s", base=1),)
+
+
+@given(st.lists(objects_of(Machine), max_size=3))
+@settings(suppress_health_check=list(HealthCheck))
+def test_frame_has_a_row_an_object(machines: list[Machine]) -> None:
+    """And a column a field, with its type though there be no rows."""
+    frame = frame_of(Machine, machines)
+    assert [*frame.dtypes.astype(str)] == [each.dtype for each in columns_of(Machine)]
+    assert [*frame.id] == [each.id for each in machines]
+    assert [
+        None if each != each else each
+        for each in frame.affinity.astype(object).where(frame.affinity.notna())
+    ] == [each.affinity for each in machines]
