@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,26 +24,17 @@ SAFETY = 1e-11
 """Relative; far more than the rounding of the sums, far less than what counts as a gap."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceBound:
-    """An upper bound on the optimum of a utility instance.
-
-    Parameters
-    ----------
-    value
-        The best bound.
-    at_given_prices
-        That of the prices as they were given.
-    evaluations
-        Price vectors at which all jobs were priced.
-    relaxed
-        Jobs whose pricing problem was relaxed once at least, its payoff an upper bound.
-    """
+class PriceBound(NamedTuple):
+    """An upper bound on the optimum of a utility instance."""
 
     value: float
+    """The best bound."""
     at_given_prices: float
+    """That of the prices as they were given."""
     evaluations: int
+    """Price vectors at which all jobs were priced."""
     relaxed: int
+    """Jobs whose pricing problem was relaxed once at least, its payoff an upper bound."""
 
 
 def price_bound(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
@@ -28,23 +28,15 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What a policy did.
-
-    Parameters
-    ----------
-    schedule
-        Its decisions.
-    last_round
-        By whose end each job has completed, by id; those that have not are left out.
-    decisions
-        How many it took.
-    """
+class Run(NamedTuple):
+    """What a policy did."""
 
     schedule: RoundSchedule
+    """Its decisions."""
     last_round: Mapping[str, int]
+    """By whose end each job has completed, by id; those that have not are left out."""
     decisions: int
+    """How many it took."""
 
 
 class RoundPolicySolver(HeuristicSolver):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,21 +30,14 @@ LEASE_S = 3600.0
 """What a lease is for rules that count their timers in leases; instances have none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
-    """An instance as policies see it.
-
-    Parameters
-    ----------
-    state
-        Machines, those of a rack next to each other, racks by their first machine in the file; and
-        jobs in file order.
-    machine_order
-        File position of each machine of the state.
-    """
+class Epoch(NamedTuple):
+    """An instance as policies see it."""
 
     state: PlacementState
+    """Machines, those of a rack next to each other, racks by their first machine in the file;
+    and jobs in file order."""
     machine_order: Sequence[int]
+    """File position of each machine of the state."""
 
 
 def state_of(instance: NetworkInstance, lease_s: float = LEASE_S) -> Epoch:

@@ -95,7 +95,7 @@ def search_components(
             return SearchResult(
                 places=places, objective=bound, bound=bound, nodes=nodes, stopped_by=None
             )
-        best = replace(best, bound=bound)
+        best = best._replace(bound=bound)
         nodes_left = None if limits.nodes is None else limits.nodes - nodes
         out_of_time = limits.is_over(stopwatch.elapsed_s)
         if bound >= objective or out_of_time or nodes_left == 0:
@@ -112,7 +112,7 @@ def search_components(
             ),
             stopwatch,
         )
-        best = replace(best, nodes=nodes)
+        best = best._replace(nodes=nodes)
         if picks not in part.choice:
             return best
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import expm1, inf, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,36 +19,25 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, RoundEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedRun:
-    """What the jobs bought.
-
-    Parameters
-    ----------
-    schedule
-        All that they bought.
-    last_round
-        By whose end each admitted job completes, by id.
-    prices
-        By round, server and type, after the last purchase.
-    alpha
-        See `commit`; the dual is at most alpha times the utility, and what all GPUs cost at first.
-    log_ratio
-        Largest ln(U_max / U_min) of a type.
-    first_value
-        What all GPUs cost at first: at most half of what the job is worth alone that is worth
-        most.
-    is_exact
-        Whether each pricing problem was solved exactly; without that alpha is not proved.
-    """
+class CommittedRun(NamedTuple):
+    """What the jobs bought."""
 
     schedule: RoundSchedule
+    """All that they bought."""
     last_round: Mapping[str, int]
+    """By whose end each admitted job completes, by id."""
     prices: NDArray[np.float64]
+    """By round, server and type, after the last purchase."""
     alpha: float
+    """See `commit`; the dual is at most alpha times the utility, and what all GPUs cost at
+    first."""
     log_ratio: float
+    """Largest ln(U_max / U_min) of a type."""
     first_value: float
+    """What all GPUs cost at first: at most half of what the job is worth alone that is worth
+    most."""
     is_exact: bool
+    """Whether each pricing problem was solved exactly; without that alpha is not proved."""
 
 
 def commit(instance: HeterogeneousInstance) -> CommittedRun:

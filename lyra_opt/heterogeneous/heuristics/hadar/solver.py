@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,27 +29,18 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HadarCertificate:
-    """A run on a utility instance and what it proves.
-
-    Parameters
-    ----------
-    run
-        The schedule.
-    utility
-        Its value.
-    bound
-        On the optimum.
-    two_alpha
-        The competitive ratio that is claimed: a theorem for `hadar-committed`, and only a number
-        to set `observed_ratio` beside for `hadar`.
-    """
+class HadarCertificate(NamedTuple):
+    """A run on a utility instance and what it proves."""
 
     run: Run
+    """The schedule."""
     utility: float
+    """Its value."""
     bound: PriceBound
+    """On the optimum."""
     two_alpha: float
+    """The competitive ratio that is claimed: a theorem for `hadar-committed`, and only a number
+    to set `observed_ratio` beside for `hadar`."""
 
     @property
     def observed_ratio(self) -> float:
