@@ -224,35 +224,38 @@ def first_below(at: Any, begins: Any, tree: Any) -> Any:
 
 
 @kernel
-def cheapest_single(
+def cheapest(
     at: Any,
     begins: Any,
-    lacking: Any,
-    limit: Any,
+    least_size: Any,
+    per_gpu: Any,
     relocates: Any,
     gangs: Any,
     tree: Any,
     packing: Any,
     marked: Any,
 ) -> Any:
-    """Return the gang of ``lacking`` GPUs or more that is cheapest to take off, and its loss.
+    """Return the gang of ``least_size`` GPUs or more that is cheapest to take off, and its loss.
 
-    It is -1, with the loss ``limit``, if there is none that costs less.
+    For each GPU if ``per_gpu``; of equals the first; -1 if there is none.
     """
     first, count = first_below(at, begins, tree)
-    single = -1
-    single_cost = limit
+    size = gangs.size
+    best = -1
+    best_loss = 0.0
     for entry in range(count + 1):
         unit = at if entry == 0 else first + entry - 1
         job = packing.head[unit]
         while job >= 0:
-            if gangs.size[job] >= lacking and marked[job] == 0:
+            if marked[job] == 0 and size[job] >= least_size:
                 loss = loss_of(job, unit, relocates, gangs.value, tree.first_unit)
-                if loss < single_cost:
-                    single = job
-                    single_cost = loss
+                if best < 0 or (
+                    loss * size[best] < best_loss * size[job] if per_gpu else loss < best_loss
+                ):
+                    best = job
+                    best_loss = loss
             job = packing.following[job]
-    return single, single_cost
+    return best, best_loss
 
 
 @kernel
@@ -271,33 +274,20 @@ def cheapest_several(
 
     Returns their loss; if it is ``limit`` or more, or they are too few, ``limit``, and none leaves.
     """
-    first, count = first_below(at, begins, tree)
-    size = gangs.size
     leaving = exchange.leaving
     marked = exchange.marked
     start = leaving[0]
     missing = lacking
     total = 0.0
     while missing > 0 and total < limit:
-        best = -1
-        best_loss = 0.0
-        for entry in range(count + 1):
-            unit = at if entry == 0 else first + entry - 1
-            job = packing.head[unit]
-            while job >= 0:
-                if marked[job] == 0:
-                    loss = loss_of(job, unit, relocates, gangs.value, tree.first_unit)
-                    if best < 0 or loss * size[best] < best_loss * size[job]:
-                        best = job
-                        best_loss = loss
-                job = packing.following[job]
-        if best < 0:
+        job, loss = cheapest(at, begins, 1, 1, relocates, gangs, tree, packing, marked)
+        if job < 0:
             break
-        marked[best] = 1
+        marked[job] = 1
         leaving[0] += 1
-        leaving[leaving[0]] = best
-        total += best_loss
-        missing -= size[best]
+        leaving[leaving[0]] = job
+        total += loss
+        missing -= gangs.size[job]
     if missing > 0 or total >= limit:
         while leaving[0] > start:
             marked[leaving[leaving[0]]] = 0
@@ -334,9 +324,12 @@ def cheapest_exit(
         lacking = size - packing.left[at] - freed
         if lacking > 0:
             begins = 1 if at == unit else 0
-            single, single_cost = cheapest_single(
-                at, begins, lacking, limit, relocates, gangs, tree, packing, marked
+            single, single_cost = cheapest(
+                at, begins, lacking, 0, relocates, gangs, tree, packing, marked
             )
+            if single < 0 or single_cost >= limit:
+                single = -1
+                single_cost = limit
             start = leaving[0]
             total = cheapest_several(
                 at, begins, lacking, single_cost, relocates, gangs, tree, packing, exchange
