@@ -29,6 +29,16 @@ ROOMS_MAY_IMPORT = {
     "testing": {"core", *PROBLEMS},
     "commands": {"core", *PROBLEMS, "testing"},
 }
+MOST_LINES = 100
+LONGER = {
+    "lyra_opt.reclaim.bounds.flow_kernel.augment": "one search and its flow, on the same arrays",
+    "lyra_opt.reclaim.bounds.flow_kernel.envelope_segment": "one sweep over the breaks of a line",
+    "lyra_opt.reclaim.exact.tree.kernel.explore": "the loop of the search, a step for each comment",
+    "lyra_opt.reclaim.heuristics.greedy_kernels.take_by_share": "one pass over the servers",
+    "lyra_opt.reclaim.heuristics.tabu_kernel.swap_servers": "one swap and what it changes",
+    "lyra_opt.testing.strategies.heterogeneous_instances": "draws in an order that tests rely on",
+}
+"""Functions above `MOST_LINES`, and why they are not cut."""
 COMPOSITION_ROOT = "lyra_opt.__main__"  # the command line sees everything, and holds no logic
 
 
@@ -117,3 +127,15 @@ def test_the_root_holds_the_front_door_and_rooms() -> None:
     assert files == {"__init__.py", "__main__.py", "py.typed"}
     rooms = {path.parent.name for path in root.glob("*/__init__.py")}
     assert rooms == set(ROOMS_MAY_IMPORT)
+
+
+def test_functions_are_short_enough_to_follow() -> None:
+    """With their docstrings; ruff counts parameters. What is longer says why."""
+    longer = {
+        f"{module}.{node.name}"
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES
+    }
+    assert longer <= set(LONGER)

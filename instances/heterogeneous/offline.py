@@ -29,7 +29,7 @@ LATE_WORTH_DIVISOR = 5
 _PARTS = 1_000
 
 
-def offline_instance(
+def offline_instance(  # noqa: PLR0913 - a family's parameters, each by keyword
     cluster: Cluster,
     *,
     jobs: int,
