@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
-from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
+from lyra_opt.heterogeneous.checker import check, due_steps
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import (
@@ -188,37 +188,6 @@ def _run_round(state: RoundState, decision: Decision, done: dict[str, Fraction])
     return completed
 
 
-def value_of(instance: HeterogeneousInstance, found: Run) -> float | None:
-    """Return the objective of what a policy did; None where jobs should complete and do not."""
-    if instance.objective is Objective.ROUND_PROGRESS:
-        return _round_progress(instance, found.schedule)
-    completed = [job for job in instance.jobs if job.id in found.last_round]
-    last_round = found.last_round
-    if instance.objective is Objective.UTILITY:
-        worths = [worth(instance, job, last_round[job.id]) for job in completed]
-        return float(sum(worths, Fraction(0)))
-    if len(completed) < len(instance.jobs):
-        return None
-    if instance.objective is Objective.MAKESPAN:
-        return float((max(last_round.values()) + 1) * Fraction(instance.round_s))
-    jcts_s = [jct_s(instance, job, last_round[job.id]) for job in completed]
-    return float(sum(jcts_s, Fraction(0)) / len(jcts_s))
-
-
-def _round_progress(instance: HeterogeneousInstance, schedule: RoundSchedule) -> float:
-    done: dict[str, Fraction] = {}
-    for entry in schedule.entries:
-        job = instance.jobs[instance.job_position[entry.job]]
-        steps = steps_in_round(instance, job, entry.gpus)
-        done[job.id] = done.get(job.id, Fraction(0)) + steps
-    progress = [
-        Fraction(job.weight) * min(Fraction(1), done[job.id] / Fraction(job.steps))
-        for job in instance.jobs
-        if job.id in done
-    ]
-    return float(sum(progress, Fraction(0)))
-
-
 def result_of(
     instance: HeterogeneousInstance,
     found: Run,
@@ -228,9 +197,11 @@ def result_of(
     message: str | None = None,
 ) -> SolveResult[RoundSchedule]:
     """Return what a solver says that made `found`."""
-    objective = value_of(instance, found)
+    report = check(instance, found.schedule)
+    objective = report.objective
     if objective is None:
         missing = len(instance.jobs) - len(found.last_round)
+        assert missing, f"policies keep all rules: {report.violations}"
         message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
     return SolveResult(
         status=Status.UNKNOWN if objective is None else Status.FEASIBLE,

@@ -8,6 +8,7 @@ import numpy as np
 
 from lyra_opt.core.solver import SolverBase, Unsupported
 from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
+from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
 from lyra_opt.heterogeneous.heuristics.hadar.prices import competitive_ratio
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
@@ -16,7 +17,6 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import (
     Run,
     result_of,
     run_policy,
-    value_of,
 )
 from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, RoundSchedule
 
@@ -79,7 +79,7 @@ def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
 def _certified(
     instance: HeterogeneousInstance, run: Run, prices: NDArray[np.float64], two_alpha: float
 ) -> HadarCertificate:
-    utility = value_of(instance, run)
+    utility = check(instance, run.schedule).objective
     assert utility is not None, "utility instances need no job to complete"
     bound = price_bound(instance, prices, utility)
     return HadarCertificate(run=run, utility=utility, bound=bound, two_alpha=two_alpha)
