@@ -249,6 +249,8 @@ class Run:
         found = self.kept_gpus
         if found is None:
             parts = self.parts
+            if not parts:
+                return {}  # not kept: it may start without notice
             found = self.kept_gpus = (
                 parts[0].by_host() if len(parts) == 1 else added(part.by_host() for part in parts)
             )

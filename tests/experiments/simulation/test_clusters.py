@@ -151,15 +151,16 @@ class TestTypes:
         series = pd.read_csv(table_path(tmp_path / "out", "yarn-cs seed=0", "series"))
         assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
 
-    @pytest.mark.parametrize("scheme", ROUND_POLICIES)
-    def test_every_scheme(self, simulate: Run, scheme: str) -> None:
+    def test_every_scheme(self, simulate: Run) -> None:
         """Each name of the registry runs, and says what it assumes."""
-        record = result(simulate("hadare-lab", "--scheme", scheme, "--json"))
-        assert (record["scheme"], record["finished"]) == (scheme, 5)
-        assert any("not measured" in sentence for sentence in record["assumptions"])
-        forks = ROUND_POLICIES[scheme]().forks
-        assert (record["copies_max"] > 1) <= forks
-        assert any("copies of a job" in text for text in record["assumptions"]) == forks
+        exit_code, out, err = simulate("hadare-lab", *schemes(*ROUND_POLICIES), "--json")
+        assert exit_code == 0, err
+        for scheme, record in zip(ROUND_POLICIES, json.loads(out), strict=True):
+            assert (record["scheme"], record["finished"]) == (scheme, 5)
+            assert any("not measured" in sentence for sentence in record["assumptions"])
+            forks = ROUND_POLICIES[scheme]().forks
+            assert (record["copies_max"] > 1) <= forks
+            assert any("copies of a job" in text for text in record["assumptions"]) == forks
 
     def test_keys_reach_the_simulation(self, simulate: Run) -> None:
         """Rounds, copies, GPUs, seed and rate of arrival."""
@@ -376,17 +377,17 @@ class TestRacks:
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
 
-    @pytest.mark.parametrize(
-        "scheme", [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
-    )
-    def test_every_scheme(self, simulate: Run, scheme: str) -> None:
+    def test_every_scheme(self, simulate: Run) -> None:
         """Each name of the registry runs, on the same cluster and the same jobs."""
+        names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
         links = changes("cluster.network.links=congested-1")
-        record = result(simulate(*SMALL_RACKS, *links, "--scheme", scheme, "--json"))
-        assert (record["scheme"], record["finished"]) == (scheme, 12)
-        assert record["network"] == "congested-1"
-        assert sum(record["allocations_by_tier"].values()) == record["allocations"]
-        assert 0 < record["computing_gpu_s"] <= record["gpu_s"]
+        exit_code, out, err = simulate(*SMALL_RACKS, *links, *schemes(*names), "--json")
+        assert exit_code == 0, err
+        for scheme, record in zip(names, json.loads(out), strict=True):
+            assert (record["scheme"], record["finished"]) == (scheme, 12)
+            assert record["network"] == "congested-1"
+            assert sum(record["allocations_by_tier"].values()) == record["allocations"]
+            assert 0 < record["computing_gpu_s"] <= record["gpu_s"]
 
     @pytest.mark.parametrize("scheme", REFUSED_ON_RACKS)
     def test_refusals(self, simulate: Run, tmp_path: Path, scheme: str) -> None:

@@ -43,7 +43,6 @@ from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
-from tests.lyra_opt.simulation.books import Books
 from tests.lyra_opt.simulation.watches import WaitsInVain, WatchedPlacements, WatchedRounds
 
 if TYPE_CHECKING:
@@ -196,7 +195,8 @@ class Watch(Observer):
         self.distance_gpu_s = [0.0] * jobs
         self.held_of_pool = [0.0] * len(cluster.pools)
         self.there_of_pool = [0.0] * len(cluster.pools)
-        self.serving_gpu_s = self.on_loan_server_s = self.handed_over_gpu_s = 0.0
+        self.serving_gpu_s = self.on_loan_server_s = 0.0
+        self.sums: Counter[str] = Counter()
         self.has_lent = [False] * jobs
         self.most_racks = [0] * jobs
         self.most_copies = [0] * jobs
@@ -233,6 +233,7 @@ class Watch(Observer):
                 self._check_parts(view, run)
                 held.update(gpus_of(run))
         self._check_hosts(view, held)
+        self._check_accounts(view, held)
         self._note_losses(view)
         self._check_hand_over(view, held)
 
@@ -351,6 +352,22 @@ class Watch(Observer):
                 there = not pool.is_lent or host in self._there
                 assert held[host] <= (cluster.gpus_of_host[host] if there else 0)
 
+    @staticmethod
+    def _check_accounts(view: View, held: Counter[int]) -> None:
+        """What is free, held and handed over is all that is there."""
+        hosts, handed_over = view.hosts, 0
+        for host, size in enumerate(hosts.size):
+            assert 0 <= hosts.free[host] <= size - held[host]
+            handed_over += size - held[host] - hosts.free[host]
+        assert handed_over == hosts.handed_over
+        assert view.tenure.name != "forever" or not handed_over
+        assert sum(held.values()) == hosts.held_gpus
+        assert hosts.gpus == hosts.held_gpus + sum(hosts.free_of_pool) + handed_over
+        for pool in view.cluster.pools:
+            of_pool = slice(pool.hosts.start, pool.hosts.stop)
+            assert hosts.gpus_of_pool[pool.number] == sum(hosts.size[of_pool])
+            assert hosts.free_of_pool[pool.number] == sum(hosts.free[of_pool])
+
     def _note_losses(self, view: View) -> None:
         """A job that is stopped loses what its tenure says."""
         for run in view.runs:
@@ -397,7 +414,15 @@ class Watch(Observer):
 
     def _add_up(self, view: View, until_s: float) -> None:
         now_s, elapsed_s = view.now_s, until_s - view.now_s
-        cluster = view.cluster
+        cluster, sums = view.cluster, self.sums
+        busy = {cluster.server_of_host[host] for run in view.runs for host in run.gpus}
+        sums["busy_server_s"] += len(busy) * elapsed_s
+        for free, size in zip(view.hosts.free, view.hosts.size, strict=True):
+            sums["free_gpu_s"] += free * elapsed_s
+            if 0 < free < size:
+                sums["partly_free_host_s"] += elapsed_s
+                sums["stranded_gpu_s"] += free * elapsed_s
+        sums["handed_over_gpu_s"] += view.hosts.handed_over * elapsed_s
         for run in view.runs:
             number = run.order
             if not run.parts:
@@ -405,6 +430,8 @@ class Watch(Observer):
                     self.waited_s[number] += elapsed_s
                 continue
             self.on_gpus_s[number] += elapsed_s
+            sums["distance_gpu_s"] += run.held_gpus * (1.0 - run.efficiency) * elapsed_s
+            sums["more_copy_s"] += (len({part.copy for part in run.parts}) - 1) * elapsed_s
             gpus = 0
             for part in run.parts:
                 count = sum(part.by_host().values())
@@ -505,6 +532,12 @@ class Watch(Observer):
             self.require_close("there by pool", None, found, expected)
         self.require_close("waiting", None, totals.waiting_job_s, sum(self.waited_s))
         self.require_close("running", None, totals.running_job_s, sum(self.on_gpus_s))
+        names = ["free_gpu_s", "handed_over_gpu_s"]
+        if not any(self._counted):
+            names += ["busy_server_s", "partly_free_host_s", "stranded_gpu_s", "distance_gpu_s"]
+            names += ["more_copy_s"]
+        for name in names:
+            self.require_close(name, None, getattr(totals, name), self.sums[name])
         if not all(view.hosts.is_counted):
             self.require_close("serving", None, totals.serving_gpu_s, self.serving_gpu_s)
             self.require_close("on loan", None, totals.on_loan_server_s, self.on_loan_server_s)
@@ -1152,14 +1185,12 @@ def run_drawn(drawn: Drawn) -> Outcome:
     Alone, rules that say when they would decide as before are passed over, and nobody looks on:
     the two runs are the same all the same.
     """
-    books, watched = Books(), _watched(drawn)
     try:
-        kernel = prepared(watched, [books, *watches(drawn)])
+        kernel = prepared(_watched(drawn), watches(drawn))
     except UserError as error:
         return Outcome(None, str(error))
     kernel.policy.repeats_itself = False
     kernel.run()
-    books.require_same(kernel)
     require_conserved(kernel)
     require_finite(kernel)
     require_counted(kernel, drawn.kind)

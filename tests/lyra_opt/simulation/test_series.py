@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,14 +17,23 @@ from lyra_opt.simulation.run import NEVER
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.view import Observer
 from tests.lyra_opt.simulation import in_rounds, on_racks
-from tests.lyra_opt.simulation.books import rows_of
 from tests.lyra_opt.simulation.replays import Case, cases, job_of, lending, replay
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.series import Series
     from lyra_opt.simulation.view import View
 
 STEPS_S = st.sampled_from((3.1, 10.0, 64.0, 1e9))
+
+
+def rows_of(series: Series) -> np.ndarray:
+    """Return all columns of a series, the time first; shape (columns, moments)."""
+    columns = []
+    for field in fields(series):
+        value = getattr(series, field.name)
+        columns += list(value.values()) if isinstance(value, Mapping) else [value]
+    return np.array(columns)
 
 
 class Spans(Observer):
