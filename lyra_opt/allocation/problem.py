@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-DEFAULT_SOLVERS = {
-    Objective.JCT_REDUCTION: "mckp-core",
-    Objective.TWO_PHASE: "mckp-core",
-    Objective.JOINT: "mckp-core",
-    Objective.MEAN_JCT: "srw",
-}
-
 
 class AllocationProblem(Problem):
     """How many workers each elastic job gets; see `lyra_opt.core.problem.Problem`."""
@@ -34,14 +27,16 @@ class AllocationProblem(Problem):
     name = "allocation"
     size_name = "jobs"
     variants = Objective
+    default_solvers = {  # noqa: RUF012
+        Objective.JCT_REDUCTION: "mckp-core",
+        Objective.TWO_PHASE: "mckp-core",
+        Objective.JOINT: "mckp-core",
+        Objective.MEAN_JCT: "srw",
+    }
     instance_format = "lyra-opt/allocation"
     instance_class = AllocationInstance
     solution_classes = (NamedWorkers, Schedule)
     report_class = AllocationReport
-
-    def default_solver_of(self, variant: str) -> str:
-        """Return the solver used where none is named, which depends on the objective."""
-        return DEFAULT_SOLVERS[Objective(variant)]
 
     def answer(self, instance: AllocationInstance, solution: Solution) -> Mapping[str, Any]:
         """Return the workers in file order, or the schedule by start, then in file order."""

@@ -30,7 +30,7 @@ class Described:
 def described(table: type[Any], path: str = "") -> Iterator[Described]:
     """Yield every key of a table and of those in it, in order."""
     for each in keys_of(table):
-        rule, place = each.rule, join_path(path, each.named or each.name)
+        rule, place = each.rule, join_path(path, each.in_documents)
         if isinstance(rule, Table):
             yield from described(rule.of, place)
         elif isinstance(rule, OneOfTables):

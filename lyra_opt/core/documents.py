@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
@@ -192,19 +192,6 @@ def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> st
     nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1, LEAST_LIKENESS)
     meant = f", but {nearest[0]} is one" if nearest else ""
     return f"unknown {noun}{meant}; the known {noun}s are {', '.join(known)}"
-
-
-def located(
-    parse: Callable[[object, str], Any], entries: Iterable[tuple[str, Any]]
-) -> Iterator[Any]:
-    """Yield `parse` of each entry (path, value); an error names the path of the entry too."""
-    for path, value in entries:
-        try:
-            yield parse(value, path)
-        except FieldError as error:
-            if error.field.startswith(path):
-                raise
-            raise error.inside(path) from None
 
 
 def join_path(path: str, key: str) -> str:

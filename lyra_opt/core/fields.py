@@ -48,6 +48,11 @@ class Key:
         """Whether it has no default."""
         return self.default is MISSING
 
+    @property
+    def in_documents(self) -> str:
+        """What documents call it, and errors."""
+        return self.named or self.name
+
 
 def key(
     rule: Rule,
@@ -103,16 +108,13 @@ class _Plan:
         )
         self.schema = schema
         self.is_declared = is_declared
-        self.names = frozenset(each.name for each in self.keys)
-        self.required = tuple(each.name for each in self.keys if each.is_required)
+        self.names = {each.in_documents: each.name for each in self.keys}
+        self.required = tuple(each.in_documents for each in self.keys if each.is_required)
         self.write = _write_of(self.keys)
         # Documents may hold null only where a rule takes it; in Python None is "left out" too.
-        self.not_null = tuple((each.name, each.rule) for each in self.keys if each.default is None)
-
-    @property
-    def names_in_order(self) -> tuple[str, ...]:
-        """The names of the fields, as declared."""
-        return tuple(each.name for each in self.keys)
+        self.not_null = tuple(
+            (each.in_documents, each.rule) for each in self.keys if each.default is None
+        )
 
 
 def keys_of(table: type[Any]) -> tuple[Key, ...]:
@@ -179,7 +181,7 @@ def _check_of(
         lines += [
             f"value = of.{each.name}",
             f"if {passes}value is not default_{number}:",
-            f"    kept = check_{number}({each.name!r}, value)",
+            f"    kept = check_{number}({each.in_documents!r}, value)",
             "    if kept is not value:",
             f"        keep(of, {each.name!r}, kept)",
         ]
@@ -211,7 +213,7 @@ def _write_of(keys: tuple[Key, ...]) -> Callable[[Any], dict[str, Any]]:
         lines += [
             f"value = of.{each.name}",
             *([f"if value != {default}:"] if is_left_out else []),
-            f"{'    ' * is_left_out}document[{each.name!r}] = {shown}",
+            f"{'    ' * is_left_out}document[{each.in_documents!r}] = {shown}",
         ]
     return _compiled([*lines, "return document"], names)
 
@@ -268,24 +270,21 @@ def parsed(
     given = value
     if beside:
         given = {name: each for name, each in value.items() if name not in beside}
-    if not plan.names >= given.keys():
+    if not plan.names.keys() >= given.keys():
         unknown = next(name for name in given if name not in plan.names)
-        known = (*beside, *plan.names_in_order)
+        known = (*beside, *plan.names)
         raise FieldError(join_path(path, str(unknown)), given[unknown], unknown_key(unknown, known))
     for name in plan.required:
         if name not in given:
             raise MissingFieldError(join_path(path, name))
     try:
         if not plan.is_declared:
-            given = {
-                each.name: each.rule.check(each.name, given[each.name])
-                for each in plan.keys
-                if each.name in given
-            }
+            rules = {each.in_documents: each.rule for each in plan.keys}
+            given = {name: rules[name].check(name, each) for name, each in given.items()}
         for name, rule in plan.not_null:
             if name in given and given[name] is None:
                 rule.check(name, None)
-        return table(**given)
+        return table(**{plan.names[name]: each for name, each in given.items()})
     except FieldError as error:
         raise error.inside(path) if path else error from None
 
@@ -432,7 +431,7 @@ def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
         said = {**each.rule.schema(), "description": each.meaning}
         if plan.is_declared and each.default not in (MISSING, None):
             said["default"] = each.rule.write(each.default)
-        properties[each.name] = said
+        properties[each.in_documents] = said
     required = [*beside, *plan.required]
     return {
         "type": "object",

@@ -40,6 +40,8 @@ class Problem(ABC):
     """What the size of an instance counts, such as ``servers``: a field with a list."""
     variants: type[Variant]
     """What may be asked of an instance, whose `variant` says what is."""
+    default_solvers: Mapping[str, str]
+    """The solver used where none is named, by variant."""
     instance_format: str
     """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
     instance_class: type[Any]
@@ -64,12 +66,12 @@ class Problem(ABC):
         found: dict[str, list[tuple[type[Any], Key]]] = {}
         for solution_class in self.solution_classes:
             (only,) = keys_of(solution_class)
-            found.setdefault(only.named or only.name, []).append((solution_class, only))
+            found.setdefault(only.in_documents, []).append((solution_class, only))
         return found
 
-    @abstractmethod
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named."""
+        return self.default_solvers[variant]
 
     def parse_instance(self, document: JsonObject) -> Any:
         """Return the validated instance; raise `FieldError` where a rule is broken."""
@@ -115,8 +117,8 @@ class Problem(ABC):
         value = record.required(given[0])
         is_object = isinstance(value, dict)
         fitting = (each for each in own[given[0]] if isinstance(each[1].rule, Named) == is_object)
-        solution_class, only = next(fitting, own[given[0]][0])
-        return solution_class(**{only.name: only.rule.check(given[0], value)}), claims
+        solution_class, _ = next(fitting, own[given[0]][0])
+        return parsed(solution_class, {given[0]: value}), claims
 
     @property
     def _solution_format(self) -> str:

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.instance import Placement, Solution
 
-DEFAULT_SOLVERS = {
-    Objective.UTILITY: "hadar",
-    Objective.MAKESPAN: "priced-progress",
-    Objective.MEAN_JCT: "priced-progress",
-    Objective.ROUND_PROGRESS: "priced-progress",
-    Objective.MAX_MIN_SHARE: "lp-highs",
-    Objective.FINISH_TIME_FAIRNESS: "lp-highs",
-    Objective.THROUGHPUT: "lp-highs",
-    Objective.COST: "lp-highs",
-}
-
 
 class HeterogeneousProblem(Problem):
     """Which GPUs of unlike types each gang gets; see `lyra_opt.core.problem.Problem`."""
@@ -37,14 +26,20 @@ class HeterogeneousProblem(Problem):
     name = "heterogeneous"
     size_name = "jobs"
     variants = Objective
+    default_solvers = {  # noqa: RUF012
+        Objective.UTILITY: "hadar",
+        Objective.MAKESPAN: "priced-progress",
+        Objective.MEAN_JCT: "priced-progress",
+        Objective.ROUND_PROGRESS: "priced-progress",
+        Objective.MAX_MIN_SHARE: "lp-highs",
+        Objective.FINISH_TIME_FAIRNESS: "lp-highs",
+        Objective.THROUGHPUT: "lp-highs",
+        Objective.COST: "lp-highs",
+    }
     instance_format = "lyra-opt/heterogeneous"
     instance_class = HeterogeneousInstance
     solution_classes = (RoundSchedule, TimeShares)
     report_class = HeterogeneousReport
-
-    def default_solver_of(self, variant: str) -> str:
-        """Return the solver used where none is named, which depends on the objective."""
-        return DEFAULT_SOLVERS[Objective(variant)]
 
     def answer(self, instance: HeterogeneousInstance, solution: Solution) -> Mapping[str, Any]:
         """Return the entries by round, then in file order, or the shares in file order."""

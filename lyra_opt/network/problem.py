@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Number as AnyNumber
 
-DEFAULT_SOLVER = "priced-placement"
-
 
 class NetworkProblem(Problem):
     """Which gangs start, and how close together; see `lyra_opt.core.problem.Problem`."""
@@ -22,14 +20,11 @@ class NetworkProblem(Problem):
     name = "network"
     size_name = "jobs"
     variants = Objective
+    default_solvers = dict.fromkeys(Objective, "priced-placement")
     instance_format = "lyra-opt/network-placement"
     instance_class = NetworkInstance
     solution_classes = (NetworkSolution,)
     report_class = NetworkReport
-
-    def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
-        """Return the solver used where none is named."""
-        return DEFAULT_SOLVER
 
     def answer(self, instance: NetworkInstance, solution: NetworkSolution) -> Mapping[str, Any]:
         """Return the placements, jobs and machines in file order."""

@@ -20,14 +20,11 @@ class ReclaimProblem(Problem):
     name = "reclaim"
     size_name = "servers"
     variants = Semantics
+    default_solvers = dict.fromkeys(Semantics, "lyra-greedy")
     instance_format = "lyra-opt/reclaim"
     instance_class = ReclaimInstance
     solution_classes = (ReclaimSolution,)
     report_class = ReclaimReport
-
-    def default_solver_of(self, variant: str) -> str:  # noqa: ARG002
-        """Return Lyra's own rule."""
-        return "lyra-greedy"
 
     def answer(self, instance: ReclaimInstance, solution: ReclaimSolution) -> Mapping[str, Any]:
         """Return the chosen servers in file order."""

@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.documents import Record, located, parse_toml, read_text, require_format
+from lyra_opt.core.documents import parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.fields import Table, declared, key, parsed
+from lyra_opt.core.rules import Integer, ListOf, Number, Rule
 from lyra_opt.network.heuristics import dally
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
 from lyra_opt.network.heuristics.timers import (
@@ -29,44 +30,42 @@ SCHEME = "manual"
 """Dally with fixed timers, as policies call it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerClass:
-    """How long gangs of some sizes wait, in leases.
-
-    Parameters
-    ----------
-    largest_gang
-        GPUs of the largest gang of the class; it has those that no smaller class has.
-    rack_leases, network_leases
-        What they wait before they accept machines of one rack, and of several; at least 0, inf for
-        ever.
-    """
-
-    largest_gang: int
-    rack_leases: float
-    network_leases: float
-
-    def __post_init__(self) -> None:
-        require_integer("largest_gang", self.largest_gang, minimum=1)
-        for name in ("rack_leases", "network_leases"):
-            object.__setattr__(self, name, require_leases(name, getattr(self, name)))
-
-
 @dataclass(frozen=True, slots=True)
+class _Leases(Rule):
+    """A number of leases of at least 0, or inf, which is for ever."""
+
+    dtype = "float64"
+
+    def check(self, path: str, value: Any) -> float:
+        return require_leases(path, value)
+
+    def schema(self) -> dict[str, Any]:
+        return Number().schema()
+
+    def in_words(self) -> str:
+        return "number of at least 0, or inf for ever"
+
+
+@declared()
+class TimerClass:
+    """How long gangs of some sizes wait, in leases."""
+
+    largest_gang: int = key(
+        Integer(1), "GPUs of the largest gang of the class; it has those that no smaller class has"
+    )
+    rack_leases: float = key(_Leases(), "what they wait before they accept machines of one rack")
+    network_leases: float = key(_Leases(), "what they wait before they accept machines of several")
+
+
+@declared(kw_only=False)
 class ClassTimers:
-    """Timers of all gangs.
+    """Timers of all gangs. Gangs beyond the last class do not wait."""
 
-    Parameters
-    ----------
-    classes
-        By largest gang, increasing; at least one. Gangs beyond the last class do not wait.
-    """
-
-    classes: tuple[TimerClass, ...]
+    classes: tuple[TimerClass, ...] = key(
+        ListOf(Table(TimerClass)), "by largest gang, increasing", named="class"
+    )
 
     def __post_init__(self) -> None:
-        if not self.classes:
-            raise FieldError("class", [], "must have at least one entry")
         largest = 0
         for position, each in enumerate(self.classes):
             if each.largest_gang <= largest:
@@ -154,18 +153,10 @@ def read_timers(path: str | Path) -> ClassTimers:
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "timers")
     try:
-        record = Record(document, "", ("format", "version", "class"))
         require_format(document, TIMERS_FORMAT, VERSION)
-        return ClassTimers(tuple(located(_parse_class, record.items_of("class"))))
+        return parsed(ClassTimers, document, beside=("format", "version"))
     except FieldError as error:
         raise InputError(source, str(error)) from None
-
-
-def _parse_class(value: object, path: str) -> TimerClass:
-    keys = ("largest_gang", "rack_leases", "network_leases")
-    record = Record(value, path, keys)
-    given: dict[str, Any] = {key: record.required(key) for key in keys}
-    return TimerClass(**given)
 
 
 def _toml(leases: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
+from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text, save_solution
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from tests.conftest import assert_one_line_error
@@ -101,7 +101,7 @@ def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> No
 
 def test_default_solver_depends_on_the_objective(run: Any, tmp_path: Path) -> None:
     """And runs."""
-    for objective, name in DEFAULT_SOLVERS.items():
+    for objective, name in PROBLEM.default_solvers.items():
         path = tmp_path / "instance.json"
         path.write_text(instance_text(PROBLEM, example(objective=str(objective))))
         (answer,) = json.loads(run("solve", path, "--json")[1])

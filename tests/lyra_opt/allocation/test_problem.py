@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import ElasticJob, NamedWorkers, Objective, Schedule, WorkerAllocation
-from lyra_opt.allocation.problem import DEFAULT_SOLVERS, PROBLEM
+from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.loading import content_hash
@@ -77,7 +77,7 @@ def test_sense_and_default_solver_depend_on_the_objective() -> None:
     """Only the reduction is maximised."""
     senses = {str(objective): objective.sense for objective in Objective}
     assert [kind for kind, sense in senses.items() if sense == "max"] == ["jct_reduction"]
-    assert set(DEFAULT_SOLVERS) == set(Objective)
+    assert set(PROBLEM.default_solvers) == set(Objective)
     assert PROBLEM.default_solver_of("mean_jct") == "srw"
     assert PROBLEM.default_solver_of("joint") == "mckp-core"
 

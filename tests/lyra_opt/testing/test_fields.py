@@ -8,6 +8,7 @@ import re
 from copy import deepcopy
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -145,7 +146,5 @@ def test_frame_has_a_row_an_object(machines: list[Machine]) -> None:
     frame = frame_of(Machine, machines)
     assert [*frame.dtypes.astype(str)] == [each.dtype for each in columns_of(Machine)]
     assert [*frame.id] == [each.id for each in machines]
-    assert [
-        None if each != each else each
-        for each in frame.affinity.astype(object).where(frame.affinity.notna())
-    ] == [each.affinity for each in machines]
+    affinities = [None if pd.isna(each) else each for each in frame.affinity]
+    assert affinities == [each.affinity for each in machines]
