@@ -23,7 +23,7 @@ from lyra_opt.simulation.tenure import Rounds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
     from lyra_opt.heterogeneous.instance import Placement
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.speed import Speed
@@ -139,17 +139,7 @@ class RoundByRound(Policy):
         number = self._tenure.round_from(now_s)
         if self._busy_from is None:
             self._busy_from = number
-        state = self._state
-        if self._has_moved_servers:
-            self._has_moved_servers = False
-            state.servers = view.cluster.problem_servers(view.hosts.lent())
-            self._rule.prepare(state, self._rng)
-        for active in self._active.values():
-            if active.run.parts:
-                self._bring_up_to_date(active)
-        state.now_s = now_s
-        state.is_changed = self._is_changed
-        state.jobs = [active.seen for active in self._active.values()]
+        state = self._seen_state(view)
         if view.captures("heterogeneous"):
             name = f"round-at-{now_s:.0f}-s"
             view.observed("heterogeneous", state.instance(Objective.ROUND_PROGRESS, name=name))
@@ -171,6 +161,21 @@ class RoundByRound(Policy):
             next_number = max(number + 1, self._tenure.round_from(at_s))
             self.wake_s = min(self.wake_s, next_number * self._tenure.round_s)
 
+    def _seen_state(self, view: View) -> RoundState:
+        """Return what the rule decides on, brought up to date."""
+        state = self._state
+        if self._has_moved_servers:
+            self._has_moved_servers = False
+            state.servers = view.cluster.problem_servers(view.hosts.lent())
+            self._rule.prepare(state, self._rng)
+        for active in self._active.values():
+            if active.run.parts:
+                self._bring_up_to_date(active)
+        state.now_s = view.now_s
+        state.is_changed = self._is_changed
+        state.jobs = [active.seen for active in self._active.values()]
+        return state
+
     @staticmethod
     def _bring_up_to_date(active: _Active) -> None:
         run, seen = active.run, active.seen
@@ -178,16 +183,17 @@ class RoundByRound(Policy):
         seen.attained_gpu_s = run.held_gpu_s
         seen.executed_s = run.on_gpus_s
 
-    def _carry_out(self, view: View, decision: dict[str, tuple[Placement, ...]]) -> None:
-        starting: list[tuple[_Active, tuple[Placement, ...]]] = []
-        moving: list[tuple[_Active, tuple[Placement, ...]]] = []
-        renewed: list[_Active] = []
+    def _carry_out(self, view: View, decision: Decision) -> None:
+        """Stop and lift who has to give GPUs up, then put everybody where the rule says."""
         for name, placements in decision.items():
             found = self._active.get(name)
             if found is None:
                 raise view.error(None, f"job {name} is not there, or complete")
             if len(placements) > 1:
                 self._require_copies(view, found.run, placements)
+        starting: list[tuple[_Active, tuple[Placement, ...]]] = []
+        moving: list[tuple[_Active, tuple[Placement, ...]]] = []
+        renewed: list[_Active] = []
         for name, active in self._active.items():
             got = tuple(decision.get(name, ()))
             if got and self._mixes_kinds(active.run, got):
@@ -205,22 +211,26 @@ class RoundByRound(Policy):
         for active, _ in moving:
             view.lift(active.run)
         for active, got in (*moving, *starting):
-            run, seen, had = active.run, active.seen, active.seen.placements
-            parts = self._parts(view, run, got)
-            copies = self._copies(view, run, parts, got, had)
-            if had:
-                view.put(run, parts, copies, restarts=any(place not in had for place in got))
-            else:
-                view.start(run, parts, copies)
-                if seen.started_s == NEVER:
-                    seen.started_s = view.now_s
-            seen.placements, seen.waiting_since_s = got, NEVER
+            self._put(view, active, got)
         for active in renewed:
             run, had = active.run, active.seen.placements
             view.account(run)
             copies = self._copies(view, run, run.parts, had, had)
             assert copies is not None, "only copies are renewed"
             view.work_as_copies(run, copies)
+
+    def _put(self, view: View, active: _Active, got: tuple[Placement, ...]) -> None:
+        """Let a job that is not on any GPUs run on those that it got."""
+        run, seen, had = active.run, active.seen, active.seen.placements
+        parts = self._parts(view, run, got)
+        copies = self._copies(view, run, parts, got, had)
+        if had:
+            view.put(run, parts, copies, restarts=any(place not in had for place in got))
+        else:
+            view.start(run, parts, copies)
+            if seen.started_s == NEVER:
+                seen.started_s = view.now_s
+        seen.placements, seen.waiting_since_s = got, NEVER
 
     def _mixes_kinds(self, run: Run, got: tuple[Placement, ...]) -> bool:
         """Whether a job that takes one kind at a time would be on own and borrowed GPUs.
