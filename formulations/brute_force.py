@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from formulations.exact_solver import (
@@ -15,7 +15,7 @@ from formulations.exact_solver import (
     valued_start,
 )
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Observer, Unsupported
 
 
-class BruteForceSolver(SolverBase, ABC):
-    """Try everything; implements `lyra_opt.core.solver.Solver`.
+class BruteForceSolver(Solver):
+    """Try everything.
 
     Stopped by the time limit, it returns the best solution known, the warm start if that is
     better, with a bound that needs no search. Other limits are not kept.

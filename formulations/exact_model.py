@@ -22,7 +22,7 @@ from formulations.exact_solver import (
     valued_start,
 )
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.solver import SolverBase, find_solver
+from lyra_opt.core.solver import Solver, find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,8 +124,8 @@ class Statement:
     add_objective: Callable[[Any, Any, Any], None]
 
 
-class ExactModelSolver(SolverBase):
-    """A formulation with one backend; implements `lyra_opt.core.solver.Solver`.
+class ExactModelSolver(Solver):
+    """A formulation with one backend.
 
     Starts from the warm start or, without one, from what the formulation begins with, and never
     returns worse. Claims optimality only where the bound, moved to the safe side, is within the

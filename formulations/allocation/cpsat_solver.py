@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from formulations.allocation.cpsat_model import CPSAT
 from formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.allocation.instance import Objective
+from lyra_opt.core.solver import Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy as np
 
     from lyra_opt.allocation.instance import AllocationInstance, Solution
     from lyra_opt.core.result import Limits, SolveResult
-    from lyra_opt.core.solver import Solver, Unsupported
+    from lyra_opt.core.solver import Observer, Unsupported
 
 
-class CpsatSolver:
-    """The CP-SAT model of the instance's objective; implements `lyra_opt.core.solver.Solver`.
+class CpsatSolver(Solver):
+    """The CP-SAT model of the instance's objective.
 
     The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
     and workers are integers (`mean_jct`), so that its schedule is never below the optimum,
@@ -33,16 +32,12 @@ class CpsatSolver:
 
     name = "cpsat"
     problem = "allocation"
-    variants: ClassVar[Sequence[str]] = (*CPSAT.variants, str(Objective.MEAN_JCT))
-    proves_optimality = False
+    variants = (*CPSAT.variants, Objective.MEAN_JCT)
     gives_bound = True
+    modules = CPSAT.modules
 
     def __init__(self, step_s: float | None = None) -> None:
         self._schedule = schedule_on_grid(step_s)
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is; both models need the same."""
-        return CPSAT.availability()
 
     def supports(self, instance: AllocationInstance) -> Unsupported | None:
         """Return why the model of the objective does not take the instance, None if it does."""
@@ -55,7 +50,7 @@ class CpsatSolver:
         limits: Limits,
         rng: np.random.Generator,
         warm_start: Solution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Any]:
         """Solve the model of the objective; see `lyra_opt.core.solver.Solver.solve`."""
         return self._model_of(instance).solve(

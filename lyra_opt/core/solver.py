@@ -1,4 +1,4 @@
-"""The one shape of every solver, and the registry that finds solvers by name."""
+"""What every solver is, and the registry that finds solvers by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
@@ -32,7 +32,7 @@ class Unsupported:
     reason: str
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """A heuristic or an exact method for one decision problem.
 
     A solver keeps no state between runs, changes none of its arguments and breaks ties by a
@@ -40,32 +40,49 @@ class Solver(Protocol):
     `lyra_opt.core.solving.solve_and_check` recomputes what it claims.
     """
 
-    @property
-    def name(self) -> str:
-        """The name the command line knows it by, such as ``lyra-greedy``."""
-
-    @property
-    def problem(self) -> str:
-        """The name of the problem it solves, such as ``reclaim``."""
-
-    @property
-    def variants(self) -> Sequence[str]:
-        """The variants of the problem that it takes, such as ``rigid``."""
-
-    @property
-    def proves_optimality(self) -> bool:
-        """Whether a run without limits ends with a proof."""
-
-    @property
-    def gives_bound(self) -> bool:
-        """Whether it returns a dual bound of its own."""
+    name: str
+    """The name the command line knows it by, such as ``lyra-greedy``."""
+    problem: str
+    """The name of the problem it solves, such as ``reclaim``."""
+    variants: Sequence[str]
+    """The variants of the problem that it takes, such as ``rigid``."""
+    proves_optimality: bool = False
+    """Whether a run without limits ends with a proof."""
+    gives_bound: bool = False
+    """Whether it returns a dual bound of its own."""
+    modules: tuple[str, ...] = ()
+    """Python modules that it needs and that may not be installed."""
 
     def availability(self) -> Unsupported | None:
-        """Return why the solver cannot run on this machine, None if it can."""
+        """Return why it cannot run on this machine, None if it can.
+
+        That is which package is missing; none is imported.
+        """
+        for module in self.modules:
+            package = module.partition(".")[0]
+            if find_spec(package) is None:
+                return Unsupported(f"the Python package {package} is not installed")
+        return None
+
+    def load(self) -> None:
+        """Import the modules; what that takes is no solver's time."""
+        with loading():
+            for module in self.modules:
+                import_module(module)
 
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the solver does not take `instance`, None if it does."""
+        """Return why the solver does not take `instance`, None if it does.
 
+        That is that it takes other variants; a solver may have more reasons.
+        """
+        if instance.variant in self.variants:
+            return None
+        return Unsupported(
+            f"{self.name} takes {' and '.join(self.variants)} instances, "
+            f"not {instance.variant} ones"
+        )
+
+    @abstractmethod
     def solve(
         self,
         instance: Any,
@@ -92,42 +109,7 @@ class Solver(Protocol):
         """
 
 
-class SolverBase:
-    """What most solvers have in common; implements `Solver` but for `solve`."""
-
-    name: str
-    problem: str
-    variants: Sequence[str]
-    proves_optimality: bool = False
-    gives_bound: bool = False
-    modules: tuple[str, ...] = ()
-    """Python modules that it needs and that may not be installed."""
-
-    def availability(self) -> Unsupported | None:
-        """Return which package is missing, None if none is; imports none of them."""
-        for module in self.modules:
-            package = module.partition(".")[0]
-            if find_spec(package) is None:
-                return Unsupported(f"the Python package {package} is not installed")
-        return None
-
-    def load(self) -> None:
-        """Import the modules; what that takes is no solver's time."""
-        with loading():
-            for module in self.modules:
-                import_module(module)
-
-    def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the instance is of no variant that the solver takes, None if it is."""
-        if instance.variant in self.variants:
-            return None
-        return Unsupported(
-            f"{self.name} takes {' and '.join(self.variants)} instances, "
-            f"not {instance.variant} ones"
-        )
-
-
-class HeuristicSolver(SolverBase, ABC):
+class HeuristicSolver(Solver):
     """A rule that runs to its end: it keeps no limits and claims no proof.
 
     Ask for a bound with ``certify`` where it gives none.

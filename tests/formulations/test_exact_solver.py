@@ -18,9 +18,9 @@ from formulations.exact_solver import (
     safe_cost,
 )
 from lyra_opt.core.result import Status, StoppedBy
-from lyra_opt.core.solver import SolverBase
 from lyra_opt.heterogeneous import Objective
 from lyra_opt.reclaim import Semantics
+from lyra_opt.reclaim.heuristics.fast import Fast
 
 INTEGERS = SimpleNamespace(variant=Semantics.RIGID)
 """An instance whose objectives are minimised; bounds and objectives here are integers."""
@@ -123,7 +123,7 @@ def test_countdown():
 
 
 def test_missing_module_is_named():
-    solver = SolverBase()
+    solver = Fast()
     assert solver.availability() is None
     solver.modules = ("json", "no_such_package")
     assert "no_such_package" in solver.availability().reason

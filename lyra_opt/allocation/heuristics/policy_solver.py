@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SchedulePolicySolver(HeuristicSolver):
-    """A rule that decides anew at every release and completion; implements `Solver`.
+    """A rule that decides anew at every release and completion.
 
     It gives whole workers. A job that has started keeps at least its base demand until it
     completes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from lyra_opt.allocation.knapsack.of_instance import (
     refusal,
 )
 from lyra_opt.core.result import SolveResult, Status, same_value
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class KnapsackChoice:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-class KnapsackSolver(SolverBase, ABC):
-    """A knapsack algorithm as a solver; implements `lyra_opt.core.solver.Solver`.
+class KnapsackSolver(Solver):
+    """A knapsack algorithm as a solver.
 
     Optimal is claimed where objective and bound are one value, within 1e-9 relative.
     """

@@ -40,7 +40,7 @@ class Run(NamedTuple):
 
 
 class RoundPolicySolver(HeuristicSolver):
-    """Runs a round policy over an instance; implements `Solver`.
+    """Runs a round policy over an instance.
 
     Each round the policy sees the jobs that are released and not complete and says where they
     run; nothing is asked of it that a scheduler would not know then. With forking each gang,

@@ -22,7 +22,7 @@ ROUNDS = 400
 
 
 class RoundShares(HeuristicSolver):
-    """The shares that 400 rounds of Gavel give jobs that never end; implements `Solver`.
+    """The shares that 400 rounds of Gavel give jobs that never end.
 
     `GavelRounds` computes the best shares once and has all the time to come near them, so that
     what is short is lost for good: to gangs that do not fit beside one another, and to jobs that

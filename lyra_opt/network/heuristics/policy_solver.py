@@ -97,7 +97,7 @@ def solution_of(
 
 
 class PlacementPolicySolver(HeuristicSolver):
-    """Asks a placement policy for one decision on an instance; implements `Solver`.
+    """Asks a placement policy for one decision on an instance.
 
     The policy sees the instance's jobs as waiting and nobody as running. Jobs are in file order
     where it asks for the order of submission. Complexity and guarantee are those of the policy's

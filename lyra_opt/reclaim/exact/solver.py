@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.search_result import SearchResult
@@ -35,7 +35,7 @@ SHORT_SEARCH = 300
 """Nodes after which the tree search counts as long."""
 
 
-class Exact(SolverBase):
+class Exact(Solver):
     """The proved optimum, or incumbent and bound when a limit is reached.
 
     In this order, each step only while bound and incumbent differ: `Fast`; a short tabu search

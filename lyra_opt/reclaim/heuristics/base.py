@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReclaimHeuristic(HeuristicSolver):
-    """A rule that chooses servers, in milliseconds; implements `lyra_opt.core.solver.Solver`."""
+    """A rule that chooses servers, in milliseconds."""
 
     problem = "reclaim"
     variants = tuple(Semantics)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
-class Fast(SolverBase):
+class Fast(Solver):
     """A certified answer in milliseconds: the best of several heuristics, with a proved bound.
 
     Rigid: single-server jobs are folded into server costs and jobs with equal spans merged

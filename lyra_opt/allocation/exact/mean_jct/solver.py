@@ -27,7 +27,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _BYTES_PER_OBJECT = 64
 _NOTHING = np.zeros((0, 0))
 
 
-class MeanJctExact(SolverBase):
+class MeanJctExact(Solver):
     """The proved optimum of mean JCT, or incumbent and bound when a limit is reached.
 
     Best-first branch and bound. A node fixes the events (completions, releases) up to some time

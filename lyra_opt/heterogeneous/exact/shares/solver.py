@@ -7,14 +7,14 @@ the shares are cut until they are feasible, and the bound is computed anew from 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.solver import SolverBase
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import (
@@ -146,8 +146,8 @@ def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
     return np.where(arrays.usable, shares, 0.0)
 
 
-class ShareSolver(SolverBase, ABC):
-    """A solver of share objectives by linear programmes; implements `lyra_opt.core.solver.Solver`.
+class ShareSolver(Solver):
+    """A solver of share objectives by linear programmes.
 
     ``max_min_share``, ``throughput`` and ``cost`` are one programme each (two where there are
     deadlines: the first says whether they can be met). ``finish_time_fairness`` is convex: each

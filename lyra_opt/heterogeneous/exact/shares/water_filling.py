@@ -240,7 +240,7 @@ def _rise(
 
 
 class WaterFilling(HeuristicSolver):
-    """The shares of water filling of one entity; implements `Solver`.
+    """The shares of water filling of one entity.
 
     The greatest least share, and what that leaves given on to those that can have more: the answer
     is lexicographically max-min, see `fill`, which also knows entities. It claims the proof of no

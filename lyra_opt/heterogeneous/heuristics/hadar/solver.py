@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.solver import SolverBase, Unsupported
+from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
@@ -150,7 +150,7 @@ class HadarCommitted(RoundPolicySolver):
         """Return why the rule cannot answer the instance, None if it can."""
         if instance.forking:
             return Unsupported(f"{self.name} has no rule for copies of jobs")
-        return SolverBase.supports(self, instance)
+        return Solver.supports(self, instance)
 
     def apply(
         self,
