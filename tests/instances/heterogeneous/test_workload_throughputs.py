@@ -15,7 +15,7 @@ from instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Workload
-from tests.instances.heterogeneous.test_workloads import (
+from tests.instances.heterogeneous.test_generated_jobs import (
     MEASURED_TYPES,
     digest,
     gangs_of,
