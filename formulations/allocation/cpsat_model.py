@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formulations.allocation.formulation import PLAIN, STRENGTHENED
-from formulations.backends.cpsat import BACKEND, integers
+from formulations.backends.cpsat import BACKEND, integers, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """``C >= sum_k w_k x_k``."""
-    from ortools.sat.python import cp_model
-
     model.add(
-        cp_model.LinearExpr.weighted_sum(list(variables.x.values()), data.weight) <= data.capacity
+        weighted(zip(data.weight, variables.x.values(), strict=True)) <= data.capacity
     ).with_name("capacity")
 
 
@@ -50,9 +48,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """Minimise ``sum_k c_k x_k``."""
-    from ortools.sat.python import cp_model
-
-    model.minimize(cp_model.LinearExpr.weighted_sum(list(variables.x.values()), data.cost))
+    model.minimize(weighted(zip(data.cost, variables.x.values(), strict=True)))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

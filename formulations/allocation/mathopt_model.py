@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formulations.allocation.formulation import PLAIN, STRENGTHENED
-from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.backends.mathopt import GSCIP, HIGHS, integers, total
 from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
@@ -29,20 +29,16 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """``1 = sum_{k in K_c} x_k`` for each class c."""
-    from ortools.math_opt.python import mathopt
-
     for c, choices in enumerate(data.classes):
         model.add_linear_constraint(
-            mathopt.fast_sum(variables.x[k] for k in choices) == 1, name=f"one_choice_{c}"
+            total(variables.x[k] for k in choices) == 1, name=f"one_choice_{c}"
         )
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """``C >= sum_k w_k x_k``."""
-    from ortools.math_opt.python import mathopt
-
     model.add_linear_constraint(
-        mathopt.fast_sum(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
+        total(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
         name="capacity",
     )
@@ -56,9 +52,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """Minimise ``sum_k c_k x_k``."""
-    from ortools.math_opt.python import mathopt
-
-    model.minimize(mathopt.fast_sum(data.cost[k] * x for k, x in variables.x.items()))
+    model.minimize(total(data.cost[k] * x for k, x in variables.x.items()))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

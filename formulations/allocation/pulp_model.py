@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formulations.allocation.formulation import PLAIN, STRENGTHENED
-from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.backends.pulp import CBC, HIGHS, integers, total
 from formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
@@ -31,18 +31,14 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """``1 = sum_{k in K_c} x_k`` for each class c."""
-    import pulp
-
     for c, choices in enumerate(data.classes):
-        model += pulp.lpSum(variables.x[k] for k in choices) == 1, f"one_choice_{c}"
+        model += total(variables.x[k] for k in choices) == 1, f"one_choice_{c}"
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """``C >= sum_k w_k x_k``."""
-    import pulp
-
     model += (
-        pulp.lpSum(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
+        total(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
         "capacity",
     )
@@ -56,9 +52,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
     """Minimise ``sum_k c_k x_k``."""
-    import pulp
-
-    model += pulp.lpSum(data.cost[k] * x for k, x in variables.x.items())
+    model += total(data.cost[k] * x for k, x in variables.x.items())
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

@@ -28,12 +28,17 @@ def integers(model: Any, largest: KindsT) -> KindsT:
 
 def total(variables: Iterable[Any]) -> Any:
     """Return their sum."""
-    return sum(variables)
+    from ortools.sat.python import cp_model
+
+    return cp_model.LinearExpr.sum(list(variables))
 
 
 def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
     """Return the sum of coefficients times variables."""
-    return total(coefficient * variable for coefficient, variable in terms)
+    from ortools.sat.python import cp_model
+
+    coefficients, variables = zip(*terms, strict=True) if (terms := list(terms)) else ((), ())
+    return cp_model.LinearExpr.weighted_sum(variables, coefficients)
 
 
 def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.network.instance import NetworkInstance
 
+    Terms = list[tuple[int, Any]]
+    """(Coefficient, variable) in a backend's own type."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -192,6 +195,10 @@ class PlacementModel(ABC):
     @abstractmethod
     def assignment(self, found: Any) -> Assignment:
         """Return what values by key decide; ValueError if they are no solution of the model."""
+
+    def network_load(self, variables: Any) -> Terms:
+        """Return the GPUs of gangs across racks."""
+        return [(self.data.gang(j), x) for j, x in variables.network.items()]
 
     @property
     def is_settled(self) -> bool:

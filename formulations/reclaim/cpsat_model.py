@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers
+from formulations.backends.cpsat import BACKEND, integers, total
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
@@ -29,7 +29,7 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``N_R = sum_s x_s``."""
-    model.add(sum(variables.x.values()) == data.reclaim_servers).with_name("reclaim_count")
+    model.add(total(variables.x.values()) == data.reclaim_servers).with_name("reclaim_count")
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
@@ -44,7 +44,7 @@ def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> Non
     """``b_j + (n_j - b_j) y_j >= sum_s n_js x_s`` for each job j with a threshold."""
     for j in data.thresholds:
         job = data.jobs[j]
-        losses = sum(count * variables.x[s] for s, count in job.losses)
+        losses = total(count * variables.x[s] for s, count in job.losses)
         largest_excess = job.all_losses - job.slack
         model.add(job.slack + largest_excess * variables.y[j] >= losses).with_name(
             f"loss_thresholds_{j}"
@@ -66,8 +66,8 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
     model.minimize(
-        sum(data.server_cost[s] * x for s, x in variables.x.items())
-        + sum(data.jobs[j].weight * y for j, y in variables.y.items())
+        total(data.server_cost[s] * x for s, x in variables.x.items())
+        + total(data.jobs[j].weight * y for j, y in variables.y.items())
     )
 
 

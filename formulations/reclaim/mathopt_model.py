@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.backends.mathopt import GSCIP, HIGHS, integers, total
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
@@ -29,10 +29,8 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``N_R = sum_s x_s``."""
-    from ortools.math_opt.python import mathopt
-
     model.add_linear_constraint(
-        mathopt.fast_sum(variables.x.values()) == data.reclaim_servers, name="reclaim_count"
+        total(variables.x.values()) == data.reclaim_servers, name="reclaim_count"
     )
 
 
@@ -46,11 +44,9 @@ def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> 
 
 def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``b_j + (n_j - b_j) y_j >= sum_s n_js x_s`` for each job j with a threshold."""
-    from ortools.math_opt.python import mathopt
-
     for j in data.thresholds:
         job = data.jobs[j]
-        losses = mathopt.fast_sum(count * variables.x[s] for s, count in job.losses)
+        losses = total(count * variables.x[s] for s, count in job.losses)
         largest_excess = job.all_losses - job.slack
         model.add_linear_constraint(
             job.slack + largest_excess * variables.y[j] >= losses, name=f"loss_thresholds_{j}"
@@ -73,11 +69,9 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
-    from ortools.math_opt.python import mathopt
-
     model.minimize(
-        mathopt.fast_sum(data.server_cost[s] * x for s, x in variables.x.items())
-        + mathopt.fast_sum(data.jobs[j].weight * y for j, y in variables.y.items())
+        total(data.server_cost[s] * x for s, x in variables.x.items())
+        + total(data.jobs[j].weight * y for j, y in variables.y.items())
     )
 
 

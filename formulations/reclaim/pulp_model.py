@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.backends.pulp import CBC, HIGHS, integers, total
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
@@ -31,9 +31,7 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``N_R = sum_s x_s``."""
-    import pulp
-
-    model += pulp.lpSum(variables.x.values()) == data.reclaim_servers, "reclaim_count"
+    model += total(variables.x.values()) == data.reclaim_servers, "reclaim_count"
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
@@ -44,11 +42,9 @@ def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> 
 
 def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """``b_j + (n_j - b_j) y_j >= sum_s n_js x_s`` for each job j with a threshold."""
-    import pulp
-
     for j in data.thresholds:
         job = data.jobs[j]
-        losses = pulp.lpSum(count * variables.x[s] for s, count in job.losses)
+        losses = total(count * variables.x[s] for s, count in job.losses)
         largest_excess = job.all_losses - job.slack
         model += (
             job.slack + largest_excess * variables.y[j] >= losses,
@@ -70,9 +66,7 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
     """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
-    import pulp
-
-    model += pulp.lpSum(data.server_cost[s] * x for s, x in variables.x.items()) + pulp.lpSum(
+    model += total(data.server_cost[s] * x for s, x in variables.x.items()) + total(
         data.jobs[j].weight * y for j, y in variables.y.items()
     )
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers
+from formulations.backends.cpsat import BACKEND, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import PATTERNS
 from formulations.network.tiers.cpsat_model import network_gpus, spans_racks
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.patterns.data import PatternModel, Variables
@@ -32,21 +31,21 @@ def add_variables(model: Any, patterns: PatternModel) -> Variables:
 def one_tier(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``y_j0 + y_j1 + y_j2 <= 1``."""
     for j, places in patterns.places(variables):
-        model.add(sum(places) <= 1).with_name(f"one_tier_{j}")
+        model.add(total(places) <= 1).with_name(f"one_tier_{j}")
 
 
 def one_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_p l_cp = M_c``."""
     for c, one in enumerate(patterns.classes):
-        chosen = sum(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
+        chosen = total(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
         model.add(chosen == len(one.machines)).with_name(f"one_pattern_{c}")
 
 
 def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
     for n, gangs, slots in patterns.slots(variables):
-        filled = sum(count * x for count, x in slots)
-        needed = sum(gangs)
+        filled = weighted(slots)
+        needed = total(gangs)
         row = needed == filled if patterns.data.counts_machines else needed <= filled
         model.add(row).with_name(f"gangs_of_size_{n}")
 
@@ -54,14 +53,14 @@ def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> N
 def gangs_of_kind(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
     for k, gangs, in_racks in patterns.of_kind(variables):
-        model.add(sum(gangs) == sum(in_racks)).with_name(f"gangs_of_kind_{k}")
+        model.add(total(gangs) == total(in_racks)).with_name(f"gangs_of_kind_{k}")
 
 
 def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
     for r, needs, opened in patterns.rack_loads(variables):
-        held = sum(gpus * x for gpus, x in needs)
-        there = sum(gpus * x for gpus, x in opened)
+        held = weighted(needs)
+        there = weighted(opened)
         row = held == there if patterns.data.counts_machines else held <= there
         model.add(row).with_name(f"rack_gpus_{r}")
 
@@ -69,14 +68,14 @@ def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     for r, o, most, chosen in patterns.opening(variables):
-        model.add(sum(chosen) <= most * variables.open[r, o]).with_name(f"open_pattern_{r}_{o}")
+        model.add(total(chosen) <= most * variables.open[r, o]).with_name(f"open_pattern_{r}_{o}")
 
 
 def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
     for r, o, apart, opened in patterns.racks_apart(variables):
-        there = sum(gpus * x for gpus, x in opened)
-        model.add(o * variables.open[r, o] + sum(apart) <= there).with_name(
+        there = weighted(opened)
+        model.add(o * variables.open[r, o] + total(apart) <= there).with_name(
             f"spans_machines_{r}_{o}"
         )
 
@@ -99,21 +98,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
-    worth = patterns.data.worth
-    model.minimize(
-        sum(
-            [
-                *(
-                    variables.pattern[key]
-                    for key, one in patterns.all_patterns()
-                    if one.leaves_part
-                ),
-                *(-worth[j][Tier.MACHINE] * x for j, x in variables.machine.items()),
-                *(-worth[j][Tier.RACK] * x for j, x in variables.rack.items()),
-                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-            ]
-        )
-    )
+    model.minimize(weighted(patterns.cost(variables)))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formulations.backends.backend import Values
-    from formulations.network.placing import Encoded
+    from formulations.network.placing import Encoded, Terms
     from lyra_opt.network.instance import NetworkInstance, NetworkSolution
 
 HARDLY = 1e-6
@@ -187,7 +187,7 @@ class PatternModel(PlacementModel):
             gangs = [x for j, x in variables.rack.items() if self.kind_of[j] == kind]
             yield k, gangs, [x for (_, other), x in variables.gangs.items() if other == k]
 
-    def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[tuple[int, Any]]]]:
+    def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], Terms]]:
         """Yield each size, the gangs of it, and (gangs, variable) of patterns with some."""
         for place, n in enumerate(self.sizes):
             gangs = [x for j, x in variables.machine.items() if self.data.gang(j) == n]
@@ -198,7 +198,7 @@ class PatternModel(PlacementModel):
             ]
             yield n, gangs, slots
 
-    def opened(self, r: int, variables: Variables) -> list[tuple[int, Any]]:
+    def opened(self, r: int, variables: Variables) -> Terms:
         """Return (open GPUs, variable) of the patterns of a rack that have any."""
         return [
             (pattern.open_gpus, variables.pattern[key])
@@ -206,9 +206,7 @@ class PatternModel(PlacementModel):
             if pattern.open_gpus
         ]
 
-    def rack_loads(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, list[tuple[int, Any]], list[tuple[int, Any]]]]:
+    def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, Terms]]:
         """Yield each shared rack, (GPUs, variable) of its needs, and what is open."""
         for r in self.data.shared_racks():
             needs = [
@@ -230,9 +228,7 @@ class PatternModel(PlacementModel):
             ]
             yield r, o, len(self.data.racks[r]), chosen
 
-    def racks_apart(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, int, list[Any], list[tuple[int, Any]]]]:
+    def racks_apart(self, variables: Variables) -> Iterator[tuple[int, int, list[Any], Terms]]:
         """Yield (r, o), the gangs that must be apart in the rack, and what is open."""
         for r, o in variables.open:
             largest = max(self.data.free(m) for m in self.data.racks[r])
@@ -242,6 +238,15 @@ class PatternModel(PlacementModel):
                 if (r, k) in variables.gangs and kind.loses and kind.size <= largest
             ]
             yield r, o, apart, self.opened(r, variables)
+
+    def cost(self, variables: Variables) -> list[tuple[float, Any]]:
+        """Return what is minimised."""
+        terms: list[tuple[float, Any]] = [
+            (1, variables.pattern[key]) for key, one in self.all_patterns() if one.leaves_part
+        ]
+        for tier, of_tier in variables.by_tier().items():
+            terms += [(-self.data.worth[j][tier], x) for j, x in of_tier.items()]
+        return terms
 
     @property
     def largest(self) -> Variables:

@@ -66,7 +66,7 @@ def rack_gpus(model: Programme, patterns: PatternModel, variables: Variables) ->
 def network_gpus(model: Programme, patterns: PatternModel, variables: Variables) -> None:
     """``sum_j n_j y_j2 = sum_r q_r``."""
     if variables.network:
-        held = [(patterns.data.gang(j), x) for j, x in variables.network.items()]
+        held = patterns.network_load(variables)
         model.equal("network_gpus", [*held, *_each(-1, variables.share.values())])
 
 
@@ -109,12 +109,8 @@ CONSTRAINTS = (
 
 def add_objective(model: Programme, patterns: PatternModel, variables: Variables) -> None:
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
-    worth = patterns.data.worth
-    for key, one in patterns.all_patterns():
-        model.cost[variables.pattern[key]] = float(one.leaves_part)
-    for tier, of_tier in variables.by_tier().items():
-        for j, x in of_tier.items():
-            model.cost[x] = -worth[j][tier]
+    for coefficient, column in patterns.cost(variables):
+        model.cost[column] = float(coefficient)
 
 
 def _each(coefficient: int, columns: Iterable[int]) -> list[tuple[int, int]]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.backends.mathopt import GSCIP, HIGHS, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import PATTERNS
 from formulations.network.tiers.mathopt_model import network_gpus, spans_racks
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.patterns.data import PatternModel, Variables
@@ -31,71 +30,55 @@ def add_variables(model: Any, patterns: PatternModel) -> Variables:
 
 def one_tier(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``y_j0 + y_j1 + y_j2 <= 1``."""
-    from ortools.math_opt.python import mathopt
-
     for j, places in patterns.places(variables):
-        model.add_linear_constraint(mathopt.fast_sum(places) <= 1, name=f"one_tier_{j}")
+        model.add_linear_constraint(total(places) <= 1, name=f"one_tier_{j}")
 
 
 def one_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_p l_cp = M_c``."""
-    from ortools.math_opt.python import mathopt
-
     for c, one in enumerate(patterns.classes):
-        chosen = mathopt.fast_sum(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
+        chosen = total(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
         model.add_linear_constraint(chosen == len(one.machines), name=f"one_pattern_{c}")
 
 
 def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
-    from ortools.math_opt.python import mathopt
-
     for n, gangs, slots in patterns.slots(variables):
-        filled = mathopt.fast_sum(count * x for count, x in slots)
-        needed = mathopt.fast_sum(gangs)
+        filled = weighted(slots)
+        needed = total(gangs)
         row = needed == filled if patterns.data.counts_machines else needed <= filled
         model.add_linear_constraint(row, name=f"gangs_of_size_{n}")
 
 
 def gangs_of_kind(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
-    from ortools.math_opt.python import mathopt
-
     for k, gangs, in_racks in patterns.of_kind(variables):
-        model.add_linear_constraint(
-            mathopt.fast_sum(gangs) == mathopt.fast_sum(in_racks), name=f"gangs_of_kind_{k}"
-        )
+        model.add_linear_constraint(total(gangs) == total(in_racks), name=f"gangs_of_kind_{k}")
 
 
 def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
-    from ortools.math_opt.python import mathopt
-
     for r, needs, opened in patterns.rack_loads(variables):
-        held = mathopt.fast_sum(gpus * x for gpus, x in needs)
-        there = mathopt.fast_sum(gpus * x for gpus, x in opened)
+        held = weighted(needs)
+        there = weighted(opened)
         row = held == there if patterns.data.counts_machines else held <= there
         model.add_linear_constraint(row, name=f"rack_gpus_{r}")
 
 
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
-    from ortools.math_opt.python import mathopt
-
     for r, o, most, chosen in patterns.opening(variables):
         model.add_linear_constraint(
-            mathopt.fast_sum(chosen) <= most * variables.open[r, o], name=f"open_pattern_{r}_{o}"
+            total(chosen) <= most * variables.open[r, o], name=f"open_pattern_{r}_{o}"
         )
 
 
 def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
-    from ortools.math_opt.python import mathopt
-
     for r, o, apart, opened in patterns.racks_apart(variables):
-        there = mathopt.fast_sum(gpus * x for gpus, x in opened)
+        there = weighted(opened)
         model.add_linear_constraint(
-            o * variables.open[r, o] + mathopt.fast_sum(apart) <= there,
+            o * variables.open[r, o] + total(apart) <= there,
             name=f"spans_machines_{r}_{o}",
         )
 
@@ -118,23 +101,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
-    from ortools.math_opt.python import mathopt
-
-    worth = patterns.data.worth
-    model.minimize(
-        mathopt.fast_sum(
-            [
-                *(
-                    variables.pattern[key]
-                    for key, one in patterns.all_patterns()
-                    if one.leaves_part
-                ),
-                *(-worth[j][Tier.MACHINE] * x for j, x in variables.machine.items()),
-                *(-worth[j][Tier.RACK] * x for j, x in variables.rack.items()),
-                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-            ]
-        )
-    )
+    model.minimize(weighted(patterns.cost(variables)))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

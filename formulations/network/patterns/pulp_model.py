@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.backends.pulp import CBC, HIGHS, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import PATTERNS
 from formulations.network.tiers.pulp_model import network_gpus, spans_racks
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.patterns.data import PatternModel, Variables
@@ -33,66 +32,52 @@ def add_variables(model: Any, patterns: PatternModel) -> Variables:
 
 def one_tier(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``y_j0 + y_j1 + y_j2 <= 1``."""
-    import pulp
-
     for j, places in patterns.places(variables):
-        model += pulp.lpSum(places) <= 1, f"one_tier_{j}"
+        model += total(places) <= 1, f"one_tier_{j}"
 
 
 def one_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_p l_cp = M_c``."""
-    import pulp
-
     for c, one in enumerate(patterns.classes):
-        chosen = pulp.lpSum(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
+        chosen = total(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
         model += chosen == len(one.machines), f"one_pattern_{c}"
 
 
 def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
-    import pulp
-
     for n, gangs, slots in patterns.slots(variables):
-        filled = pulp.lpSum(count * x for count, x in slots)
-        needed = pulp.lpSum(gangs)
+        filled = weighted(slots)
+        needed = total(gangs)
         row = needed == filled if patterns.data.counts_machines else needed <= filled
         model += row, f"gangs_of_size_{n}"
 
 
 def gangs_of_kind(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
-    import pulp
-
     for k, gangs, in_racks in patterns.of_kind(variables):
-        model += pulp.lpSum(gangs) == pulp.lpSum(in_racks), f"gangs_of_kind_{k}"
+        model += total(gangs) == total(in_racks), f"gangs_of_kind_{k}"
 
 
 def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
-    import pulp
-
     for r, needs, opened in patterns.rack_loads(variables):
-        held = pulp.lpSum(gpus * x for gpus, x in needs)
-        there = pulp.lpSum(gpus * x for gpus, x in opened)
+        held = weighted(needs)
+        there = weighted(opened)
         row = held == there if patterns.data.counts_machines else held <= there
         model += row, f"rack_gpus_{r}"
 
 
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
-    import pulp
-
     for r, o, most, chosen in patterns.opening(variables):
-        model += pulp.lpSum(chosen) <= most * variables.open[r, o], f"open_pattern_{r}_{o}"
+        model += total(chosen) <= most * variables.open[r, o], f"open_pattern_{r}_{o}"
 
 
 def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
-    import pulp
-
     for r, o, apart, opened in patterns.racks_apart(variables):
-        there = pulp.lpSum(gpus * x for gpus, x in opened)
-        model += o * variables.open[r, o] + pulp.lpSum(apart) <= there, f"spans_machines_{r}_{o}"
+        there = weighted(opened)
+        model += o * variables.open[r, o] + total(apart) <= there, f"spans_machines_{r}_{o}"
 
 
 CONSTRAINTS = (
@@ -113,17 +98,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> None:
     """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
-    import pulp
-
-    worth = patterns.data.worth
-    model += pulp.lpSum(
-        [
-            *(variables.pattern[key] for key, one in patterns.all_patterns() if one.leaves_part),
-            *(-worth[j][Tier.MACHINE] * x for j, x in variables.machine.items()),
-            *(-worth[j][Tier.RACK] * x for j, x in variables.rack.items()),
-            *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-        ]
-    )
+    model += weighted(patterns.cost(variables))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers
+from formulations.backends.cpsat import BACKEND, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import TIERS
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.tiers.data import TierModel, Variables
@@ -31,14 +30,14 @@ def add_variables(model: Any, tiers: TierModel) -> Variables:
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
     for j, places in tiers.places(variables):
-        model.add(sum(places) <= 1).with_name(f"one_tier_{j}")
+        model.add(total(places) <= 1).with_name(f"one_tier_{j}")
 
 
 def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
     for m, load in tiers.loads(variables):
-        held = sum(gpus * x for gpus, x in load)
-        idle = sum([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
+        held = weighted(load)
+        idle = total([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
         model.add(held + idle <= tiers.data.free(m)).with_name(f"machine_gpus_{m}")
 
 
@@ -46,44 +45,46 @@ def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
     for m, load in tiers.loads(variables):
         if m in variables.full:
-            held = sum(gpus * x for gpus, x in load)
+            held = weighted(load)
             model.add(held >= tiers.data.free(m) * variables.full[m]).with_name(f"full_machine_{m}")
 
 
 def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``f_m + e_m + h_m = 1``, where machines count."""
     for m in tiers.counted():
-        idle = sum([variables.idle[m]] if m in variables.idle else [])
+        idle = total([variables.idle[m]] if m in variables.idle else [])
         model.add(variables.full[m] + idle + variables.part[m] == 1).with_name(f"machine_state_{m}")
 
 
 def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
     for r, needs, wide in tiers.rack_loads(variables):
-        held = sum(gpus * x for gpus, x in needs)
-        model.add(held == sum(wide)).with_name(f"rack_gpus_{r}")
+        held = weighted(needs)
+        model.add(held == total(wide)).with_name(f"rack_gpus_{r}")
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_j2 = sum_r q_r``."""
     if variables.network:
-        held = sum(tiers.data.gang(j) * x for j, x in variables.network.items())
-        model.add(held == sum(variables.share.values())).with_name("network_gpus")
+        held = weighted(tiers.network_load(variables))
+        model.add(held == total(variables.share.values())).with_name("network_gpus")
 
 
 def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
     for r, apart, wide in tiers.racks_apart(variables):
         for m in tiers.data.racks[r]:
-            model.add(variables.wide[m] + sum(apart) <= sum(wide)).with_name(f"spans_machines_{m}")
+            model.add(variables.wide[m] + total(apart) <= total(wide)).with_name(
+                f"spans_machines_{m}"
+            )
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
     for r, share in variables.share.items() if apart else ():
-        shares = sum(variables.share.values())
-        model.add(share + sum(apart) <= shares).with_name(f"spans_racks_{r}")
+        shares = total(variables.share.values())
+        model.add(share + total(apart) <= shares).with_name(f"spans_racks_{r}")
 
 
 CONSTRAINTS = (
@@ -103,17 +104,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
-    worth = tiers.data.worth
-    model.minimize(
-        sum(
-            [
-                *variables.part.values(),
-                *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
-                *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
-                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-            ]
-        )
-    )
+    model.minimize(weighted(tiers.cost(variables)))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

@@ -6,11 +6,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formulations.network.placing import Encoded
+    from formulations.network.placing import Encoded, Terms
     from lyra_opt.network.instance import NetworkInstance
 
 
@@ -67,9 +68,9 @@ class TierModel(PlacementModel):
         for j in sorted(found):
             yield j, found[j]
 
-    def loads(self, variables: Variables) -> Iterator[tuple[int, list[tuple[int, Any]]]]:
+    def loads(self, variables: Variables) -> Iterator[tuple[int, Terms]]:
         """Yield each machine that matters and (GPUs, variable) of what may hold GPUs of it."""
-        held: dict[int, list[tuple[int, Any]]] = {m: [] for rack in self.data.racks for m in rack}
+        held: dict[int, Terms] = {m: [] for rack in self.data.racks for m in rack}
         for (j, m), x in variables.machine.items():
             held[m].append((self.data.gang(j), x))
         for m, x in variables.wide.items():
@@ -78,11 +79,9 @@ class TierModel(PlacementModel):
             if load or self.data.counts_machines:
                 yield m, load
 
-    def rack_loads(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, list[tuple[int, Any]], list[Any]]]:
+    def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, list[Any]]]:
         """Yield each shared rack, (GPUs, variable) of its needs, and the variables ``x_m``."""
-        needs: dict[int, list[tuple[int, Any]]] = defaultdict(list)
+        needs: dict[int, Terms] = defaultdict(list)
         for (j, r), x in variables.rack.items():
             needs[r].append((self.data.gang(j), x))
         for r, x in variables.share.items():
@@ -98,6 +97,16 @@ class TierModel(PlacementModel):
                 found[r].append(x)
         for r, apart in found.items():
             yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
+
+    def cost(self, variables: Variables) -> list[tuple[float, Any]]:
+        """Return what is minimised."""
+        worth = self.data.worth
+        return [
+            *((1, x) for x in variables.part.values()),
+            *((-worth[j][Tier.MACHINE], x) for (j, _), x in variables.machine.items()),
+            *((-worth[j][Tier.RACK], x) for (j, _), x in variables.rack.items()),
+            *((-worth[j][Tier.NETWORK], x) for j, x in variables.network.items()),
+        ]
 
     @property
     def largest(self) -> Variables:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import GSCIP, HIGHS, integers
+from formulations.backends.mathopt import GSCIP, HIGHS, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import TIERS
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.tiers.data import TierModel, Variables
@@ -30,31 +29,23 @@ def add_variables(model: Any, tiers: TierModel) -> Variables:
 
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
-    from ortools.math_opt.python import mathopt
-
     for j, places in tiers.places(variables):
-        model.add_linear_constraint(mathopt.fast_sum(places) <= 1, name=f"one_tier_{j}")
+        model.add_linear_constraint(total(places) <= 1, name=f"one_tier_{j}")
 
 
 def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
-    from ortools.math_opt.python import mathopt
-
     for m, load in tiers.loads(variables):
-        held = mathopt.fast_sum(gpus * x for gpus, x in load)
-        idle = mathopt.fast_sum(
-            [tiers.data.free(m) * variables.idle[m]] if m in variables.idle else []
-        )
+        held = weighted(load)
+        idle = total([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
         model.add_linear_constraint(held + idle <= tiers.data.free(m), name=f"machine_gpus_{m}")
 
 
 def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
-    from ortools.math_opt.python import mathopt
-
     for m, load in tiers.loads(variables):
         if m in variables.full:
-            held = mathopt.fast_sum(gpus * x for gpus, x in load)
+            held = weighted(load)
             model.add_linear_constraint(
                 held >= tiers.data.free(m) * variables.full[m], name=f"full_machine_{m}"
             )
@@ -62,10 +53,8 @@ def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``f_m + e_m + h_m = 1``, where machines count."""
-    from ortools.math_opt.python import mathopt
-
     for m in tiers.counted():
-        idle = mathopt.fast_sum([variables.idle[m]] if m in variables.idle else [])
+        idle = total([variables.idle[m]] if m in variables.idle else [])
         model.add_linear_constraint(
             variables.full[m] + idle + variables.part[m] == 1, name=f"machine_state_{m}"
         )
@@ -73,46 +62,34 @@ def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
-    from ortools.math_opt.python import mathopt
-
     for r, needs, wide in tiers.rack_loads(variables):
-        held = mathopt.fast_sum(gpus * x for gpus, x in needs)
-        model.add_linear_constraint(held == mathopt.fast_sum(wide), name=f"rack_gpus_{r}")
+        held = weighted(needs)
+        model.add_linear_constraint(held == total(wide), name=f"rack_gpus_{r}")
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_j2 = sum_r q_r``."""
-    from ortools.math_opt.python import mathopt
-
     if variables.network:
-        held = mathopt.fast_sum(tiers.data.gang(j) * x for j, x in variables.network.items())
-        model.add_linear_constraint(
-            held == mathopt.fast_sum(variables.share.values()), name="network_gpus"
-        )
+        held = weighted(tiers.network_load(variables))
+        model.add_linear_constraint(held == total(variables.share.values()), name="network_gpus")
 
 
 def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
-    from ortools.math_opt.python import mathopt
-
     for r, apart, wide in tiers.racks_apart(variables):
         for m in tiers.data.racks[r]:
             model.add_linear_constraint(
-                variables.wide[m] + mathopt.fast_sum(apart) <= mathopt.fast_sum(wide),
+                variables.wide[m] + total(apart) <= total(wide),
                 name=f"spans_machines_{m}",
             )
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
-    from ortools.math_opt.python import mathopt
-
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
     for r, share in variables.share.items() if apart else ():
-        shares = mathopt.fast_sum(variables.share.values())
-        model.add_linear_constraint(
-            share + mathopt.fast_sum(apart) <= shares, name=f"spans_racks_{r}"
-        )
+        shares = total(variables.share.values())
+        model.add_linear_constraint(share + total(apart) <= shares, name=f"spans_racks_{r}")
 
 
 CONSTRAINTS = (
@@ -132,19 +109,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
-    from ortools.math_opt.python import mathopt
-
-    worth = tiers.data.worth
-    model.minimize(
-        mathopt.fast_sum(
-            [
-                *variables.part.values(),
-                *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
-                *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
-                *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-            ]
-        )
-    )
+    model.minimize(weighted(tiers.cost(variables)))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

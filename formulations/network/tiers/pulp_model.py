@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.pulp import CBC, HIGHS, integers
+from formulations.backends.pulp import CBC, HIGHS, integers, total, weighted
 from formulations.exact_model import ExactModelSolver, Statement
 from formulations.network.formulation import TIERS
-from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from formulations.network.tiers.data import TierModel, Variables
@@ -32,79 +31,63 @@ def add_variables(model: Any, tiers: TierModel) -> Variables:
 
 def one_tier(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_m y_jm + sum_r y_jr + y_j2 <= 1``."""
-    import pulp
-
     for j, places in tiers.places(variables):
-        model += pulp.lpSum(places) <= 1, f"one_tier_{j}"
+        model += total(places) <= 1, f"one_tier_{j}"
 
 
 def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m + F_m e_m <= F_m``."""
-    import pulp
-
     for m, load in tiers.loads(variables):
-        held = pulp.lpSum(gpus * x for gpus, x in load)
-        idle = pulp.lpSum([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
+        held = weighted(load)
+        idle = total([tiers.data.free(m) * variables.idle[m]] if m in variables.idle else [])
         model += held + idle <= tiers.data.free(m), f"machine_gpus_{m}"
 
 
 def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jm + x_m >= F_m f_m``, where machines count."""
-    import pulp
-
     for m, load in tiers.loads(variables):
         if m in variables.full:
-            held = pulp.lpSum(gpus * x for gpus, x in load)
+            held = weighted(load)
             model += held >= tiers.data.free(m) * variables.full[m], f"full_machine_{m}"
 
 
 def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``f_m + e_m + h_m = 1``, where machines count."""
-    import pulp
-
     for m in tiers.counted():
-        idle = pulp.lpSum([variables.idle[m]] if m in variables.idle else [])
+        idle = total([variables.idle[m]] if m in variables.idle else [])
         model += variables.full[m] + idle + variables.part[m] == 1, f"machine_state_{m}"
 
 
 def rack_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_jr + q_r = sum_{m in r} x_m``."""
-    import pulp
-
     for r, needs, wide in tiers.rack_loads(variables):
-        held = pulp.lpSum(gpus * x for gpus, x in needs)
-        model += held == pulp.lpSum(wide), f"rack_gpus_{r}"
+        held = weighted(needs)
+        model += held == total(wide), f"rack_gpus_{r}"
 
 
 def network_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``sum_j n_j y_j2 = sum_r q_r``."""
-    import pulp
-
     if variables.network:
-        held = pulp.lpSum(tiers.data.gang(j) * x for j, x in variables.network.items())
-        model += held == pulp.lpSum(variables.share.values()), "network_gpus"
+        held = weighted(tiers.network_load(variables))
+        model += held == total(variables.share.values()), "network_gpus"
 
 
 def spans_machines(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``x_m + sum_{(j, r) in A} y_jr <= sum_{m' in r} x_m'`` for each machine m of r."""
-    import pulp
-
     for r, apart, wide in tiers.racks_apart(variables):
         for m in tiers.data.racks[r]:
             model += (
-                variables.wide[m] + pulp.lpSum(apart) <= pulp.lpSum(wide),
+                variables.wide[m] + total(apart) <= total(wide),
                 f"spans_machines_{m}",
             )
 
 
 def spans_racks(model: Any, tiers: TierModel, variables: Variables) -> None:
     """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
-    import pulp
-
     apart = [x for j, x in variables.network.items() if j in tiers.data.must_span_racks]
     for r, share in variables.share.items() if apart else ():
-        shares = pulp.lpSum(variables.share.values())
-        model += share + pulp.lpSum(apart) <= shares, f"spans_racks_{r}"
+        shares = total(variables.share.values())
+        model += share + total(apart) <= shares, f"spans_racks_{r}"
 
 
 CONSTRAINTS = (
@@ -124,17 +107,7 @@ CONSTRAINTS = (
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
     """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``."""
-    import pulp
-
-    worth = tiers.data.worth
-    model += pulp.lpSum(
-        [
-            *variables.part.values(),
-            *(-worth[j][Tier.MACHINE] * x for (j, _), x in variables.machine.items()),
-            *(-worth[j][Tier.RACK] * x for (j, _), x in variables.rack.items()),
-            *(-worth[j][Tier.NETWORK] * x for j, x in variables.network.items()),
-        ]
-    )
+    model += weighted(tiers.cost(variables))
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
