@@ -164,12 +164,6 @@ def test_bounds_are_moved_to_the_safe_side():
 # Backends that lie
 
 
-def test_bound_beyond_the_optimum_is_reported():
-    answer = solve_and_check(ALLOCATION, cluster(), lying(CPSAT, bound=-5))
-    assert answer.status is Status.ERROR
-    assert "contradicts a valid solution" in answer.message
-
-
 def test_choices_that_are_none_or_do_not_fit_are_reported():
     jobs = (ElasticJob(id="a", min_workers=1, max_workers=3, work_worker_s=5.0),)
     jobs += (replace(jobs[0], id="b"),)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -20,7 +18,6 @@ from lyra_opt.heterogeneous import GpuServer, HeterogeneousInstance, Objective, 
 from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
@@ -188,34 +185,6 @@ def test_staying_saves_the_restart() -> None:
         )
 
 
-@pytest.mark.parametrize("name", [*BACKENDS, pytest.param("brute-force", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("forking", [False, True])
-def test_solvers_conform(name: str, variant: str, forking: bool) -> None:
-    """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
-    one_round = variant == "round_progress"
-    jobs = (
-        job("a", 2, 8.0, spread_throughput={"fast": 2.0, "slow": 1.0}),
-        job("b", 1, 6.0, weight=2.0, current={"s2": {"slow": 1}}),
-        job("c", 1, 3.0, release_s=0.0 if one_round else 0.5),
-    )
-    one = instance(
-        *jobs,
-        objective=variant,
-        forking=forking,
-        horizon_rounds=1 if one_round else 5,
-        restart_s=0.25 if one_round else 0.0,
-    )
-    best = solved(one, "brute-force")
-    assert_conforms(
-        find_solver("heterogeneous", name),
-        PROBLEM,
-        one,
-        optimum=best.objective,
-        best_solution=best.solution,
-    )
-
-
 @pytest.mark.parametrize("name", [*BACKENDS, "brute-force"])
 def test_infeasible_is_proved(name: str) -> None:
     """Where the horizon is too short for the objective, and only there."""
@@ -240,17 +209,6 @@ def test_refusals() -> None:
     assert "ways to place jobs" in BruteForce().supports(many).reason
 
 
-def test_a_bad_warm_start_is_refused() -> None:
-    """Not repaired in silence."""
-    with pytest.raises(ValueError, match="the warm start is not valid"):
-        find_solver("heterogeneous", "cpsat").solve(
-            instance(),
-            limits=Limits(),
-            rng=np.random.default_rng(0),
-            warm_start=schedule(entry("a", 9, s1={"fast": 1})),
-        )
-
-
 def test_alike_servers_are_filled_in_order() -> None:
     """Three equal servers are two pairs, and a start is renamed so that it keeps the order."""
     servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 2}) for n in range(3))
@@ -272,15 +230,3 @@ def test_one_place_where_servers_play_no_part() -> None:
     sensitive = instance(job(gang=2, spread_throughput={"fast": 1.0}))
     assert len(RoundModel.of(sensitive).places) == 2
     assert len(RoundModel.of(replace(instance(), forking=True)).places) == 2
-
-
-def test_equal_start_and_optimum_are_not_observed_twice() -> None:
-    """An observer sees improvements only."""
-    seen: list[float] = []
-    solve_and_check(
-        PROBLEM,
-        instance(job("a", 1, 8.0), job("b", 2, 8.0), job("c", 2, 9.0)),
-        find_solver("heterogeneous", "cpsat"),
-        observer=lambda what, value: seen.append(value) if what == "objective" else None,
-    )
-    assert all(later > earlier for earlier, later in pairwise(seen))

@@ -21,7 +21,7 @@ from formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
 from formulations.network.tiers.cpsat_model import CPSAT
 from formulations.network.tiers.data import TierModel
 from formulations.network.tiers.pulp_model import PULP_HIGHS
-from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.network.checker import check
@@ -29,7 +29,7 @@ from lyra_opt.network.instance import Machine, NetworkInstance, NetworkSolution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.formulations.backends import BACKENDS
-from tests.lyra_opt.network.examples import instance, job, placement, solution
+from tests.lyra_opt.network.examples import instance, job
 
 MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
 OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
@@ -222,27 +222,6 @@ def test_nothing_can_start(name: str) -> None:
     ):
         found = solved(one, name)
         assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
-
-
-@every_model
-def test_no_time_at_all_returns_the_start_itself(name: str) -> None:
-    """With a bound, and no claim."""
-    start = solution(placement("a", "rack", r0m0=1, r0m1=1))
-    result = find_solver("network", name).solve(
-        instance(), limits=Limits(time_s=0), rng=np.random.default_rng(0), warm_start=start
-    )
-    assert (result.solution, result.objective) == (start, 1.0)
-    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
-    assert result.dual_bound == 2.0
-
-
-@pytest.mark.parametrize("name", ["cpsat", "cpsat-patterns", "lp-highs"])
-def test_a_bad_warm_start_is_refused(name: str) -> None:
-    """Not repaired in silence."""
-    solver = find_solver("network", name)
-    bad = solution(placement("a", "rack", r0m0=2))
-    with pytest.raises(ValueError, match="the warm start is not valid"):
-        solver.solve(instance(), limits=Limits(), rng=np.random.default_rng(0), warm_start=bad)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -14,10 +14,9 @@ from formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
 from formulations.reclaim.pulp_model import PULP_HIGHS
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
@@ -60,14 +59,6 @@ def test_model_solver_improves_its_start_to_a_proved_optimum(name, interchangeab
 
 
 @every_model_solver
-def test_model_solver_finds_a_start_of_its_own(name, figure_5):
-    answer = solve_and_check(
-        RECLAIM, replace(figure_5, reclaim_servers=4), find_solver("reclaim", name)
-    )
-    assert (answer.status, answer.objective, answer.stopped_by) == (Status.OPTIMAL, 3, None)
-
-
-@every_model_solver
 def test_time_limit_claims_no_optimum_and_loses_nothing(name):
     start = last_servers(HARD)
     solver = find_solver("reclaim", name)
@@ -78,25 +69,6 @@ def test_time_limit_claims_no_optimum_and_loses_nothing(name):
         assert (answer.status, answer.message) == (Status.FEASIBLE, None)
         assert answer.stopped_by is StoppedBy.TIME
         assert 0 <= answer.dual_bound < answer.objective <= objective(HARD, start)
-
-
-@every_model_solver
-def test_no_time_at_all_returns_the_start_itself(name):
-    start = last_servers(HARD)
-    result = find_solver("reclaim", name).solve(
-        HARD, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start
-    )
-    assert result.solution == start
-    assert (result.dual_bound, result.stopped_by) == (0, StoppedBy.TIME)
-
-
-@every_model_solver
-def test_same_seed_same_answer(name):
-    instance = scattered_jobs(14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6)
-    solver = find_solver("reclaim", name)
-    first, second = (solve_and_check(RECLAIM, instance, solver, seed=3) for _ in range(2))
-    assert first.solution == second.solution
-    assert first.counters == second.counters
 
 
 @every_model_solver
@@ -186,40 +158,7 @@ def test_too_many_workers_for_floats_are_declined():
     assert solve_and_check(RECLAIM, instance, CPSAT).objective == 0
 
 
-def test_invalid_start_is_an_error(figure_5):
-    with pytest.raises(ValueError, match="'nowhere' is not in the instance"):
-        CPSAT.solve(
-            figure_5,
-            limits=Limits(),
-            rng=generator(seed=0),
-            warm_start=ReclaimSolution(("s1", "nowhere")),
-        )
-
-
-def test_observer_sees_the_start_the_improvement_and_the_bound():
-    instance = scattered_jobs(14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6)
-    seen = []
-    result = CPSAT.solve(
-        instance,
-        limits=Limits(),
-        rng=generator(seed=0),
-        warm_start=last_servers(instance),
-        observer=lambda what, value: seen.append((what, value)),
-    )
-    assert seen == [
-        ("objective", objective(instance, last_servers(instance))),
-        ("objective", result.objective),
-        ("dual_bound", result.objective),
-    ]
-
-
 # Backends that lie
-
-
-def test_bound_above_the_optimum_is_reported(figure_5):
-    answer = solve_and_check(RECLAIM, figure_5, lying(CPSAT, bound=5.0))
-    assert answer.status is Status.ERROR
-    assert "bound 5 contradicts a valid solution of objective 1" in answer.message
 
 
 def test_choice_of_the_wrong_size_is_reported(figure_5):
@@ -227,12 +166,3 @@ def test_choice_of_the_wrong_size_is_reported(figure_5):
     answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), wrong)
     assert answer.status is Status.ERROR
     assert "chooses 0 servers, not 2" in answer.message
-
-
-def test_worse_solution_does_not_replace_the_start(figure_5):
-    """The backend offers s3 and s4, which preempt b and c; the start preempts a alone."""
-    worse = lying(CPSAT, values=[0, 0, 1, 1, 0, 0, 0, 1, 1, 0], bound=0.3)
-    start = ReclaimSolution(("s1", "s2"))
-    answer = solve_and_check(RECLAIM, figure_5, worse, warm_start=start)
-    assert (answer.solution, answer.objective) == (start, 1)
-    assert answer.status is Status.OPTIMAL

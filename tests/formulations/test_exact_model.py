@@ -1,0 +1,149 @@
+"""What every exact model keeps, whatever the problem, the form and the backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from instances.family import generate
+from lyra_opt.allocation import WorkerAllocation
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.reclaim import ReclaimSolution
+from tests.formulations.backends import BACKENDS, lying
+from tests.lyra_opt.heterogeneous import examples as heterogeneous
+from tests.lyra_opt.network import examples as network
+
+if TYPE_CHECKING:
+    from formulations.exact_model import ExactModelSolver
+
+
+class Case(NamedTuple):
+    """An instance, a valid solution that is not optimal, one that is not valid, and forms."""
+
+    instance: Any
+    poor: Any
+    invalid: Any
+    forms: tuple[str, ...]
+
+
+LOANS = generate("reclaim", seed=1, family="messy-dist", servers=9, reclaim=3, semantics="rigid")
+ELASTIC = generate("allocation", seed=1, family="load", jobs=4, objective="jct_reduction")
+MINIMAL = WorkerAllocation(tuple(job.min_workers for job in ELASTIC.jobs))
+CASES = {
+    "reclaim": Case(
+        LOANS,
+        ReclaimSolution.of_positions(LOANS, LOANS.index.on_loan.tolist()[-3:]),
+        ReclaimSolution(("nowhere",)),
+        ("", "-strengthened"),
+    ),
+    "allocation": Case(
+        ELASTIC,
+        MINIMAL,
+        WorkerAllocation((0,) * len(ELASTIC.jobs)),
+        ("", "-strengthened"),
+    ),
+    "heterogeneous": Case(
+        heterogeneous.instance(heterogeneous.job(steps=4.0), objective="utility"),
+        heterogeneous.schedule(),
+        heterogeneous.schedule(heterogeneous.entry("a", 9, s1={"fast": 1})),
+        ("",),
+    ),
+    "network": Case(
+        network.instance(),
+        network.solution(network.placement("a", "rack", r0m0=1, r0m1=1)),
+        network.solution(network.placement("a", "rack", r0m0=2)),
+        ("", "-patterns"),
+    ),
+}
+MODELS = [
+    (problem, backend + form)
+    for problem, case in CASES.items()
+    for form in case.forms
+    for backend in BACKENDS
+]
+every_model = pytest.mark.parametrize(("problem", "name"), MODELS)
+every_problem = pytest.mark.parametrize("problem", CASES)
+
+
+def backend_of(problem: str) -> ExactModelSolver:
+    """Return a solver in floats that is an `ExactModelSolver` by itself."""
+    solver: Any = find_solver(problem, "pulp-highs")
+    return solver
+
+
+def values_of(problem: str, solution: Any) -> Any:
+    """Return what a backend says that stands for a solution."""
+    solver, case = backend_of(problem), CASES[problem]
+    value = find_problem(problem).check(case.instance, solution).objective
+    return solver.formulation.data(case.instance, (solution, value), True).start(solution)
+
+
+@every_model
+def test_no_time_at_all_returns_the_start_itself(problem: str, name: str) -> None:
+    """With a bound, and no claim."""
+    case = CASES[problem]
+    result = find_solver(problem, name).solve(
+        case.instance,
+        limits=Limits(time_s=0),
+        rng=np.random.default_rng(0),
+        warm_start=case.poor,
+    )
+    assert result.solution == case.poor
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert result.dual_bound is not None
+
+
+@every_model
+def test_the_start_is_improved_to_a_proved_optimum(problem: str, name: str) -> None:
+    """The observer is told the start, what is better, and the bound, in this order."""
+    case, seen = CASES[problem], []
+    answer = solve_and_check(
+        find_problem(problem),
+        case.instance,
+        find_solver(problem, name),
+        warm_start=case.poor,
+        observer=lambda *told: seen.append(told),
+    )
+    assert (answer.status, answer.stopped_by, answer.message) == (Status.OPTIMAL, None, None)
+    assert [what for what, _ in seen] == ["objective", "objective", "dual_bound"]
+    start = find_problem(problem).check(case.instance, case.poor).objective
+    assert [value for _, value in seen] == [start, answer.objective, answer.dual_bound]
+
+
+@every_model
+def test_an_invalid_start_is_refused(problem: str, name: str) -> None:
+    """Not repaired in silence."""
+    case = CASES[problem]
+    with pytest.raises(ValueError, match="the warm start is not valid"):
+        find_solver(problem, name).solve(
+            case.instance,
+            limits=Limits(),
+            rng=np.random.default_rng(0),
+            warm_start=case.invalid,
+        )
+
+
+@every_problem
+def test_a_bound_beyond_the_optimum_is_an_error(problem: str) -> None:
+    """A backend that claims nothing better than nothing to exist, whatever the sense."""
+    case = CASES[problem]
+    sign = 1 if case.instance.variant.sense == "min" else -1
+    wrong = lying(backend_of(problem), bound=sign * 1e5 if sign > 0 else 0.0)
+    answer = solve_and_check(find_problem(problem), case.instance, wrong)
+    assert answer.status is Status.ERROR
+    assert "contradicts a valid solution" in answer.message
+
+
+@every_problem
+def test_a_worse_solution_does_not_replace_the_start(problem: str) -> None:
+    """What a backend offers is judged by the checker."""
+    case, of = CASES[problem], find_problem(problem)
+    best = solve_and_check(of, case.instance, find_solver(problem, "cpsat"))
+    worse = lying(backend_of(problem), values=values_of(problem, case.poor))
+    answer = solve_and_check(of, case.instance, worse, warm_start=best.solution)
+    assert (answer.solution, answer.objective) == (best.solution, best.objective)
