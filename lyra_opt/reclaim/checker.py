@@ -16,22 +16,25 @@ from lyra_opt.reclaim.instance import Semantics
 if TYPE_CHECKING:
     from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution
 
+SUM = Integer(most=2**100)
+"""Sums of weights and GPUs may be beyond the integers that files hold."""
+
 
 @declared()
 class ReclaimReport(CheckReport):
     """What `check` found."""
 
-    objective: int | None = key(Integer(), "weight of the preempted jobs", default=None)
+    objective: int | None = key(SUM, "weight of the preempted jobs", default=None)
     preempted_jobs: tuple[str, ...] | None = key(
         ListOf(Text(), least=0), "their ids, in file order", default=None
     )
     collateral_gpus: int | None = key(
-        Integer(),
+        SUM,
         "GPUs that preempted jobs (all their workers) vacate on servers that are not reclaimed",
         default=None,
     )
     scaled_in_workers: int | None = key(
-        Integer(), "workers on reclaimed servers that belong to jobs that survive", default=None
+        SUM, "workers on reclaimed servers that belong to jobs that survive", default=None
     )
 
 
