@@ -91,7 +91,7 @@ class Integer(Rule):
 
     def in_words(self) -> str:
         """See `Rule`."""
-        most = "" if self.most == LARGEST_INTEGER else f", at most {self.most:,}"
+        most = "" if self.most >= LARGEST_INTEGER else f", at most {self.most:,}"
         return f"integer of at least {self.least}{most}"
 
 
