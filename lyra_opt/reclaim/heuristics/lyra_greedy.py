@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from enum import StrEnum
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.exact_sums import FractionTerms
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-from lyra_opt.reclaim.heuristics.greedy_kernels import take_by_share
+from lyra_opt.reclaim.heuristics.greedy_kernels import (
+    Gpus,
+    Shares,
+    Touched,
+    Tournament,
+    take_by_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +141,8 @@ class ShareRule:
         self._tie_sign = _TIE_SIGN[tie_rule]
         self._work = base.entries + base.servers
         terms = FractionTerms.of(instance.index.weight, denominators)
-        self._high, self._low, self._radix = terms.limbs(take_by_share, self._work)
-        self._largest = terms.total // self._radix
+        self._shares = Shares(*terms.limbs(take_by_share, self._work))
+        self._largest = terms.total // self._shares.radix
 
     def take(self, taken_before: Sequence[int] = ()) -> list[int]:
         """Return the positions of all N_R servers, those taken before first."""
@@ -145,25 +152,26 @@ class ShareRule:
         is_taken[list(taken_before)] = 1
         picks = self._instance.reclaim_servers - len(taken_before)
         chosen = take_by_share.run(
-            picks,
-            self._radix,
             self._tie_sign,
-            self._high,
-            self._low,
+            self._shares,
             index.is_on_loan - is_taken,
-            base.job_start,
-            base.job_servers,
-            base.job_counts,
-            base.server_start,
-            base.server_jobs,
-            gpus.server_start,
-            gpus.server_jobs,
-            gpus.server_counts,
-            gpus.row_sums(1 - is_taken),
+            base,
+            gpus,
             (base.row_sums(is_taken) > 0).astype(np.int64),
-            *(np.zeros(base.servers, dtype=np.int64) for _ in range(6)),  # scratch, by server
-            *(np.zeros(size, dtype=np.int64) for size in (2 * base.servers, base.jobs, picks)),
+            Gpus(
+                of_job=gpus.row_sums(1 - is_taken),
+                elsewhere=np.zeros(base.servers, dtype=np.int64),
+                scaled_in=np.zeros(base.jobs, dtype=np.int64),
+            ),
+            *no_standings(base.servers),
+            np.zeros(picks, dtype=np.int64),
             work=self._work,
             largest=self._largest,
         )
         return [*taken_before, *np.asarray(chosen, dtype=np.int64).tolist()]
+
+
+def no_standings(servers: int) -> tuple[Tournament, Touched]:
+    """Return a tournament before the first match, and no servers that are touched."""
+    keys = (np.zeros(servers, dtype=np.int64) for _ in range(5))
+    return Tournament(np.zeros(2 * servers, dtype=np.int64), *islice(keys, 3)), Touched(*keys)

@@ -8,7 +8,8 @@ import numpy as np
 
 from lyra_opt.core.exact_sums import FractionTerms
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT, take_with_slack
+from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT, Shares, take_with_slack
+from lyra_opt.reclaim.heuristics.lyra_greedy import no_standings
 from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
@@ -50,25 +51,17 @@ def take_servers_with_slack(instance: ReclaimInstance, denominators: IntArray) -
     losses = index.losses
     work = losses.entries + losses.servers
     terms = FractionTerms.of(index.weight, denominators)
-    high, low, radix = terms.limbs(take_with_slack, work)
+    shares = Shares(*terms.limbs(take_with_slack, work))
     largest_price = instance.total_weight * SHARE_UNIT * int(losses.job_counts.max(initial=1))
     chosen = take_with_slack.run(
-        instance.reclaim_servers,
-        radix,
-        high,
-        low,
+        shares,
         index.weight,
         index.slack.copy(),  # the kernel counts it down
         index.is_on_loan,
-        losses.job_start,
-        losses.job_servers,
-        losses.job_counts,
-        losses.server_start,
-        losses.server_jobs,
-        losses.server_counts,
-        *(np.zeros(losses.servers, dtype=np.int64) for _ in range(5)),  # scratch
+        losses,
+        *no_standings(losses.servers),
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
-        largest=max(terms.total // radix, largest_price),
+        largest=max(terms.total // shares.radix, largest_price),
     )
     return [int(position) for position in chosen]

@@ -10,7 +10,7 @@ from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER, read_only
 from lyra_opt.reclaim.bounds.dual_bound import PASSES as BOUND_PASSES
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT, peel
+from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT, Tournament, peel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,15 +112,13 @@ def _peel(
         read_only(weight),
         losses.row_sums(is_chosen) - slack,
         is_chosen.copy(),
-        minus_saving,
-        minus_saving * SHARE_UNIT,
-        losses.job_start,
-        losses.job_servers,
-        losses.job_counts,
-        losses.server_start,
-        losses.server_jobs,
-        losses.server_counts,
-        np.zeros(2 * losses.servers, dtype=np.int64),
+        losses,
+        Tournament(
+            winner=np.zeros(2 * losses.servers, dtype=np.int64),
+            first_key=np.zeros_like(minus_saving) if by_share else minus_saving,
+            second_key=minus_saving * SHARE_UNIT,
+            third_key=np.zeros(losses.servers, dtype=np.int64),
+        ),
         work=work,
         largest=largest,
     )
