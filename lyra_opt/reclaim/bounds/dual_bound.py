@@ -16,7 +16,14 @@ import numpy as np
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.stopwatch import loading
-from lyra_opt.reclaim.bounds.flow_kernel import balance, envelope_segment
+from lyra_opt.reclaim.bounds.flow_kernel import (
+    CutScratch,
+    Ends,
+    Flow,
+    Network,
+    balance,
+    envelope_segment,
+)
 from lyra_opt.reclaim.incidence import partial_sums, stable_order, sums_of_runs
 from lyra_opt.reclaim.instance import Semantics
 from lyra_opt.reclaim.reduction import reduce_with_rows
@@ -219,42 +226,71 @@ def rigid_bound(
 
 
 def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple[Any, ...]:
-    """Run the two kernels; return the flow, an array, and what else `envelope_segment` returns."""
+    """Return flow, lower and upper servers as 0 and 1, their weights, and how many cuts it took."""
     losses = reduced.losses
     servers, jobs = losses.servers, losses.jobs
     work = PASSES * (losses.entries + servers)
     largest = (exact_sum(reduced.weight) + exact_sum(reduced.server_cost) + 1) * unit
     integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object
-    by_job = losses.job_start, losses.job_servers, job_entries
-    flow, prices = balance.run(
+    network = Network(
+        server_cost=reduced.server_cost,
+        job_weight=reduced.weight,
+        server_start=losses.server_start,
+        server_jobs=losses.server_jobs,
+        job_start=losses.job_start,
+        job_servers=losses.job_servers,
+        job_entries=job_entries,
+    )
+    on_entry, prices = balance.run(
         BALANCING_PASSES,
         unit,
-        reduced.server_cost,
-        reduced.weight,
-        *by_job,
-        *(np.zeros(size, dtype=np.int64) for size in (losses.entries, servers)),
+        network,
+        _zeros(losses.entries),
+        _zeros(servers),
         work=work,
         largest=largest,
     )
-    # is_lower, is_upper, is_settled, is_open, is_paid, first_weight, server_left, job_left
-    results = servers, servers, servers, servers, jobs, servers + 1, servers, jobs
-    # active, server_level, job_level, server_next, job_next, queue, path_entry, path_back
-    scratch = servers, servers, jobs, servers, jobs, servers, servers, servers
-    flow, *others = envelope_segment.run(
-        reduced.reclaim_servers,
+    wanted = reduced.reclaim_servers
+    flow, ends, counts, weights, cuts = envelope_segment.run(
+        wanted,
         unit,
-        reduced.server_cost,
-        reduced.weight,
-        losses.server_start,
-        losses.server_jobs,
-        *by_job,
-        np.asarray(flow, dtype=integers),
+        network,
+        Flow(np.asarray(on_entry, dtype=integers), _zeros(servers), _zeros(jobs)),
         np.argsort(np.asarray(prices, dtype=integers), kind="stable"),
-        *(np.zeros(size, dtype=np.int64) for size in (*results, *scratch)),
+        Ends(
+            is_lower=_zeros(servers),
+            is_upper=_zeros(servers),
+            is_settled=_zeros(servers),
+            is_open=_zeros(servers),
+            is_paid=_zeros(jobs),
+        ),
+        _zeros(servers + 1),
+        CutScratch(
+            active=_zeros(servers),
+            server_level=_zeros(servers),
+            job_level=_zeros(jobs),
+            server_next=_zeros(servers),
+            job_next=_zeros(jobs),
+            queue=_zeros(servers),
+            path_entry=_zeros(servers),
+            path_back=_zeros(servers),
+        ),
         work=work,
         largest=largest,
     )
-    return np.asarray(flow, dtype=integers), *others
+    is_lower, is_upper = ends.is_lower, ends.is_upper
+    lower_weight, upper_weight = weights
+    # A breakpoint is the whole segment.
+    if counts[0] == wanted:
+        is_upper, upper_weight = is_lower, lower_weight
+    elif counts[1] == wanted:
+        is_lower, lower_weight = is_upper, upper_weight
+    on_entry = np.asarray(flow.on_entry, dtype=integers)
+    return on_entry, is_lower, is_upper, lower_weight, upper_weight, cuts
+
+
+def _zeros(size: int) -> IntArray:
+    return np.zeros(size, dtype=np.int64)
 
 
 def _split_over_merged_jobs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import Peeling
-from lyra_opt.reclaim.heuristics.tabu_kernel import swap_servers
+from lyra_opt.reclaim.heuristics.tabu_kernel import SwapProblem, Walk, swap_servers
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.reclaim.reduction import reduce_instance
 
@@ -185,7 +185,7 @@ def search_by_swaps(
         if places in searched:
             continue
         searched.add(places)
-        walk = _Walk(reduced, places, moves_per_start)
+        walk = _SwapSearch(reduced, places, moves_per_start)
         while True:
             if best_objective is None or walk.best_objective < best_objective:
                 best_objective, best_places = walk.best_objective, walk.best_places()
@@ -210,7 +210,7 @@ def search_by_swaps(
     )
 
 
-class _Walk:
+class _SwapSearch:
     """One search from one start: all that `swap_servers` needs to go on.
 
     Parameters
@@ -226,14 +226,19 @@ class _Walk:
         # Neither an objective, nor a change, nor a step between two changes is larger.
         self._largest = 2 * sum(reduced.server_cost.tolist()) + 2 * sum(reduced.weight.tolist())
         dtype = np.int64 if self._largest < LARGEST_COMPILED_INTEGER else object
-        self._weight = reduced.weight.astype(dtype)
-        self._losses = losses
-        self._largest_loss = (
-            np.maximum.reduceat(losses.job_counts, losses.job_start[:-1])
-            if losses.jobs
-            else np.zeros(0, dtype=np.int64)
+        weight = reduced.weight.astype(dtype)
+        self._problem = SwapProblem(
+            weight=weight,
+            losses=losses,
+            largest_loss=(
+                np.maximum.reduceat(losses.job_counts, losses.job_start[:-1])
+                if losses.jobs
+                else np.zeros(0, dtype=np.int64)
+            ),
+            chosen_count=len(places),
+            longest_chosen_ban=min(LONGEST_BAN, len(places) - 1),
+            longest_free_ban=min(LONGEST_BAN, losses.servers - len(places) - 1),
         )
-        self._chosen_count = len(places)
         self._most_moves = most_moves
         self.moves = 0
 
@@ -241,7 +246,7 @@ class _Walk:
         is_chosen[list(places)] = 1
         excess = losses.row_sums(is_chosen) - reduced.slack
         self._objective = sum(reduced.server_cost[is_chosen == 1].tolist()) + sum(
-            self._weight[excess > 0].tolist()
+            weight[excess > 0].tolist()
         )
         self.best_objective = self._objective
         # What moving each server does: to its own cost, and to each of its jobs.
@@ -250,48 +255,39 @@ class _Walk:
         job = np.repeat(np.arange(losses.jobs), losses.span())
         excess_then = excess[job] + sign[losses.job_servers] * losses.job_counts
         effect = (excess_then > 0).astype(np.int64) - (excess[job] > 0)
-        np.add.at(change, losses.job_servers, effect * self._weight[job])
-        order = np.concatenate((np.flatnonzero(is_chosen == 1), np.flatnonzero(is_chosen == 0)))
-        ban_end = np.zeros(losses.servers, dtype=np.int64)
+        np.add.at(change, losses.job_servers, effect * weight[job])
         # Arrays, or lists once the kernel has run interpreted.
-        self._memory: list[Any] = [order, is_chosen, excess, change, ban_end, is_chosen.copy()]
+        self.walk = Walk(
+            order=np.concatenate((np.flatnonzero(is_chosen == 1), np.flatnonzero(is_chosen == 0))),
+            is_chosen=is_chosen,
+            best_is_chosen=is_chosen.copy(),
+            excess=excess,
+            change=change,
+            ban_end=np.zeros(losses.servers, dtype=np.int64),
+        )
 
     @property
     def is_over(self) -> bool:
         """Whether all moves are made, or none is possible."""
-        can_swap = 0 < self._chosen_count < self._losses.servers
+        can_swap = 0 < self._problem.chosen_count < self._problem.losses.servers
         return self.moves >= self._most_moves or not can_swap
 
     def best_places(self) -> list[int]:
         """Return the best choice met so far, ascending."""
-        return [int(place) for place in np.flatnonzero(self._memory[-1])]
+        return [int(place) for place in np.flatnonzero(self.walk.best_is_chosen)]
 
     def advance(self, most_moves: int, target: int, rng: np.random.Generator) -> None:
         """Make up to so many more moves; stop at a choice of at most `target`."""
-        losses = self._losses
         moves = min(most_moves, self._most_moves - self.moves)
-        free_count = losses.servers - self._chosen_count
-        after: tuple[Any, ...] = swap_servers.run(
+        self.moves, self._objective, self.best_objective, self.walk = swap_servers.run(
             moves,
             self.moves,
             target,
-            self._chosen_count,
-            min(LONGEST_BAN, self._chosen_count - 1),
-            min(LONGEST_BAN, free_count - 1),
             self._objective,
             self.best_objective,
-            self._weight,
-            self._largest_loss,
-            losses.job_start,
-            losses.job_servers,
-            losses.job_counts,
-            losses.server_start,
-            losses.server_jobs,
-            losses.server_counts,
             rng.integers(_LARGEST_DRAW, size=_DRAWS_PER_MOVE * moves),
-            *self._memory,
-            work=self._most_moves * losses.servers // STEPS_OF_A_GREEDY,
+            self._problem,
+            self.walk,
+            work=self._most_moves * self._problem.losses.servers // STEPS_OF_A_GREEDY,
             largest=self._largest,
         )
-        self.moves, self._objective, self.best_objective = (int(number) for number in after[:3])
-        self._memory = list(after[3:])

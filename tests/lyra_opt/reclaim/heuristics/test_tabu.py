@@ -20,7 +20,7 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import Peeling
-from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _Walk, search_by_swaps
+from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _SwapSearch, search_by_swaps
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.lyra_opt.reclaim import reference
@@ -95,21 +95,21 @@ class TestWalk:
             if factor > 1:
                 reduced = scaled(reduced, factor)
             rng = np.random.default_rng(seed)
-            walk = _Walk(reduced, first_places(reduced), 100)
+            walk = _SwapSearch(reduced, first_places(reduced), 100)
             for moves in slices:
                 if walk.is_over:
                     return
                 walk.advance(moves, -1, rng)
-                order, is_chosen, excess, change, _, _ = map(list, walk._memory)
-                places = [place for place, flag in enumerate(is_chosen) if flag]
-                assert sorted(order[: len(places)]) == places
-                assert sorted(order) == list(range(len(is_chosen)))
+                then = walk.walk
+                places = [place for place, flag in enumerate(then.is_chosen) if flag]
+                assert sorted(then.order[: len(places)]) == places
+                assert sorted(then.order) == list(range(len(then.is_chosen)))
                 positions = [int(reduced.servers[place]) for place in places]
                 assert walk._objective == preempted_weight(instance.index, positions) * factor
-                anew = _Walk(reduced, places, 100)
+                anew = _SwapSearch(reduced, places, 100)
                 assert walk._objective == anew._objective
-                assert excess == anew._memory[2].tolist()
-                assert change == anew._memory[3].tolist()
+                assert list(then.excess) == anew.walk.excess.tolist()
+                assert list(then.change) == anew.walk.change.tolist()
 
         is_exact()
 
@@ -121,7 +121,7 @@ class TestWalk:
         reduced = reduce_instance(instance)
         positions = data.draw(reclaim_servers_of(instance))
         places = np.searchsorted(reduced.servers, positions).tolist()
-        change = _Walk(reduced, places, 1)._memory[3].tolist()
+        change = _SwapSearch(reduced, places, 1).walk.change.tolist()
         before = preempted_weight(instance.index, positions)
         for place, position in enumerate(reduced.servers.tolist()):
             moved = preempted_weight(instance.index, sorted({*positions} ^ {position}))
@@ -136,11 +136,11 @@ class TestWalk:
             index = instance.index
             reduced = reduce_instance(instance)
             start = first_places(reduced)
-            walk = _Walk(reduced, start, 1)
+            walk = _SwapSearch(reduced, start, 1)
             if walk.is_over:
                 return
             walk.advance(1, -1, np.random.default_rng(seed))
-            after = [place for place, flag in enumerate(walk._memory[1]) if flag]
+            after = [place for place, flag in enumerate(walk.walk.is_chosen) if flag]
             (removed,) = set(start) - set(after)
             (added,) = set(after) - set(start)
 
@@ -162,7 +162,7 @@ class TestWalk:
     def test_what_moved_stays_unless_it_makes_the_best(self, mode: str, semantics: str) -> None:
         """A server moves twice within a ban only towards a new best objective."""
         reduced = reduce_instance(cluster(40, 12, semantics))
-        walk = _Walk(reduced, first_places(reduced), 200)
+        walk = _SwapSearch(reduced, first_places(reduced), 200)
         rng = np.random.default_rng(1)
         returned_early = 0
         for move in range(200):
@@ -172,7 +172,7 @@ class TestWalk:
                 walk.best_objective,
             )
             walk.advance(1, -1, rng)
-            for place, flag in enumerate(walk._memory[1]):
+            for place, flag in enumerate(walk.walk.is_chosen):
                 if flag != was_chosen[place] and ban_end[place] > move:
                     returned_early += 1
                     assert flag
@@ -186,7 +186,7 @@ class TestWalk:
         reduced = reduce_instance(cluster(60, 18, semantics))
 
         def memory(*thresholds: int) -> list[list[int]]:
-            walk = _Walk(reduced, first_places(reduced), 400)
+            walk = _SwapSearch(reduced, first_places(reduced), 400)
             rng = np.random.default_rng(5)
             for threshold in thresholds:
                 with pytest.MonkeyPatch.context() as patch:
