@@ -167,8 +167,8 @@ class TestWalk:
         returned_early = 0
         for move in range(200):
             ban_end, was_chosen, best = (
-                list(walk._memory[4]),
-                list(walk._memory[1]),
+                list(walk.walk.ban_end),
+                list(walk.walk.is_chosen),
                 walk.best_objective,
             )
             walk.advance(1, -1, rng)
@@ -177,7 +177,7 @@ class TestWalk:
                     returned_early += 1
                     assert flag
                     assert walk._objective == walk.best_objective < best
-                assert walk._memory[4][place] <= move + 1 + LONGEST_BAN
+                assert walk.walk.ban_end[place] <= move + 1 + LONGEST_BAN
         assert returned_early < 20
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
