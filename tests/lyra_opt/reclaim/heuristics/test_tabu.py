@@ -192,7 +192,7 @@ class TestWalk:
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(kernels, "COMPILE_FROM_WORK", threshold)
                     walk.advance(100, 0, rng)
-            return [[walk.moves, walk.best_objective], *(list(array) for array in walk._memory)]
+            return [[walk.moves, walk.best_objective], *(list(array) for array in walk.walk)]
 
         assert (
             memory(0, 0, 0, 0)
