@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousInstance
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan, makespan_bound_s
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
-from lyra_opt.heterogeneous.instance import (
-    GangJob,
-    GpuServer,
-    GpuType,
-    HeterogeneousInstance,
-    RoundEntry,
-    RoundSchedule,
-)
+from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances

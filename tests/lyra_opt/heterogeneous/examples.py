@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lyra_opt.heterogeneous import (
-    GangJob,
-    GpuServer,
-    GpuType,
-    HeterogeneousInstance,
-    RoundEntry,
-    RoundSchedule,
-)
+from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 
 TYPES = (GpuType(name="fast"), GpuType(name="slow"))
 SERVERS = (GpuServer(id="s1", gpus={"fast": 2, "slow": 1}), GpuServer(id="s2", gpus={"slow": 2}))

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.reclaim.instance import (
-    Job,
-    ReclaimInstance,
-    ReclaimSolution,
-    Semantics,
-    Server,
-    WorkerGroup,
-)
+from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Semantics, Server, WorkerGroup
 from lyra_opt.reclaim.plot import (
     GIVEN_BACK,
     KEPT,

@@ -95,13 +95,8 @@ def replay(situation: Situation, scheme: str, kind: str) -> Outcome:
     if situation.timers is not None:
         assert isinstance(found, PlacementScheme), "timers are those of a placement rule"
         found = replace(found, make=situation.timers.policy)
-    simulation = simulate(
-        situation.workload,
-        situation.cluster,
-        found,
-        plan=situation.plan,
-        options=situation.options,
-    )
+    workload, cluster, plan, options, _ = situation
+    simulation = simulate(workload, cluster, found, plan=plan, options=options)
     return _outcome(kind, simulation.runs)
 
 

@@ -101,14 +101,9 @@ def require_exact(simulation: Kernel, spans: Spans, observer: SeriesObserver) ->
 def test_means_are_exact(scheme: str, case: Case, step_s: float) -> None:
     """With loans, and jobs that grow and shrink."""
     spans, observer = Spans(), SeriesObserver(step_s)
-    simulation = replay(
-        case.jobs,
-        case.cluster,
-        scheme,
-        plan=case.plan,
-        options=case.options,
-        observers=(spans, observer),
-    )
+    jobs, cluster, plan, options = case
+    looking_on = (spans, observer)
+    simulation = replay(jobs, cluster, scheme, plan=plan, options=options, observers=looking_on)
     require_exact(simulation, spans, observer)
 
 
