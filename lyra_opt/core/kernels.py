@@ -39,6 +39,9 @@ LARGEST_COMPILED_INTEGER = 2**62
 READY = (np.ndarray, np.generic, int, float)
 """What machine code takes as it is."""
 
+PLAIN = frozenset((np.ndarray, int))
+"""Types that most named tuples consist of, which are then not looked at one by one."""
+
 
 class Kernel:
     """A function that runs interpreted or compiled; make one with the decorator `kernel`.
@@ -124,7 +127,8 @@ class Kernel:
 
         # Machine code knows fields by place, and the cache of numba does not tell orders apart; nor
         # can it be read once a class that it names is gone.
-        compiled = self._dispatcher(repr([_fields(argument) for argument in arguments]))
+        fields = {repr(_fields(argument)) for argument in arguments if _is_named(argument)}
+        compiled = self._dispatcher("".join(sorted(fields)))
         compiled.compile(tuple(numba.typeof(argument) for argument in arguments))
         self._compiled = compiled
 
@@ -175,11 +179,15 @@ class Kernel:
         return sha256(repr(parts).encode()).hexdigest()[:12]
 
 
+def _is_named(argument: Any) -> bool:
+    return hasattr(argument, "_fields")
+
+
 def _as_lists(argument: Any) -> Any:
     """Return an argument as an interpreted kernel gets it."""
     if isinstance(argument, np.ndarray):
         return argument.tolist()
-    if hasattr(argument, "_fields"):
+    if _is_named(argument):
         return type(argument)(*map(_as_lists, argument))
     return argument
 
@@ -188,14 +196,16 @@ def _as_arrays(argument: Any) -> Any:
     """Return an argument as a compiled kernel gets it; lists are left by interpreted ones."""
     if isinstance(argument, READY):
         return argument
-    if hasattr(argument, "_fields"):
+    if _is_named(argument):
+        if PLAIN.issuperset(map(type, argument)):
+            return argument
         return type(argument)(*map(_as_arrays, argument))
     return np.array(argument, dtype=np.int64)
 
 
 def _fields(argument: Any) -> Any:
     """Return class and fields of a named tuple and of those in it; None for anything else."""
-    if not hasattr(argument, "_fields"):
+    if not _is_named(argument):
         return None
     return type(argument).__qualname__, argument._fields, [_fields(value) for value in argument]
 
