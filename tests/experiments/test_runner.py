@@ -93,7 +93,7 @@ def test_failures_are_rows_and_the_study_goes_on(
             ),
         )
     )
-    assert run_study(study, tmp_path / "out", processes=2) == 1
+    assert run_study(study, tmp_path / "out", processes=2, debug=True) == 1
     found = {(run.seed, run.solver): run for run in runs_of(tmp_path / "out")}
     assert len(found) == 10
     assert (found[0, "leaving"].status, found[0, "leaving"].message) == ("error", "SystemExit: 3")
@@ -107,7 +107,9 @@ def test_failures_are_rows_and_the_study_goes_on(
     for solver in ("lyra-greedy", "raising", "dying", "first-servers"):
         assert found[1, solver].status is Status.ERROR
         assert "LookupError: no instance for an odd seed" in (found[1, solver].message or "")
-    assert "10 runs stored, 8 failed" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "10 runs stored, 8 failed" in err
+    assert ", in fail\n" in err  # where it was raised, for whoever mends the solver
 
 
 def test_resume_keeps_what_succeeded_and_tries_failures_again(
