@@ -314,6 +314,8 @@ def restore_split(servers: int, jobs: int, entries: int, split: Any, node: Any) 
         split.weight[j] = node.saved_weight[j]
 
 
+# More than 100 lines: the steps of one node in order, whose numbers each step needs from those
+# before. What can stand alone is a function above.
 @kernel
 def explore(
     node_budget: int,
