@@ -1,34 +1,37 @@
 """Search for the smallest instance on which a heuristic is worse than another solver.
 
-The search knows nothing of any problem: what its instances look like, and which of two is the
-smaller, says an `InstanceSpace`. It takes size by size, the smallest first. Of each size it tries
-every *plain* instance, if they are few, then instances drawn at random and variations of the worst
-ones so far. What it finds is reduced step by step while it stays a counterexample. No value is
-taken from a solver unchecked, and the optimum beside them is proved.
+It goes size by size, the smallest first. Of each size it tries every *plain* instance, where these
+are known and few: then nothing plain is smaller, which is a proof. Then `hypothesis.find` draws
+instances of that size. What is found is reduced as far as it stays a counterexample, and smaller
+ones are drawn again.
+No value is taken from a solver unchecked, and the optimum beside them is proved.
 """
 
 from __future__ import annotations
 
 import math
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, StoppedBy, same_value
-from lyra_opt.core.seeding import generator
+from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_bounds, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.testing.reductions import reductions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    import numpy as np
-
-    from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
+    from lyra_opt.testing.small_instances import InstanceSpace
 
 OPTIMUM = "optimum"
 """What a heuristic is held against where no solver is named."""
@@ -36,83 +39,18 @@ OPTIMUM = "optimum"
 MOST_PLAIN = 2_500
 """Up to how many plain instances of one size are all tried."""
 
-DRAWS = 400
-"""Instances of one size drawn at random."""
+DRAWS_OF_A_SIZE = 100
+"""Instances of a size drawn before the next size."""
 
-MOST_REDUCED = 5
-"""Counterexamples of one size that are reduced; the smallest outcome is kept."""
-
-MOST_PARENTS = 8
-"""Worst instances so far, the smaller first, that are varied to reach the ratio asked for."""
-
-DRAWS_AFRESH = 4
-"""One draw in so many is no variation of another."""
+DRAWS = 200
+"""Instances drawn in vain before the smallest so far is called the smallest found."""
 
 CLEAR_DIFFERENCE = 1e-6
 """By more than how much, relative, a float must be worse. Within this gap an optimum in floats
 counts as proved, and checkers forgive less; integers are compared exactly."""
 
-CLIMB = 50
-"""After so many draws the variations start again from one of the worst instances."""
 
-Size = tuple[int, ...]
-SketchT = TypeVar("SketchT")
-
-
-class InstanceSpace(Protocol[SketchT]):
-    """The small instances of one variant of a problem, as sketches that are cheap to change.
-
-    A sketch is hashable and immutable. `lyra_opt.reclaim.counterexamples` and
-    `lyra_opt.allocation.counterexamples` are examples.
-    """
-
-    @property
-    def problem(self) -> Problem:
-        """The problem."""
-
-    @property
-    def variant(self) -> str:
-        """Which variant of it all instances are."""
-
-    @property
-    def prover(self) -> str:
-        """The name of the solver of that variant whose proof is believed."""
-
-    @property
-    def size_names(self) -> Sequence[str]:
-        """What a size counts: the names of the first `measures`."""
-
-    @property
-    def plain(self) -> str:
-        """Which instances are plain, in words."""
-
-    @property
-    def extent(self) -> str:
-        """How large the instances are at most, in words that follow "up to"."""
-
-    def sizes(self) -> Iterable[Size]:
-        """Return every size, ascending; a size is the first of an instance's `measures`."""
-
-    def count_plain(self, size: Size) -> int:
-        """Return how many plain instances of `size` there are, without listing them."""
-
-    def plain_of(self, size: Size) -> Iterable[SketchT]:
-        """Return all plain instances of `size`, the smallest first."""
-
-    def draw(self, size: Size, rng: np.random.Generator) -> SketchT:
-        """Return an instance of `size` at random."""
-
-    def vary(self, sketch: SketchT, size: Size, rng: np.random.Generator) -> SketchT:
-        """Return an instance of `size` that resembles `sketch`, which may have another size."""
-
-    def reductions(self, sketch: SketchT) -> Iterator[SketchT]:
-        """Yield instances that are a step smaller, those that are smallest first."""
-
-    def measures(self, sketch: SketchT) -> Mapping[str, int]:
-        """Return what is counted, by name; an instance is smaller if the first that differs is."""
-
-    def instance(self, sketch: SketchT, name: str) -> Any:
-        """Return the instance, validated, with `name`."""
+UNSTEADY = "a solver answers differently when it is run again, so that nothing is known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +67,12 @@ class Counterexample:
         The answer that it was held against.
     optimum
         The answer of the exact solver, proved; the same as `against` where that is the optimum.
-    measures
-        What is counted of the instance, most important first.
     """
 
     instance: Any
     heuristic: Answer
     against: Answer
     optimum: Answer
-    measures: Mapping[str, int]
 
     @property
     def ratio(self) -> float:
@@ -153,18 +88,13 @@ class CounterexampleSearch:
     ----------
     counterexample
         The smallest found, None if none was.
-    no_plain_of_smaller_size
-        Proved: no plain instance of a smaller size is a counterexample (if none was found: no
-        plain one at all), because all were tried.
-    tried
-        How many instances were tried, reductions included.
-    tried_plain
-        How many of them are plain and were tried because all were.
-    skipped
+    no_smaller_plain
+        Proved: no plain instance that is smaller is a counterexample, because all were tried.
+    tried, tried_plain
+        How many instances were tried, and how many of them from the list of plain ones.
+    skipped, skip_reason
         How many were not compared because a solver did not take them or found no solution, or
-        the optimum was not proved.
-    skip_reason
-        Why, for the first of them.
+        the optimum was not proved; why, for the first of them.
     stopped_by
         The limit that ended the search, None if it came to its end.
     wall_time_s
@@ -172,7 +102,7 @@ class CounterexampleSearch:
     """
 
     counterexample: Counterexample | None
-    no_plain_of_smaller_size: bool
+    no_smaller_plain: bool
     tried: int
     tried_plain: int
     skipped: int
@@ -192,23 +122,26 @@ class SolverFailedError(Exception):
         self.traceback = traceback
 
 
+class _EndedError(BaseException):
+    """Ends the search wherever it is; an `Exception` would be a find to Hypothesis."""
+
+
 def find_counterexample(
-    space: InstanceSpace[SketchT],
+    space: InstanceSpace,
     heuristic: Solver,
     against: Solver | None = None,
     *,
     min_ratio: float | Fraction = 1,
     seed: int = 0,
     time_limit_s: float | None = None,
-    progress: Callable[[Size], None] | None = None,
+    progress: Callable[[Mapping[str, Number]], None] | None = None,
 ) -> CounterexampleSearch:
     """Find the smallest instance on which `heuristic` is worse than `against`.
 
     Parameters
     ----------
     space
-        The instances to look among, such as `lyra_opt.reclaim.counterexamples.ReclaimSpace` or
-        `lyra_opt.allocation.counterexamples.AllocationSpace`.
+        The instances to look among.
     heuristic
         A solver that does not prove optimality; it need not be registered.
     against
@@ -219,12 +152,12 @@ def find_counterexample(
         integers by any difference, floats by more than `CLEAR_DIFFERENCE`, relative. Where the
         smaller value is 0 the ratio is infinite.
     seed
-        Seed of the search and of both solvers: the same seed gives the same answer, unless the
-        time limit ends the search.
+        Seed of the search and of both solvers: the same seed gives the same answer with the same
+        versions of the packages, unless the time limit ends the search.
     time_limit_s
         Seconds for the search; None is no limit. No run of a solver is cut short.
     progress
-        Called with each size before it is searched.
+        Called with the measures of each counterexample that is the smallest so far.
 
     Returns
     -------
@@ -250,20 +183,235 @@ def find_counterexample(
 
     Examples
     --------
-    >>> from lyra_opt.reclaim.counterexamples import ReclaimSpace
+    >>> from lyra_opt.testing.small_instances import InstanceSpace
     >>> greedy = find_solver("reclaim", "lyra-greedy")
-    >>> found = find_counterexample(ReclaimSpace(), greedy, min_ratio=2).counterexample
+    >>> space = InstanceSpace(problem="reclaim", variant="rigid", limits={"jobs": 2})
+    >>> found = find_counterexample(space, greedy, min_ratio=2).counterexample
     >>> found.heuristic.objective, found.optimum.objective
     (2, 1)
     """
     ratio = _valid_ratio(min_ratio)
     require_comparable(space.problem, space.variant, heuristic, against)
-    search = _Search(space, heuristic, against, ratio, seed, time_limit_s)
-    return search.run(progress or (lambda _: None))
+    search = _Search(space, heuristic, against, ratio, seed, time_limit_s, progress)
+    return search.run()
+
+
+class _Search:
+    """One run of `find_counterexample`."""
+
+    def __init__(
+        self,
+        space: InstanceSpace,
+        heuristic: Solver,
+        against: Solver | None,
+        min_ratio: Fraction,
+        seed: int,
+        time_limit_s: float | None,
+        progress: Callable[[Mapping[str, Number]], None] | None,
+    ) -> None:
+        self._space = space
+        self._problem = find_problem(space.problem)
+        self._heuristic = heuristic
+        self._against = against
+        self._prover = find_solver(space.problem, space.prover)
+        self._min_ratio = min_ratio
+        self._seed = seed
+        self._time_limit_s = time_limit_s
+        self._progress = progress
+        self._stopwatch = Stopwatch()
+        self._random = Random(derive_seed(search="counterexample", seed=seed))  # noqa: S311
+        self._best: Any = None
+        self._unlisted = list(space.sizes())  # of which plain ones were not all tried
+        self._tried = self._tried_plain = self._skipped = 0
+        self._skip_reason: str | None = None
+
+    def run(self) -> CounterexampleSearch:
+        """Search size by size until one holds a counterexample, then for a smaller one."""
+        stopped_by = None
+        try:
+            for size in self._space.sizes():
+                if self._try_plain(size) or self._draw(size, DRAWS_OF_A_SIZE):
+                    break
+            while self._best is not None:
+                self._reduce()
+                if not self._draw(self._space.measures(self._best), DRAWS):
+                    break
+            # What was drawn may be larger than the size at which it was.
+            for size in list(self._unlisted):
+                if not self._is_smallest_plain():
+                    self._try_plain(size)
+        except _EndedError as ended:
+            if ended.args:
+                raise SolverFailedError(*ended.args) from None
+            stopped_by = StoppedBy.TIME
+        return CounterexampleSearch(
+            counterexample=self._best and self._proved(self._best),
+            no_smaller_plain=self._is_smallest_plain(),
+            tried=self._tried,
+            tried_plain=self._tried_plain,
+            skipped=self._skipped,
+            skip_reason=self._skip_reason,
+            stopped_by=stopped_by,
+            wall_time_s=self._stopwatch.elapsed_s,
+        )
+
+    def _is_smallest_plain(self) -> bool:
+        """Whether all plain instances smaller than the best were tried and compared."""
+        if self._skipped or self._best is None:
+            return False
+        order = self._space.order(self._best)
+        return not self._unlisted or order[: len(self._unlisted[0])] < (
+            *self._unlisted[0].values(),
+        )
+
+    def _try_plain(self, size: Mapping[str, int]) -> bool:
+        """Try the plain instances of a size in ascending order; return if one is found.
+
+        Unless they are too many, or not all of a smaller size were tried.
+        """
+        if size not in self._unlisted[:1]:
+            return False
+        instances = self._space.plain(size, MOST_PLAIN)
+        if instances is None:
+            return False
+        tried = self._tried
+        smaller = filter(self._smaller_than(self._best), instances)
+        is_found = any(map(self._is_counterexample, smaller))
+        self._tried_plain += self._tried - tried
+        self._unlisted.pop(0)
+        return is_found
+
+    def _draw(self, limits: Mapping[str, Number], draws: int) -> bool:
+        """Let Hypothesis draw a counterexample smaller than the best; return if there is one."""
+        from hypothesis import Phase, find, settings
+        from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
+
+        is_smaller = self._smaller_than(self._best)
+
+        def is_wanted(instance: Any) -> bool:
+            self._end_in_time()
+            return is_smaller(instance) and self._is_counterexample(instance)
+
+        # Shrinking is left to `_reduce`, which knows what is small.
+        options = settings(
+            max_examples=draws,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate,),
+        )
+        try:
+            with _no_files_left():
+                strategy = self._space.strategy(limits)
+                find(strategy, is_wanted, settings=options, random=self._random)
+        except (NoSuchExample, Unsatisfiable):
+            return False
+        except Flaky:
+            raise SolverFailedError(UNSTEADY) from None
+        return True
+
+    def _reduce(self) -> None:
+        """Take the first reduction of the best that is a counterexample still, until none is."""
+        before = None
+        while before is not self._best:
+            before = self._best
+            is_smaller = self._smaller_than(before)
+            for document in reductions(self._problem.instance_document(before)):
+                try:
+                    instance = self._problem.parse_instance(document)
+                except FieldError:
+                    continue
+                is_known = is_smaller(instance) and self._space.holds(instance)
+                if is_known and self._is_counterexample(instance):
+                    break
+
+    def _smaller_than(self, best: Any) -> Callable[[Any], bool]:
+        if best is None:
+            return lambda _: True
+        order = self._space.order(best)
+        return lambda instance: self._space.order(instance) < order
+
+    def _end_in_time(self) -> None:
+        if self._time_limit_s is not None and self._stopwatch.elapsed_s > self._time_limit_s:
+            raise _EndedError
+
+    def _is_counterexample(self, instance: Any) -> bool:
+        """Compare the solvers on `instance`; keep it if it is the smallest counterexample."""
+        self._end_in_time()
+        if not self._is_enough(self._tried_ratio(instance)):
+            return False
+        if self._smaller_than(self._best)(instance):
+            self._best = instance
+            if self._progress is not None:
+                self._progress(self._space.measures(instance))
+        return True
+
+    def _tried_ratio(self, instance: Any) -> Fraction | float:
+        """Run both solvers; return the ratio, 1 where they cannot be compared."""
+        self._tried += 1
+        better_solver = self._against
+        if better_solver is None or better_solver.proves_optimality:
+            better_solver = self._prover
+        answers = []
+        for solver in (self._heuristic, better_solver):
+            answer = solve_and_check(self._problem, instance, solver, seed=self._seed)
+            if answer.status is Status.ERROR:
+                failure = f"{solver.name} failed in the search: {answer.message}"
+                raise _EndedError(failure, answer.traceback)
+            is_unproved = solver is self._prover and answer.status is not Status.OPTIMAL
+            if answer.objective is None or is_unproved:
+                self._skipped += 1
+                self._skip_reason = self._skip_reason or _why_not_compared(answer)
+                return 1
+            answers.append(answer)
+        return self._ratio(*answers)
+
+    def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
+        """Return the ratio; of floats that it was asked for within rounding, just that."""
+        ratio = _ratio(heuristic, against)
+        is_exact = isinstance(heuristic.objective, int) or ratio == math.inf
+        is_asked_for = not is_exact and same_value(float(ratio), float(self._min_ratio))
+        return self._min_ratio if is_asked_for else ratio
+
+    def _proved(self, instance: Any) -> Counterexample:
+        """Run everything anew on the instance as it comes back from its file format."""
+        problem = self._problem
+        read_back = problem.parse_instance(problem.instance_document(instance))
+        solvers = [self._heuristic, self._prover, *([self._against] if self._against else [])]
+        answers = refute_bounds(
+            [solve_and_check(problem, read_back, solver, seed=self._seed) for solver in solvers]
+        )
+        for answer in answers:
+            if answer.objective is None:
+                failure = f"{answer.solver} failed: {_why_not_compared(answer)}"
+                raise SolverFailedError(failure, answer.traceback)
+        heuristic, optimum, against = answers[0], answers[1], answers[-1]
+        if optimum.status is not Status.OPTIMAL:
+            raise SolverFailedError(f"{optimum.solver} did not prove the optimum")
+        if not self._is_enough(self._ratio(heuristic, against)):
+            raise SolverFailedError(UNSTEADY)
+        return Counterexample(
+            instance=read_back, heuristic=heuristic, against=against, optimum=optimum
+        )
+
+    def _is_enough(self, ratio: Fraction | float) -> bool:
+        return ratio > 1 and ratio >= self._min_ratio
+
+
+@contextmanager
+def _no_files_left() -> Iterator[None]:
+    """Let Hypothesis keep what it writes, without a database too, in a folder that goes again."""
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    with tempfile.TemporaryDirectory() as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
 
 
 def require_comparable(
-    problem: Problem, variant: str, heuristic: Solver, against: Solver | None
+    problem: str, variant: str, heuristic: Solver, against: Solver | None
 ) -> None:
     """Raise `FieldError` unless `heuristic` can be worse than `against` on that variant."""
     if heuristic.proves_optimality:
@@ -274,8 +422,8 @@ def require_comparable(
         raise FieldError("against", against.name, "must be another solver than the heuristic")
     named = [("heuristic", heuristic)] + ([("against", against)] if against is not None else [])
     for field_name, solver in named:
-        if solver.problem != problem.name:
-            raise FieldError(field_name, solver.name, f"must be a solver of {problem.name}")
+        if solver.problem != problem:
+            raise FieldError(field_name, solver.name, f"must be a solver of {problem}")
         missing = solver.availability()
         if missing is not None:
             raise FieldError(field_name, solver.name, f"cannot run here: {missing.reason}")
@@ -287,289 +435,23 @@ def require_comparable(
 
 
 def _valid_ratio(value: float | Fraction) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise FieldError("min_ratio", value, "must be a finite number of at least 1")
-    if not math.isfinite(value) or value < 1:
+    is_number = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value) and value >= 1):
         raise FieldError("min_ratio", value, "must be a finite number of at least 1")
     return Fraction(value)
 
 
-def _value(answer: Answer) -> Number:
-    assert answer.objective is not None, "an answer that was compared has a solution"
-    return answer.objective
-
-
 def _ratio(heuristic: Answer, against: Answer) -> Fraction | float:
     """Return how many times as bad `heuristic` is, exactly; 1 if it is not clearly worse."""
-    smaller, larger = _value(against), _value(heuristic)
+    smaller, larger = against.objective, heuristic.objective
+    assert smaller is not None, "an answer that is compared has a solution"
+    assert larger is not None, "an answer that is compared has a solution"
     if heuristic.sense == "max":
         smaller, larger = larger, smaller
-    if not _is_clearly_below(smaller, larger):
-        return Fraction(1)
+    is_exact = isinstance(smaller, int) and isinstance(larger, int)
+    if larger - smaller <= (0 if is_exact else CLEAR_DIFFERENCE * abs(larger)):
+        return 1
     return Fraction(larger) / Fraction(smaller) if smaller > 0 else math.inf
-
-
-def _same_ratio(first: Fraction | float, second: Fraction | float, answer: Answer) -> bool:
-    """Whether two ratios are one: exactly if the objective of `answer` is exact, else nearly."""
-    if first == second or isinstance(answer.objective, int):
-        return first == second
-    return math.inf not in (first, second) and same_value(float(first), float(second))
-
-
-def _is_clearly_below(smaller: Number, larger: Number) -> bool:
-    if isinstance(smaller, int) and isinstance(larger, int):
-        return smaller < larger
-    return larger - smaller > CLEAR_DIFFERENCE * abs(larger)
-
-
-class _TimeIsOverError(Exception):
-    """Ends the search wherever it is."""
-
-
-class _Search(Generic[SketchT]):
-    """One run of `find_counterexample`."""
-
-    def __init__(
-        self,
-        space: InstanceSpace[SketchT],
-        heuristic: Solver,
-        against: Solver | None,
-        min_ratio: Fraction,
-        seed: int,
-        time_limit_s: float | None,
-    ) -> None:
-        self._space = space
-        self._heuristic = heuristic
-        self._against = against
-        self._prover = find_solver(space.problem.name, space.prover)
-        self._min_ratio = min_ratio
-        self._seed = seed
-        self._time_limit_s = time_limit_s
-        self._stopwatch = Stopwatch()
-        other = OPTIMUM if against is None else against.name
-        # A solver's random choices depend on the instance's name, so it is the same throughout.
-        self._name = f"{heuristic.name}-against-{other}"
-        self._rng = generator(
-            search="counterexample",
-            problem=space.problem.name,
-            variant=space.variant,
-            heuristic=heuristic.name,
-            against=other,
-            seed=seed,
-        )
-        self._best: SketchT | None = None
-        # The worst instances so far that are no counterexamples, with their ratios.
-        self._parents: list[tuple[Fraction | float, SketchT]] = []
-        self._ratios: dict[SketchT, Fraction | float] = {}  # tried since the size at hand began
-        self._tried = self._tried_plain = self._skipped = 0
-        self._skip_reason: str | None = None
-
-    def run(self, progress: Callable[[Size], None]) -> CounterexampleSearch:
-        """Search size by size until one holds a counterexample."""
-        stopped_by = None
-        first_unsure: Size | None = None  # of which plain instances were left out
-        size: Size = ()
-        try:
-            for size in self._space.sizes():
-                progress(size)
-                self._ratios.clear()
-                are_few = self._space.count_plain(size) <= MOST_PLAIN
-                if are_few and self._try_plain(size):
-                    break
-                if not are_few:
-                    first_unsure = first_unsure or size
-                if self._try_random(size):
-                    break
-        except _TimeIsOverError:
-            stopped_by = StoppedBy.TIME
-            first_unsure = first_unsure or size
-        return CounterexampleSearch(
-            counterexample=None if self._best is None else self._proved(self._best),
-            no_plain_of_smaller_size=not self._skipped
-            and (first_unsure is None or self._is_no_larger_than(first_unsure)),
-            tried=self._tried,
-            tried_plain=self._tried_plain,
-            skipped=self._skipped,
-            skip_reason=self._skip_reason,
-            stopped_by=stopped_by,
-            wall_time_s=self._stopwatch.elapsed_s,
-        )
-
-    def _try_plain(self, size: Size) -> bool:
-        """Try all plain instances up to the first counterexample; return whether there is one."""
-        for sketch in self._space.plain_of(size):
-            self._tried_plain += 1
-            if self._is_counterexample(sketch):
-                self._reduce(sketch)
-                return True
-        return False
-
-    def _try_random(self, size: Size) -> bool:
-        """Try instances at random, and reduce the first few counterexamples among them.
-
-        Some are drawn afresh. The others climb from the worst instances so far: a variation that
-        is not better for the heuristic is varied next.
-        """
-        reduced = 0
-        climber: SketchT | None = None
-        height: Fraction | float = 1
-        for number in range(DRAWS):
-            if number % CLIMB == 0 and self._parents:
-                height, climber = self._parents[int(self._rng.integers(len(self._parents)))]
-            if climber is None or number % DRAWS_AFRESH == 0:
-                sketch = self._space.draw(size, self._rng)
-            else:
-                sketch = self._space.vary(climber, size, self._rng)
-            if sketch not in self._ratios and self._is_counterexample(sketch):
-                self._reduce(sketch)
-                reduced += 1
-                if reduced == MOST_REDUCED:
-                    break
-            elif climber is not None and self._ratios[sketch] >= height:
-                height, climber = self._ratios[sketch], sketch
-        return reduced > 0
-
-    def _reduce(self, sketch: SketchT) -> None:
-        """Take the first reduction that is a counterexample still, until none is."""
-        self._keep_if_smaller(sketch)
-        while True:
-            order = self._order(sketch)
-            for smaller in self._space.reductions(sketch):
-                if self._order(smaller) < order and self._is_counterexample(smaller):
-                    sketch = smaller
-                    self._keep_if_smaller(sketch)
-                    break
-            else:
-                return
-
-    def _keep_if_smaller(self, sketch: SketchT) -> None:
-        if self._best is None or self._order(sketch) < self._order(self._best):
-            self._best = sketch
-
-    def _is_no_larger_than(self, size: Size) -> bool:
-        return self._best is not None and self._order(self._best)[: len(size)] <= size
-
-    def _order(self, sketch: SketchT) -> tuple[int, ...]:
-        return tuple(self._space.measures(sketch).values())
-
-    def _is_counterexample(self, sketch: SketchT) -> bool:
-        ratio = self._ratios.get(sketch)
-        if ratio is None:
-            ratio = self._ratios[sketch] = self._tried_ratio(sketch)
-        return ratio > 1 and ratio >= self._min_ratio
-
-    def _tried_ratio(self, sketch: SketchT) -> Fraction | float:
-        """Run both solvers; return the ratio, 1 where they cannot be compared."""
-        if self._time_limit_s is not None and self._stopwatch.elapsed_s > self._time_limit_s:
-            raise _TimeIsOverError
-        self._tried += 1
-        instance = self._space.instance(sketch, self._name)
-        better_solver = self._against
-        if better_solver is None or better_solver.proves_optimality:
-            better_solver = self._prover
-        answers = []
-        for solver in (self._heuristic, better_solver):
-            answer = self._answer(instance, solver)
-            is_unproved = solver is self._prover and answer.status is not Status.OPTIMAL
-            if answer.objective is None or is_unproved:
-                self._skipped += 1
-                self._skip_reason = self._skip_reason or _why_not_compared(answer)
-                return Fraction(1)
-            answers.append(answer)
-        ratio = self._ratio(*answers)
-        if 1 < ratio < self._min_ratio:
-            self._parents.append((ratio, sketch))
-            self._parents.sort(key=lambda parent: (-parent[0], self._order(parent[1])))
-            del self._parents[MOST_PARENTS:]
-        return ratio
-
-    def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
-        """Return the ratio; of floats that it was asked for within rounding, just that."""
-        ratio = _ratio(heuristic, against)
-        return self._min_ratio if _same_ratio(ratio, self._min_ratio, heuristic) else ratio
-
-    def _answer(self, instance: Any, solver: Solver) -> Answer:
-        answer = solve_and_check(self._space.problem, instance, solver, seed=self._seed)
-        if answer.status is Status.ERROR:
-            raise SolverFailedError(
-                f"{solver.name} failed in the search: {answer.message}", answer.traceback
-            )
-        return answer
-
-    def _proved(self, sketch: SketchT) -> Counterexample:
-        """Run everything anew on the instance as it comes back from its file format."""
-        problem = self._space.problem
-        instance = problem.parse_instance(
-            problem.instance_document(self._space.instance(sketch, self._name))
-        )
-        counterexample = prove(
-            problem,
-            instance,
-            self._heuristic,
-            self._against,
-            self._prover,
-            seed=self._seed,
-            measures=self._space.measures(sketch),
-        )
-        heuristic, against = counterexample.heuristic, counterexample.against
-        ratio = self._ratio(heuristic, against)
-        # Another solution that is optimal too may have its floats added in another order.
-        if not _same_ratio(ratio, self._ratios[sketch], heuristic):
-            raise SolverFailedError(
-                f"{self._heuristic.name} or {against.solver} answers differently "
-                "when it is run again, so that nothing is known"
-            )
-        return counterexample
-
-
-def prove(
-    problem: Problem,
-    instance: Any,
-    heuristic: Solver,
-    against: Solver | None,
-    prover: Solver,
-    *,
-    seed: int = 0,
-    measures: Mapping[str, int] | None = None,
-) -> Counterexample:
-    """Run both solvers and the exact one on `instance`; return their answers, held together.
-
-    Parameters
-    ----------
-    heuristic, against
-        The solvers that are compared; None is the optimum.
-    prover
-        The solver that proves the optimum.
-    seed
-        Of all runs.
-    measures
-        What is counted of the instance.
-
-    Raises
-    ------
-    SolverFailedError
-        If one has no solution, a proof is missing, or their bounds and values contradict one
-        another.
-    """
-    solvers = [heuristic, prover] + ([] if against is None else [against])
-    answers = refute_bounds(
-        [solve_and_check(problem, instance, solver, seed=seed) for solver in solvers]
-    )
-    for answer in answers:
-        if answer.objective is None:
-            raise SolverFailedError(
-                f"{answer.solver} failed: {_why_not_compared(answer)}", answer.traceback
-            )
-    first, optimum, other = answers[0], answers[1], answers[-1]
-    if optimum.status is not Status.OPTIMAL:
-        raise SolverFailedError(f"{optimum.solver} did not prove the optimum")
-    return Counterexample(
-        instance=instance,
-        heuristic=first,
-        against=other,
-        optimum=optimum,
-        measures=measures or {},
-    )
 
 
 def _why_not_compared(answer: Answer) -> str:

@@ -1,7 +1,5 @@
 """Hypothesis strategies for property tests of solvers, one's own included.
 
-Needs the extra ``testing`` (``pip install lyra-opt[testing]``).
-
 A strategy describes the *domain*: every valid instance within its limits can be drawn, and
 failures shrink towards few servers, few jobs and small numbers. It is no model of any cluster;
 for distributions that resemble one, see the generators in the package ``instances``.
@@ -49,8 +47,6 @@ from lyra_opt.network.links import Tier
 from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from lyra_opt.heterogeneous.utility import Utility
@@ -74,6 +70,7 @@ def reclaim_instances(
     semantics: Semantics | str | None = None,
     min_servers: int = 0,
     max_servers: int = 7,
+    min_jobs: int = 0,
     max_jobs: int = 7,
     max_weight: int = 5,
     max_workers: int = 3,
@@ -95,8 +92,8 @@ def reclaim_instances(
         Rigid or interchangeable; None draws one of the two.
     min_servers, max_servers
         How many servers, on loan or not.
-    max_jobs
-        Most jobs; there are none where there are no servers.
+    min_jobs, max_jobs
+        How many jobs; there are none where there are no servers.
     max_weight
         Largest weight of a job; the smallest is 0.
     max_workers
@@ -112,9 +109,13 @@ def reclaim_instances(
     """
     drawn_semantics = Semantics(semantics or draw(st.sampled_from(Semantics)))
     server_ids = [f"s{number}" for number in range(draw(st.integers(min_servers, max_servers)))]
-    job_ids = [f"j{number}" for number in range(draw(st.integers(0, max_jobs)))]
-    job = _jobs(drawn_semantics, server_ids, max_weight, max_workers, max_gpus_per_worker)
-    jobs = tuple(draw(job(job_id)) for job_id in job_ids if server_ids)
+    job_ids = [f"j{number}" for number in range(draw(st.integers(min_jobs, max_jobs)))]
+    bounds = (max_weight, max_workers, max_gpus_per_worker)
+    jobs = tuple(
+        draw(_placed_jobs(job_id, drawn_semantics, server_ids, *bounds))
+        for job_id in job_ids
+        if server_ids
+    )
     # A server is as large as what was placed on it demands, so that no draw is thrown away.
     held_gpus = dict.fromkeys(server_ids, 0)
     for placed in jobs:
@@ -138,36 +139,34 @@ def reclaim_instances(
     )
 
 
-def _jobs(
+@st.composite
+def _placed_jobs(
+    draw: DrawFn,
+    job_id: str,
     semantics: Semantics,
     server_ids: list[str],
     max_weight: int,
     max_workers: int,
     max_gpus_per_worker: int,
-) -> Callable[[str], SearchStrategy[Job]]:
-    """Return a strategy for jobs on some of the servers, for a given job id."""
+) -> Job:
+    """Draw a job on some of the servers."""
+    hosts = draw(st.lists(st.sampled_from(server_ids), min_size=1, unique=True))
     counts = st.tuples(st.integers(0, max_workers), st.integers(0, max_workers)).filter(any)
-
-    @st.composite
-    def job(draw: DrawFn, job_id: str) -> Job:
-        hosts = draw(st.lists(st.sampled_from(server_ids), min_size=1, unique=True))
-        # One draw for all servers, half of the time: jobs that spread evenly are worth drawing.
-        even = draw(st.none() | counts)
-        workers = []
-        for server in hosts:
-            base, flexible = even or draw(counts)
-            workers.append(WorkerGroup(server=server, base=base, flexible=flexible))
-        total_workers = sum(group.workers for group in workers)
-        rigid = semantics is Semantics.RIGID
-        return Job(
-            id=job_id,
-            workers=tuple(workers),
-            weight=draw(st.integers(0, max_weight)),
-            gpus_per_worker=draw(st.integers(1, max_gpus_per_worker)),
-            **({} if rigid else {"min_workers": draw(st.integers(0, total_workers))}),
-        )
-
-    return job
+    # One draw for all servers, half of the time: jobs that spread evenly are worth drawing.
+    even = draw(st.none() | counts)
+    workers = []
+    for server in hosts:
+        base, flexible = even or draw(counts)
+        workers.append(WorkerGroup(server=server, base=base, flexible=flexible))
+    total_workers = sum(group.workers for group in workers)
+    rigid = semantics is Semantics.RIGID
+    return Job(
+        id=job_id,
+        workers=tuple(workers),
+        weight=draw(st.integers(0, max_weight)),
+        gpus_per_worker=draw(st.integers(1, max_gpus_per_worker)),
+        **({} if rigid else {"min_workers": draw(st.integers(0, total_workers))}),
+    )
 
 
 def reclaim_servers_of(instance: ReclaimInstance) -> SearchStrategy[tuple[int, ...]]:

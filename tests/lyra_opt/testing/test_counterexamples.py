@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
 
 from lyra_opt.allocation import Schedule
-from lyra_opt.allocation.counterexamples import AllocationSpace
 from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import Unsupported, find_solver
-from lyra_opt.reclaim.counterexamples import ReclaimSpace
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexample
+from lyra_opt.testing.small_instances import DOMAINS, InstanceSpace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
     from lyra_opt.reclaim import ReclaimInstance
 
-SPACE = ReclaimSpace(max_servers=2, max_jobs=1)
+SPACE = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 2, "jobs": 1})
+
+
+def schedules(**limits: int) -> InstanceSpace:
+    """Return small instances of the mean JCT, without releases."""
+    return InstanceSpace(problem="allocation", variant="mean_jct", limits={"release": 0, **limits})
 
 
 class Own(ReclaimHeuristic):
@@ -73,7 +80,7 @@ class Late(SchedulePolicySolver):
 
 
 def first(instance: ReclaimInstance) -> list[int]:
-    return list(range(instance.reclaim_servers))
+    return list(instance.index.on_loan[: instance.reclaim_servers])
 
 
 def test_a_solver_of_ones_own() -> None:
@@ -98,46 +105,118 @@ def test_an_invalid_choice_ends_the_search() -> None:
 
 def test_an_answer_that_does_not_come_again() -> None:
     """A solver that keeps state is found out when it is run again at the end."""
-    choices = iter([[1], [1], [0], [0]])  # the second instance has its job on the second server
+    first_calls = iter([first])  # on the first instance the job is on the first server
+
+    def once_wrong(instance: ReclaimInstance) -> list[int]:
+        hosts = [group.server for job in instance.jobs for group in job.workers]
+        return next(
+            first_calls,
+            lambda _: sorted(
+                instance.index.on_loan, key=lambda place: hosts.count(instance.servers[place].id)
+            )[: instance.reclaim_servers],
+        )(instance)
+
     with pytest.raises(SolverFailedError, match="answers differently"):
-        find_counterexample(SPACE, Own(lambda _: next(choices)))
+        find_counterexample(SPACE, Own(once_wrong))
 
 
 def test_what_a_solver_does_not_take_is_counted() -> None:
     """And then nothing is claimed of all plain instances."""
-    search = find_counterexample(SPACE, Picky(lambda instance: [0]))
+    search = find_counterexample(SPACE, Picky(first))
     assert search.skipped > 0
     assert search.skip_reason == "own: an empty server"
-    assert not search.no_plain_of_smaller_size
+    assert not search.no_smaller_plain
 
 
 def test_the_time_limit_ends_the_search() -> None:
     """Nothing is claimed of what was not tried."""
-    search = find_counterexample(
-        ReclaimSpace(), find_solver("reclaim", "peeling"), time_limit_s=1e-9
-    )
+    search = find_counterexample(SPACE, find_solver("reclaim", "peeling"), time_limit_s=1e-9)
     assert search.counterexample is None
     assert search.stopped_by is StoppedBy.TIME
-    assert not search.no_plain_of_smaller_size
+    assert not search.no_smaller_plain
 
 
-def test_progress_names_every_size() -> None:
-    """In ascending order, before it is searched."""
-    sizes: list[tuple[int, ...]] = []
-    find_counterexample(
-        ReclaimSpace(max_servers=3, max_jobs=2),
-        find_solver("reclaim", "lyra-greedy"),
-        progress=sizes.append,
+def test_progress_tells_of_smaller_and_smaller_ones() -> None:
+    """The last of which is what is found."""
+    measures: list[Any] = []
+    space = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 3, "jobs": 2})
+    search = find_counterexample(
+        space, find_solver("reclaim", "lyra-greedy"), progress=measures.append
     )
-    assert sizes == [(2, 1), (2, 2), (3, 1), (3, 2)]
+    assert search.counterexample is not None
+    assert measures[-1] == space.measures(search.counterexample.instance)
+    orders = [tuple(each.values()) for each in measures]
+    assert orders == sorted(orders, reverse=True)
+    assert search.no_smaller_plain
 
 
-@pytest.mark.parametrize("space", [ReclaimSpace(), AllocationSpace()])
-def test_sizes_are_the_first_measures(space: Any) -> None:
-    """By their names, which the output says."""
-    size = next(iter(space.sizes()))
-    measures = space.measures(next(iter(space.plain_of(size))))
-    assert list(measures.items())[: len(size)] == list(zip(space.size_names, size, strict=True))
+@pytest.mark.parametrize(
+    ("problem", "variant", "heuristic"),
+    [("heterogeneous", "utility", "hadar"), ("network", "work_rate", "dally")],
+)
+def test_what_is_not_listed_is_drawn(problem: str, variant: str, heuristic: str) -> None:
+    """And nothing is proved of what is smaller."""
+    space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 1})
+    found = find_counterexample(space, find_solver(problem, heuristic), seed=1)
+    assert found.counterexample is not None
+    assert found.counterexample.optimum.status is Status.OPTIMAL
+    assert found.counterexample.ratio > 1
+    assert not found.no_smaller_plain
+
+
+@pytest.mark.parametrize(
+    ("problem", "variant"),
+    [
+        ("reclaim", "rigid"),
+        ("reclaim", "interchangeable"),
+        ("allocation", "mean_jct"),
+        ("allocation", "jct_reduction"),
+    ],
+)
+def test_plain_instances_are_different_and_of_their_size(problem: str, variant: str) -> None:
+    """In ascending order, each one that could be drawn; a size with too many is not listed."""
+    space = InstanceSpace(problem=problem, variant=variant, limits={})
+    for size in islice(space.sizes(), 2):
+        plain = space.plain(size, 10_000)
+        assert plain is not None
+        orders = [space.order(instance) for instance in plain]
+        assert orders == sorted(orders)
+        assert {order[: len(size)] for order in orders} == {tuple(size.values())}
+        assert len({repr(instance) for instance in plain}) == len(plain)
+        assert all(map(space.holds, plain))
+        assert space.plain(size, len(plain) - 1) is None
+
+
+@pytest.mark.parametrize("problem", DOMAINS)
+def test_limits_are_kept(problem: str) -> None:
+    """By what is drawn, where the limit is also counted."""
+    variant = next(iter(find_problem(problem).variants))
+    space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 2})
+
+    @settings(max_examples=30)
+    @given(space.strategy({}))
+    def few(instance: Any) -> None:
+        assert space.measures(instance)["jobs"] == 2
+        assert instance.variant == variant
+        assert space.holds(instance)
+
+    few()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"problem": "reclaim", "variant": "soft"}, 'variant is "soft"'),
+        ({"limits": {"gpu": 3}}, 'limit is "gpu"'),
+        ({"limits": {"servers": 0}}, "servers is 0: must be an integer of at least 1"),
+        ({"limits": {"weight": 10**7}}, "must be at most 1000000"),
+    ],
+)
+def test_what_there_is_not(arguments: dict[str, Any], part: str) -> None:
+    """Named with value and rule."""
+    with pytest.raises(FieldError) as raised:
+        InstanceSpace(**({"problem": "reclaim", "variant": "rigid", "limits": {}} | arguments))
+    assert part in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +232,7 @@ def test_floats_are_worse_where_that_is_clear(
     factor: float, min_ratio: int | Fraction, is_found: bool
 ) -> None:
     """A difference within the tolerance of the proof is none; rounding takes no ratio away."""
-    space = AllocationSpace(max_jobs=2, max_gpus=1, max_work=2, max_release=0)
+    space = schedules(jobs=2, gpus=1, work=2)
     search = find_counterexample(space, Late(factor), min_ratio=min_ratio)
     assert (search.counterexample is not None) is is_found
     if search.counterexample is not None:
@@ -171,12 +250,12 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch: pytest.MonkeyPatc
         return replace(result, status=Status.FEASIBLE, dual_bound=result.objective / 2)
 
     monkeypatch.setattr(type(exact), "solve", unproved)
-    space = AllocationSpace(max_jobs=2, max_gpus=1, max_work=1, max_release=0)
+    space = schedules(jobs=2, gpus=1, work=1)
     search = find_counterexample(space, find_solver("allocation", "equal-share"))
     assert search.counterexample is None
     assert search.skipped == search.tried > 0
     assert search.skip_reason == "exact: ended feasible without a proof"
-    assert not search.no_plain_of_smaller_size
+    assert not search.no_smaller_plain
 
 
 @pytest.mark.parametrize(
@@ -200,7 +279,7 @@ def test_bad_arguments(heuristic: str, against: str | None, ratio: Any, part: st
 
     with pytest.raises(FieldError) as raised:
         find_counterexample(
-            ReclaimSpace(),
+            SPACE,
             solver(heuristic),
             None if against is None else solver(against),
             min_ratio=ratio,

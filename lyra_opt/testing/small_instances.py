@@ -1,0 +1,360 @@
+"""The small instances of each problem among which counterexamples are looked for.
+
+What can be drawn are the strategies of `lyra_opt.testing.strategies` within a few limits. Which of
+two instances is the smaller, a table of measures says. Of two problems the *plain* instances can
+also be listed, so that it can be proved that none of them is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations, combinations_with_replacement, islice, product
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
+from lyra_opt.allocation.instance import Objective as AllocationObjective
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.validation import require_choice, require_integer
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
+from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.testing.strategies import (
+    allocation_instances,
+    heterogeneous_instances,
+    network_instances,
+    reclaim_instances,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+    from lyra_opt.core.result import Number
+    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.network.instance import NetworkInstance
+
+MOST = 1_000_000
+"""The largest limit."""
+
+
+def _reclaim_measures(instance: ReclaimInstance) -> dict[str, Number]:
+    jobs = instance.jobs
+    return {
+        "servers": len(instance.servers),
+        "jobs": len(jobs),
+        "workers": sum(job.total_workers for job in jobs),
+        "weight": instance.total_weight,
+        "gpus": sum(server.gpus for server in instance.servers),
+        "reclaim_servers": instance.reclaim_servers,
+        "servers_not_on_loan": sum(not server.on_loan for server in instance.servers),
+        "flexible_workers": sum(job.total_workers - job.base_workers for job in jobs),
+        "slack_workers": sum(job.total_workers - job.min_workers for job in jobs),
+    }
+
+
+def _plain_reclaim(space: InstanceSpace, servers: int, jobs: int) -> Iterator[ReclaimInstance]:
+    kinds = [
+        (hosts, weight, slack)
+        for span in range(1, servers + 1)
+        for hosts in combinations(range(1, servers + 1), span)
+        for weight in range(1, min(2, space.limits["weight"]) + 1)
+        for slack in range(1 if space.variant == Semantics.RIGID else span + 1)
+    ]
+    for chosen in combinations_with_replacement(kinds, jobs):
+        held = [sum(server in hosts for hosts, _, _ in chosen) for server in range(1, servers + 1)]
+        for reclaim_servers in range(1, servers):
+            yield ReclaimInstance(
+                name=space.name,
+                semantics=Semantics(space.variant),
+                reclaim_servers=reclaim_servers,
+                servers=tuple(
+                    Server(id=f"s{number}", gpus=max(1, gpus))
+                    for number, gpus in enumerate(held, start=1)
+                ),
+                jobs=tuple(
+                    Job(
+                        id=f"j{number}",
+                        workers=tuple(WorkerGroup(server=f"s{host}", base=1) for host in hosts),
+                        weight=weight,
+                        min_workers=len(hosts) - slack,
+                    )
+                    for number, (hosts, weight, slack) in enumerate(chosen, start=1)
+                ),
+            )
+
+
+def _allocation_measures(instance: AllocationInstance) -> dict[str, Number]:
+    jobs = instance.jobs
+    return {
+        "jobs": len(jobs),
+        "gpus": instance.gpus,
+        "workers": sum(job.max_workers for job in jobs),
+        "base_workers": sum(job.min_workers for job in jobs),
+        "work_worker_s": sum(job.work_worker_s for job in jobs),
+        "release_s": sum(job.release_s for job in jobs),
+        "running_jobs": sum(job.running for job in jobs),
+        "usable_gpus": sum(job.max_workers * job.gpus_per_worker for job in jobs),
+        "scaling_loss_percent": round(100 * sum(job.scaling_loss for job in jobs)),
+    }
+
+
+def _plain_allocation(space: InstanceSpace, jobs: int, gpus: int) -> Iterator[AllocationInstance]:
+    reduces = space.variant == AllocationObjective.JCT_REDUCTION
+    kinds = [
+        (least, most, work)
+        for least in range(1, gpus + 1)
+        # Workers beyond the GPUs make no difference; base demands of a reduction have theirs.
+        for most in range(least, gpus + (least if reduces else 0) + 1)
+        for work in range(1, min(3, space.limits["work"]) + 1)
+    ]
+    for chosen in combinations_with_replacement(kinds, jobs):
+        yield AllocationInstance(
+            name=space.name,
+            objective=AllocationObjective(space.variant),
+            gpus=gpus,
+            jobs=tuple(
+                ElasticJob(id=f"j{n}", min_workers=least, max_workers=most, work_worker_s=work)
+                for n, (least, most, work) in enumerate(chosen, start=1)
+            ),
+        )
+
+
+def _heterogeneous_measures(instance: HeterogeneousInstance) -> dict[str, Number]:
+    jobs = instance.jobs
+    return {
+        "jobs": len(jobs),
+        "servers": len(instance.servers),
+        "types": len(instance.gpu_types),
+        "gpus": sum(instance.gpus_of_type.values()),
+        "workers": sum(job.gang for job in jobs),
+        "rounds": instance.horizon_rounds,
+        "steps": sum(job.steps for job in jobs),
+        "held_gpus": sum(job.gang for job in jobs if job.current),
+        "release_s": sum(job.release_s for job in jobs),
+        "jobs_slower_apart": sum(job.spread_throughput is not None for job in jobs),
+    }
+
+
+def _network_measures(instance: NetworkInstance) -> dict[str, Number]:
+    jobs = instance.jobs
+    return {
+        "jobs": len(jobs),
+        "machines": len(instance.machines),
+        "racks": len(instance.racks),
+        "gpus": sum(machine.gpus for machine in instance.machines),
+        "workers": sum(job.gang for job in jobs),
+        "gpus_taken": sum(machine.gpus - machine.free_gpus for machine in instance.machines),
+        "efficiencies": sum(len(job.efficiency) for job in jobs),
+        "waiting_s": sum(job.waiting_s for job in jobs),
+    }
+
+
+def _with_a_choice(instance: ReclaimInstance) -> ReclaimInstance:
+    """Return it with some servers to reclaim, but not all of them."""
+    most = max(0, len(instance.index.on_loan) - 1)
+    return replace(instance, reclaim_servers=min(max(1, instance.reclaim_servers), most))
+
+
+def _with_usable_workers(instance: AllocationInstance) -> AllocationInstance:
+    """Return it with no more workers than GPUs: beyond these, time-sharing alone makes the gap."""
+    reduces = instance.objective is AllocationObjective.JCT_REDUCTION
+    jobs = []
+    for job in instance.jobs:
+        usable = instance.gpus // job.gpus_per_worker + (job.min_workers if reduces else 0)
+        jobs.append(replace(job, max_workers=max(job.min_workers, min(job.max_workers, usable))))
+    return replace(instance, jobs=tuple(jobs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Domain:
+    """What the small instances of a problem are.
+
+    Parameters
+    ----------
+    strategy
+        Draws them. Each limit is its parameter of that name with ``max_`` before.
+    tidied
+        Turns an instance into one that is worth a look, most often itself.
+    variant_key
+        Its parameter for the variant.
+    exact
+        What of a size is a parameter of it with ``min_`` before, too.
+    fixed
+        Its other arguments.
+    limits
+        What its instances have at most where nothing else is asked for.
+    measures
+        What is counted, most important first: the first that differs says which is smaller.
+    least
+        The first two measures, a size together, and the least that they are.
+    proved_by
+        The solver whose proof is believed, by variant; "" for all others.
+    plain, plain_in_words
+        Lists the plain instances of a size; which instances are plain.
+    """
+
+    strategy: Callable[..., SearchStrategy[Any]]
+    tidied: Callable[[Any], Any]
+    variant_key: str
+    exact: tuple[str, ...]
+    fixed: Mapping[str, Any]
+    limits: Mapping[str, int]
+    measures: Callable[[Any], dict[str, Number]]
+    least: Mapping[str, int]
+    proved_by: Mapping[str, str]
+    plain: Callable[[InstanceSpace, int, int], Iterator[Any]] | None = None
+    plain_in_words: str = ""
+
+
+DOMAINS = {
+    "allocation": _Domain(
+        strategy=allocation_instances,
+        tidied=_with_usable_workers,
+        variant_key="objective",
+        exact=("jobs",),
+        fixed={"with_fractions": False},
+        limits={
+            "jobs": 4,
+            "gpus": 6,
+            "min_workers": 3,
+            "extra_workers": 3,
+            "gpus_per_worker": 3,
+            "work": 24,
+            "release": 8,
+        },
+        measures=_allocation_measures,
+        proved_by={"mean_jct": "exact", "": "mckp-core"},
+        plain=_plain_allocation,
+        least={"jobs": 2, "gpus": 1},
+        plain_in_words="one GPU a worker, work up to 3, no releases, running jobs or scaling "
+        "losses, jobs in one order",
+    ),
+    "heterogeneous": _Domain(
+        strategy=heterogeneous_instances,
+        tidied=lambda instance: instance,
+        variant_key="objective",
+        exact=("jobs",),
+        fixed={},
+        limits={"jobs": 3, "types": 2, "servers": 2, "gpus": 2, "gang": 2, "rounds": 5, "steps": 4},
+        measures=_heterogeneous_measures,
+        least={"jobs": 1, "servers": 1},
+        proved_by={**dict.fromkeys(SHARE_OBJECTIVES, "lp-highs"), "": "cpsat"},
+    ),
+    "network": _Domain(
+        strategy=network_instances,
+        tidied=lambda instance: instance,
+        variant_key="objective",
+        exact=("jobs",),
+        fixed={},
+        limits={"jobs": 4, "racks": 2, "machines": 4, "gpus": 4},
+        measures=_network_measures,
+        least={"jobs": 1, "machines": 1},
+        proved_by={"": "cpsat"},
+    ),
+    "reclaim": _Domain(
+        strategy=reclaim_instances,
+        tidied=_with_a_choice,
+        variant_key="semantics",
+        exact=("servers", "jobs"),
+        fixed={"max_idle_gpus": 0},
+        limits={"servers": 6, "jobs": 6, "weight": 3, "workers": 2, "gpus_per_worker": 1},
+        measures=_reclaim_measures,
+        proved_by={"": "exact"},
+        plain=_plain_reclaim,
+        least={"servers": 2, "jobs": 1},
+        plain_in_words="all servers on loan, at most one worker of a job on a server, one GPU a "
+        "worker, weights up to 2, jobs in one order",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceSpace:
+    """The small instances of one variant of a problem.
+
+    Parameters
+    ----------
+    problem
+        Its name.
+    variant
+        One of its variants, such as ``rigid``.
+    limits
+        What instances have at most, by name, beside the usual limits; at least 1 each, a
+        ``release`` at least 0.
+    name
+        Of all instances; a solver's random choices depend on it.
+
+    Raises
+    ------
+    FieldError
+        If the problem has no such variant or limit, or a limit is out of its range.
+    """
+
+    problem: str
+    variant: str
+    limits: Mapping[str, int]
+    name: str = "drawn"
+
+    def __post_init__(self) -> None:
+        require_choice("variant", self.variant, list(find_problem(self.problem).variants))
+        for key, value in self.limits.items():
+            require_choice("limit", key, list(self._domain.limits))
+            if require_integer(key, value, minimum=int(key != "release")) > MOST:
+                raise FieldError(key, value, f"must be at most {MOST}")
+        object.__setattr__(self, "limits", {**self._domain.limits, **self.limits})
+
+    @property
+    def _domain(self) -> _Domain:
+        return DOMAINS[self.problem]
+
+    @property
+    def prover(self) -> str:
+        """The name of the solver whose proof of an optimum is believed."""
+        return self._domain.proved_by.get(self.variant, self._domain.proved_by[""])
+
+    @property
+    def plain_in_words(self) -> str:
+        """Which instances are plain, empty where they are not listed."""
+        return self._domain.plain_in_words
+
+    def measures(self, instance: Any) -> dict[str, Number]:
+        """Return what is counted; an instance is smaller if the first that differs is."""
+        return self._domain.measures(instance)
+
+    def order(self, instance: Any) -> tuple[Number, ...]:
+        """Return what the smaller of two instances has less of."""
+        return tuple(self.measures(instance).values())
+
+    def strategy(self, measures: Mapping[str, Number]) -> SearchStrategy[Any]:
+        """Return what draws instances of a size, none clearly larger in the other `measures`."""
+        domain = self._domain
+        limits = {
+            key: max(1, min(most, ceil(measures[key]))) if key in measures else most
+            for key, most in self.limits.items()
+        }
+        return domain.strategy(
+            **{f"max_{key}": most for key, most in limits.items()},
+            **{f"min_{key}": limits[key] for key in domain.exact},
+            **{domain.variant_key: self.variant, "name": self.name},
+            **domain.fixed,
+        ).map(domain.tidied)
+
+    def holds(self, instance: Any) -> bool:
+        """Return whether an instance is one of those that can be drawn, but for its size."""
+        return bool(self._domain.tidied(instance) == instance)
+
+    def sizes(self) -> Iterator[dict[str, int]]:
+        """Yield the first two measures that instances may have, ascending."""
+        keys = list(self._domain.least)
+        ranges = (range(least, self.limits[key] + 1) for key, least in self._domain.least.items())
+        for size in product(*ranges):
+            yield dict(zip(keys, size, strict=True))
+
+    def plain(self, size: Mapping[str, int], most: int) -> list[Any] | None:
+        """Return the plain instances of a size, the smallest first; None if not known or more."""
+        if self._domain.plain is None:
+            return None
+        found = list(islice(self._domain.plain(self, *size.values()), most + 1))
+        return sorted(found, key=self.order) if len(found) <= most else None

@@ -1,0 +1,71 @@
+"""Reductions of documents reach what a reader would leave out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.testing.reductions import reductions
+from lyra_opt.testing.strategies import network_instances
+
+if TYPE_CHECKING:
+    from lyra_opt.network.instance import NetworkInstance
+
+DOCUMENT = {
+    "servers": [{"id": "a", "gpus": 4}, {"id": "b", "gpus": 4}],
+    "jobs": [
+        {"id": "x", "on": [{"server": "a", "base": 2}]},
+        {"id": "y", "on": [{"server": "a", "base": 1}, {"server": "b", "base": 1}]},
+    ],
+    "chosen": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "meaning"),
+    [
+        (
+            {
+                "servers": [{"id": "b", "gpus": 4}],
+                "jobs": [{"id": "y", "on": [{"server": "b", "base": 1}]}],
+            },
+            "a server goes with its workers, and with a job that has no others",
+        ),
+        (
+            {
+                "servers": [{"id": "b", "gpus": 4}],
+                "jobs": [{"id": "y", "on": [{"server": "b", "base": 1}]}],
+                "chosen": 1,
+            },
+            "and one is chosen less",
+        ),
+        ({"jobs": DOCUMENT["jobs"][:1]}, "a job"),
+        ({"servers": [{"id": "a", "gpus": 2}, {"id": "b", "gpus": 2}]}, "all of a kind by half"),
+        ({"servers": [{"id": "a", "gpus": 3}, {"id": "b", "gpus": 4}]}, "one by one"),
+        ({"servers": [{"id": "a", "gpus": 3}, {"id": "b", "gpus": 4}], "chosen": 1}, "a pair"),
+        ({"servers": [{"id": "a"}, {"id": "b", "gpus": 4}]}, "a key, for its default"),
+    ],
+)
+def test_what_is_left_out(changes: dict[str, Any], meaning: str) -> None:
+    """The document is not changed."""
+    before = repr(DOCUMENT)
+    assert DOCUMENT | changes in list(reductions(DOCUMENT))
+    assert repr(DOCUMENT) == before
+
+
+@settings(max_examples=10)
+@given(network_instances(min_jobs=2, max_jobs=3))
+def test_one_job_less_is_an_instance(instance: NetworkInstance) -> None:
+    """A format that the reductions know nothing of."""
+    problem = find_problem("network")
+    sizes = set()
+    for document in reductions(problem.instance_document(instance)):
+        try:
+            sizes.add(len(problem.parse_instance(document).jobs))
+        except FieldError:
+            continue
+    assert len(instance.jobs) - 1 in sizes
