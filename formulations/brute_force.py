@@ -15,7 +15,7 @@ from formulations.exact_solver import (
     valued_start,
 )
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import Solver, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from formulations.exact_solver import Incumbent
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Limits, Number, SolveResult
-    from lyra_opt.core.solver import Observer, Unsupported
+    from lyra_opt.core.solver import Observer
 
 
 class BruteForceSolver(Solver):
@@ -40,6 +40,9 @@ class BruteForceSolver(Solver):
     """The problem."""
     proves_optimality = True
     gives_bound = True
+
+    def __init_subclass__(cls) -> None:
+        cls.problem = cls.of.name
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:
@@ -103,3 +106,8 @@ class BruteForceSolver(Solver):
         else:
             bound = math.inf if best is None else best[1]
         return concluded(instance, best, bound, stopped_by=stopped_by, observer=observer)
+
+
+def too_many(choices: int, most: int, said: str) -> Unsupported | None:
+    """Return why so many choices are not tried, as it is said, None if they are not too many."""
+    return Unsupported(f"{said}; brute force tries at most {most}") if choices > most else None

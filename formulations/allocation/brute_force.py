@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver
+from formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
@@ -34,7 +34,6 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    problem = PROBLEM.name
     variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
     def supports(self, instance: AllocationInstance) -> Unsupported | None:
@@ -46,11 +45,10 @@ class BruteForce(BruteForceSolver):
             for job, starts, can_wait in _decisions(instance)
             if starts
         )
-        if choices <= MOST_CHOICES:
-            return None
-        return Unsupported(
-            f"there are {choices} ways to give workers, those that do not fit included; brute "
-            f"force tries at most {MOST_CHOICES}"
+        return too_many(
+            choices,
+            MOST_CHOICES,
+            f"there are {choices} ways to give workers, those that do not fit included",
         )
 
     def improvements(

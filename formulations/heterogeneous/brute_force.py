@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from formulations.brute_force import BruteForceSolver
+from formulations.brute_force import BruteForceSolver, too_many
 from formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
@@ -53,7 +53,6 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    problem = PROBLEM.name
     variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
     def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
@@ -66,11 +65,11 @@ class BruteForce(BruteForceSolver):
                 f"{MOST_ROUNDS} rounds"
             )
         choices = math.prod(_count(instance, job) for job in instance.jobs)
-        if choices <= MOST_CHOICES:
-            return None
-        return Unsupported(
+        return too_many(
+            choices,
+            MOST_CHOICES,
             f"there are {choices} ways to place jobs in a round, those that do not fit together "
-            f"included; brute force tries at most {MOST_CHOICES}"
+            f"included",
         )
 
     def improvements(

@@ -7,9 +7,8 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver
+from formulations.brute_force import BruteForceSolver, too_many
 from formulations.network.gang_data import simple_bound
-from lyra_opt.core.solver import Unsupported
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
 from lyra_opt.network.problem import PROBLEM
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from formulations.exact_solver import Countdown
+    from lyra_opt.core.solver import Unsupported
     from lyra_opt.network.instance import NetworkInstance, WaitingJob
 
     Free = tuple[int, ...]
@@ -37,7 +37,6 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    problem = PROBLEM.name
     variants = tuple(Objective)
 
     def supports(self, instance: NetworkInstance) -> Unsupported | None:
@@ -48,11 +47,8 @@ class BruteForce(BruteForceSolver):
             if choices > MOST_CHOICES:
                 break
             choices += states * _count(instance, job)
-        if choices <= MOST_CHOICES:
-            return None
-        return Unsupported(
-            f"there are {choices} or more states and ways to go on from them; brute force tries "
-            f"at most {MOST_CHOICES}"
+        return too_many(
+            choices, MOST_CHOICES, f"there are {choices} or more states and ways to go on from them"
         )
 
     def improvements(

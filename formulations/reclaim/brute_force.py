@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver
-from lyra_opt.core.solver import Unsupported
+from formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
 from lyra_opt.reclaim.problem import PROBLEM
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formulations.exact_solver import Countdown
+    from lyra_opt.core.solver import Unsupported
     from lyra_opt.reclaim.instance import ReclaimInstance
 
 MOST_CHOICES = 5_000_000
@@ -30,18 +30,16 @@ class BruteForce(BruteForceSolver):
     """
 
     of = PROBLEM
-    problem = PROBLEM.name
     variants = tuple(Semantics)
 
     def supports(self, instance: ReclaimInstance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         servers = sum(server.on_loan for server in instance.servers)
         choices = math.comb(servers, instance.reclaim_servers)
-        if choices <= MOST_CHOICES:
-            return None
-        return Unsupported(
-            f"{instance.reclaim_servers} of {servers} servers can be chosen in {choices} ways; "
-            f"brute force tries at most {MOST_CHOICES}"
+        return too_many(
+            choices,
+            MOST_CHOICES,
+            f"{instance.reclaim_servers} of {servers} servers can be chosen in {choices} ways",
         )
 
     def improvements(
