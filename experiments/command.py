@@ -6,7 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_debug_option, integer_from
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_debug_option,
+    add_processes_option,
+    add_resume_option,
+)
 from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
@@ -70,11 +75,12 @@ examples:
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-commands."""
-    study = subparsers.add_parser(
+    study = add_command(
+        subparsers,
         "study",
-        help="run a study: many solvers on many instances",
-        description=STUDY_DESCRIPTION,
-        epilog=STUDY_EXAMPLES,
+        "run a study: many solvers on many instances",
+        STUDY_DESCRIPTION,
+        STUDY_EXAMPLES,
     )
     study.add_argument(
         "study",
@@ -89,29 +95,23 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--schema", action="store_true", help="print the JSON schema of study files, likewise"
     )
     study.add_argument("--out", metavar="DIR", help="folder of the results (default results/NAME)")
-    study.add_argument(
-        "--processes",
-        type=integer_from(1),
-        metavar="N",
-        help="runs at the same time (default: one for each processor)",
-    )
+    add_processes_option(study, "runs")
     study.add_argument(
         "--trace",
         metavar="FILE",
         help="job trace for the families that read one; looked up as given, then in the folder "
         "that the variable LYRA_OPT_TRACES names",
     )
-    study.add_argument(
-        "--resume", action="store_true", help="go on with the results that are there already"
-    )
+    add_resume_option(study, "results that are there already")
     add_debug_option(study)
     study.set_defaults(run=run_study_command)
 
-    report = subparsers.add_parser(
+    report = add_command(
+        subparsers,
         "report",
-        help="draw tables, plots and a page from the results of a study",
-        description=REPORT_DESCRIPTION,
-        epilog=REPORT_EXAMPLES,
+        "draw tables, plots and a page from the results of a study",
+        REPORT_DESCRIPTION,
+        REPORT_EXAMPLES,
     )
     report.add_argument("folder", metavar="DIR", help="folder of the results")
     report.add_argument(
@@ -122,11 +122,12 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     report.set_defaults(run=run_report_command)
 
-    diff = subparsers.add_parser(
+    diff = add_command(
+        subparsers,
         "diff",
-        help="compare two folders of results, run by run",
-        description=DIFF_DESCRIPTION,
-        epilog=DIFF_EXAMPLES,
+        "compare two folders of results, run by run",
+        DIFF_DESCRIPTION,
+        DIFF_EXAMPLES,
     )
     diff.add_argument("a", metavar="A", help="folder of results")
     diff.add_argument("b", metavar="B", help="folder of other results")

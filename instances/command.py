@@ -17,7 +17,7 @@ from instances.heterogeneous.parameters import HeterogeneousParameters
 from instances.network.parameters import NetworkParameters
 from instances.parameters import SEED, IntegerParameter, option, parameters_of
 from instances.reclaim.parameters import ReclaimParameters
-from lyra_opt.commands.arguments import OneLineParser
+from lyra_opt.commands.arguments import OneLineParser, add_command
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.core.errors import UserError, show_value
 
@@ -166,11 +166,12 @@ class _FamilyListingParser(OneLineParser):
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    generate = subparsers.add_parser(
+    generate = add_command(
+        subparsers,
         "generate",
-        help="write instances of a family, synthetic or cut from a trace",
-        description="Write instances of a family, synthetic or cut from a job trace.",
-        epilog='"lyra-opt generate PROBLEM --help" lists the families of a problem.',
+        "write instances of a family, synthetic or cut from a trace",
+        "Write instances of a family, synthetic or cut from a job trace.",
+        '"lyra-opt generate PROBLEM --help" lists the families of a problem.',
     )
     problems = generate.add_subparsers(
         metavar="PROBLEM", required=True, parser_class=_FamilyListingParser

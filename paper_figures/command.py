@@ -7,7 +7,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import integer_from
+from lyra_opt.commands.arguments import (
+    add_processes_option,
+    add_resume_option,
+    integer_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,16 +77,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="workloads that means are over; of lyra, table 5 and figures 10 and 13 take three of "
         "them at most, and other tables a number of their own (default: see above)",
     )
-    parser.add_argument(
-        "--processes",
-        type=integer_from(1),
-        metavar="N",
-        help="simulations at the same time (default: one for each processor)",
-    )
+    add_processes_option(parser, "simulations")
     parser.add_argument("--out", metavar="DIR", help="folder of the pages (default: see above)")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with the simulations that are there already"
-    )
+    add_resume_option(parser, "simulations that are there already")
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import integer_from
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_processes_option,
+    add_repeated_option,
+    add_resume_option,
+    integer_from,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -50,10 +56,11 @@ SCENARIOS_COMMANDS = {
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-commands."""
     _add_simulate(subparsers)
-    scenarios = subparsers.add_parser(
+    scenarios = add_command(
+        subparsers,
         "scenarios",
-        help="list and show scenarios of the simulated cluster",
-        description="Scenarios that come along, and what one can say.",
+        "list and show scenarios of the simulated cluster",
+        "Scenarios that come along, and what one can say.",
     )
     what = scenarios.add_subparsers(metavar="WHAT", required=True)
     for name, meaning in SCENARIOS_COMMANDS.items():
@@ -61,10 +68,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         if name == "show":
             parser.add_argument("scenario", metavar="SCENARIO")
         parser.set_defaults(run=run_scenarios, what=name)
-    schemes = subparsers.add_parser(
+    schemes = add_command(
+        subparsers,
         "schemes",
-        help="list the schemes of the simulated cluster",
-        description="List the schemes, and which of them run in a scenario, or why not.",
+        "list the schemes of the simulated cluster",
+        "List the schemes, and which of them run in a scenario, or why not.",
     )
     schemes.add_argument(
         "--for", metavar="SCENARIO", dest="scenario", help="a scenario by name, or a TOML file"
@@ -81,54 +89,30 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         help="job trace in place of the scenario's jobs; looked for as given, then in the folder "
         "that the variable LYRA_OPT_TRACES names",
     )
-    parser.add_argument(
+    add_repeated_option(
+        parser,
         "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
+        "KEY=VALUE",
+        "a key of the scenario, such as cluster.loans.servers=70",
         dest="changes",
-        help="a key of the scenario, such as cluster.loans.servers=70; may be repeated",
     )
 
 
 def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = subparsers.add_parser(
-        "simulate",
-        help="replay jobs on a simulated cluster",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
+    parser = add_command(
+        subparsers, "simulate", "replay jobs on a simulated cluster", DESCRIPTION, EXAMPLES
     )
     parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
     add_changes(parser)
-    parser.add_argument(
-        "--scheme",
-        action="append",
-        default=[],
-        metavar="NAME",
-        dest="schemes",
-        help="in place of the scenario's schemes; may be repeated",
-    )
-    parser.add_argument(
-        "--seed",
-        type=integer_from(0),
-        action="append",
-        default=[],
-        metavar="N",
-        dest="seeds",
-        help="in place of the scenario's seeds; may be repeated",
+    add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
+    add_repeated_option(
+        parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
     )
     parser.add_argument(
         "--out", metavar="DIR", help="keep the runs there, with a page, plots and tables"
     )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with the runs that --out holds already"
-    )
-    parser.add_argument(
-        "--processes",
-        type=integer_from(1),
-        metavar="N",
-        help="replays at the same time (default: one for each processor)",
-    )
+    add_resume_option(parser, "runs that --out holds already")
+    add_processes_option(parser, "replays")
     parser.add_argument(
         "--json",
         action="store_true",

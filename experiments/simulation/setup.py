@@ -43,12 +43,8 @@ class Setup:
 
     Parameters
     ----------
-    workload
-        What is submitted.
-    cluster
-        Where it runs.
-    options
-        How the cluster behaves.
+    workload, cluster, options
+        What is submitted, where it runs, and how the cluster behaves.
     scenario
         Name of the scenario; empty where there is none.
     dropped

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from experiments.simulation.command import add_changes, given_scenario
-from lyra_opt.commands.arguments import integer_from
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_json_option,
+    add_processes_option,
+    add_seed_option,
+    integer_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,11 +58,12 @@ Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "tune-timers",
-        help="find Dally's best fixed timers by simulation",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
+        "find Dally's best fixed timers by simulation",
+        DESCRIPTION,
+        EXAMPLES,
     )
     parser.add_argument(
         "scenario",
@@ -80,13 +87,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="draws of jobs that timers are tuned on, and as many fresh ones "
         f"(default: {DEFAULT_SEEDS})",
     )
-    parser.add_argument(
-        "--seed",
-        type=integer_from(0),
-        default=0,
-        metavar="N",
-        help="seed of the first draw, and of the search (default: 0)",
-    )
+    add_seed_option(parser, "the first draw, and of the search")
     parser.add_argument(
         "--classes",
         type=_classes,
@@ -110,13 +111,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="search too for timers of each job, and for an order, that one who knows all jobs "
         "could choose, by so many changes of plans, and prove what no schedule can beat",
     )
-    parser.add_argument(
-        "--processes",
-        type=integer_from(1),
-        metavar="N",
-        help="draws at the same time (default: one for each processor)",
-    )
-    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    add_processes_option(parser, "draws")
+    add_json_option(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",

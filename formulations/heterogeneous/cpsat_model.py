@@ -1,8 +1,4 @@
-"""Schedules in rounds in the CP-SAT solver of OR-Tools.
-
-Twin of ``pulp_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
-same order. Symbols: see the README beside this file.
-"""
+"""Schedules in rounds in the CP-SAT solver of OR-Tools."""
 
 from __future__ import annotations
 

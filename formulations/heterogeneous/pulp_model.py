@@ -1,10 +1,4 @@
-"""Schedules in rounds in PuLP, solved by CBC (a process of its own) or by HiGHS.
-
-Twin of ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
-same order. Symbols: see the README beside this file.
-
-How PuLP's backends are run: ``formulations/backends/pulp.py``.
-"""
+"""Schedules in rounds in PuLP, solved by CBC (a process of its own) or by HiGHS."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Reclaiming in PuLP, solved by CBC (a process of its own) or by HiGHS (in this process).
-
-Twin of ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the same names in
-the same order. Symbols: see the README beside this file.
-
-How PuLP's backends are run: ``formulations/backends/pulp.py``.
-"""
+"""Reclaiming in PuLP, solved by CBC (a process of its own) or by HiGHS (in this process)."""
 
 from __future__ import annotations
 

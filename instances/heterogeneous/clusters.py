@@ -182,22 +182,16 @@ def hadare_lab() -> Cluster:
 
 
 HADAR_60 = NamedCluster(
-    name="hadar-60",
-    summary="20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
-    make=hadar_60,
+    "hadar-60", "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)", hadar_60
 )
 GAVEL_108 = NamedCluster(
-    name="gavel-108",
-    summary="36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
-    make=gavel_108,
+    "gavel-108", "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)", gavel_108
 )
 HADARE_AWS = NamedCluster(
-    name="hadare-aws",
-    summary="2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
-    make=hadare_aws,
+    "hadare-aws", "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)", hadare_aws
 )
 HADARE_LAB = NamedCluster(
-    name="hadare-lab",
-    summary="RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
-    make=hadare_lab,
+    "hadare-lab",
+    "RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
+    hadare_lab,
 )

@@ -261,7 +261,7 @@ def gavel_throughputs() -> ThroughputTable:
 
 
 GAVEL = NamedThroughputs(
-    name="gavel",
-    summary="83 kinds of jobs on 1 to 8 V100, P100 and K80 (Gavel's public repository)",
-    make=gavel_throughputs,
+    "gavel",
+    "83 kinds of jobs on 1 to 8 V100, P100 and K80 (Gavel's public repository)",
+    gavel_throughputs,
 )

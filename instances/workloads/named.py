@@ -180,47 +180,33 @@ def _named_mix(jobs: int) -> NamedWorkload:
         return mix(jobs, gpu_types=cluster.gpu_types)
 
     count = "a job" if jobs == 1 else f"{jobs} jobs at once"
-    return NamedWorkload(
-        name=f"mix-{jobs}",
-        summary=f"{count}, of a GPU each, as for HadarE",
-        make=make,
-    )
+    return NamedWorkload(f"mix-{jobs}", f"{count}, of a GPU each, as for HadarE", make)
 
 
 LYRA_LIKE = NamedWorkload(
-    name="lyra-like",
-    summary="the published figures of Lyra's trace, for as many training GPUs",
-    make=_lyra_like,
+    "lyra-like", "the published figures of Lyra's trace, for as many training GPUs", _lyra_like
 )
 LYRA_TESTBED = NamedWorkload(
-    name="lyra-testbed",
-    summary="180 jobs of 2 minutes to 2 hours within 8 hours, as for Lyra's testbed",
-    make=lyra_testbed,
+    "lyra-testbed",
+    "180 jobs of 2 minutes to 2 hours within 8 hours, as for Lyra's testbed",
+    lyra_testbed,
 )
-GAVEL_LIKE = NamedWorkload(
-    name="gavel-like",
-    summary="rules of Gavel's generator",
-    make=gavel_like_for,
-)
+GAVEL_LIKE = NamedWorkload("gavel-like", "rules of Gavel's generator", gavel_like_for)
 HADAR_480 = NamedWorkload(
-    name="hadar-480",
-    summary="480 jobs of the Philly trace by class of GPU time; "
+    "hadar-480",
+    "480 jobs of the Philly trace by class of GPU time; "
     f"{PHILLY_TRACE} must be here or in the folder that {TRACES_VARIABLE} names",
-    make=_hadar_480,
+    _hadar_480,
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(
-    name="dally-batch",
-    summary="500 jobs at once, with the numbers of Dally's",
-    make=_dally_batch,
+    "dally-batch", "500 jobs at once, with the numbers of Dally's", _dally_batch
 )
 DALLY_POISSON = NamedWorkload(
-    name="dally-poisson",
-    summary="the jobs of dally-batch, one after the other",
-    make=_dally_poisson,
+    "dally-poisson", "the jobs of dally-batch, one after the other", _dally_poisson
 )
 DALLY_DISTRIBUTED = NamedWorkload(
-    name="dally-distributed",
-    summary="411 gangs of several GPUs, with the numbers of Dally's",
-    make=_dally_distributed,
+    "dally-distributed",
+    "411 gangs of several GPUs, with the numbers of Dally's",
+    _dally_distributed,
 )

@@ -11,7 +11,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Text
-from lyra_opt.core.validation import LARGEST_INTEGER
+from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
 from lyra_opt.core.variant import Variant
 
 if TYPE_CHECKING:
@@ -129,11 +129,6 @@ class AllocationInstance:
 
     Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `Objective.JCT_REDUCTION` and
     `Objective.TWO_PHASE` are this project's.
-
-    Raises
-    ------
-    FieldError
-        If any rule is broken; names the field, its value and the rule.
     """
 
     name: str = key(Text(), "its name, used to match solutions")
@@ -147,25 +142,18 @@ class AllocationInstance:
     )
 
     def __post_init__(self) -> None:
-        self._require_sums_to_be_exact()
+        require_sum(
+            ((job.max_gpus, job.max_workers) for job in self.jobs),
+            "jobs[{}].max_workers",
+            most=LARGEST_INTEGER,
+            rule=f"all jobs up to this one must be able to use at most {LARGEST_INTEGER} GPUs",
+        )
         if self.objective is Objective.JOINT and self.gpus == 0:
             raise FieldError("gpus", self.gpus, "must be at least 1 for the objective joint")
         if self.objective is Objective.MEAN_JCT:
             self._require_every_job_to_fit()
         if self.objective in (Objective.MEAN_JCT, Objective.JOINT, Objective.TWO_PHASE):
             self._require_running_jobs_to_fit()
-
-    def _require_sums_to_be_exact(self) -> None:
-        """All GPUs that the jobs can use are counted in 64 bits."""
-        gpus = 0
-        for position, job in enumerate(self.jobs):
-            gpus += job.max_gpus
-            if gpus > LARGEST_INTEGER:
-                raise FieldError(
-                    f"jobs[{position}].max_workers",
-                    job.max_workers,
-                    f"all jobs up to this one must be able to use at most {LARGEST_INTEGER} GPUs",
-                )
 
     def _require_every_job_to_fit(self) -> None:
         for position, job in enumerate(self.jobs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.core.errors import one_line
@@ -38,6 +39,24 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
+def add_command(
+    subparsers: argparse._SubParsersAction[Any],
+    name: str,
+    summary: str,
+    description: str | None = None,
+    examples: str | None = None,
+    **options: Any,
+) -> argparse.ArgumentParser:
+    """Return the parser of a new sub-command, with its texts for ``--help``."""
+    said = description or f"{summary[0].upper()}{summary[1:]}."
+    if "\n" not in said:
+        said = fill(said, 100)
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=summary, description=said, epilog=examples, **options
+    )
+    return parser
+
+
 def add_debug_option(parser: argparse.ArgumentParser) -> None:
     """Let a command be asked where in a solver an exception was raised."""
     parser.add_argument(
@@ -45,6 +64,43 @@ def add_debug_option(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the traceback of a solver that fails to stderr, for whoever mends it",
     )
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command write its answer for programs."""
+    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+
+
+def add_seed_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Let a command be given the seed of its draws."""
+    said = f"seed of {of} (default: 0)"
+    parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=said)
+
+
+def add_time_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Let a command be stopped after a time."""
+    said = f"seconds for {of} (default: no limit)"
+    parser.add_argument("--time-limit", type=seconds, metavar="S", dest="time_limit_s", help=said)
+
+
+def add_processes_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Let a command do several things at once."""
+    said = f"{of} at the same time (default: one for each processor)"
+    parser.add_argument("--processes", type=integer_from(1), metavar="N", help=said)
+
+
+def add_resume_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Let a command go on where it was interrupted."""
+    parser.add_argument("--resume", action="store_true", help=f"go on with the {what}")
+
+
+def add_repeated_option(
+    parser: argparse.ArgumentParser, name: str, metavar: str, meaning: str, **options: Any
+) -> None:
+    """Let a command be given any number of something; its list is called by the plural."""
+    plural = {"dest": f"{name.removeprefix('--')}s", **options}
+    said = f"{meaning}; may be repeated"
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=said, **plural)
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:

@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_debug_option, integer_from, plain_text, ratio, seconds
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_debug_option,
+    add_json_option,
+    add_repeated_option,
+    add_seed_option,
+    add_time_limit_option,
+    integer_from,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,23 +71,22 @@ UNITS = {"_worker_s": "worker-s", "_s": "s", "_percent": "%"}
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "counterexample",
-        help="find a small instance on which a heuristic is worse",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
+        "find a small instance on which a heuristic is worse",
+        DESCRIPTION,
+        EXAMPLES,
     )
     parser.add_argument(
         "--heuristic",
         required=True,
-        type=plain_text,
         metavar="A",
         help='a solver without proof ("lyra-opt solvers" lists them)',
     )
     parser.add_argument(
         "--against",
         required=True,
-        type=plain_text,
         metavar="B",
         help='another solver, or the word "optimum"',
     )
@@ -91,14 +99,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="semantics or objective of the instance (default: the first that A and B take; of "
         "allocation mean_jct if they do)",
     )
-    parser.add_argument(
+    add_repeated_option(
+        parser,
         "--max",
+        "NAME=N",
+        "the most that instances have of something, such as jobs=3",
         type=_limit,
-        action="append",
-        default=[],
         dest="limits",
-        metavar="NAME=N",
-        help="the most that instances have of something, such as jobs=3; may be repeated",
     )
     parser.add_argument(
         "--min-ratio",
@@ -108,24 +115,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="A must be at least R times as bad as B, and worse in any case: pay R times as much, "
         "or gain one R-th; where the smaller value is 0 the ratio is infinite (default: 1)",
     )
-    parser.add_argument(
-        "--seed",
-        type=integer_from(0),
-        default=0,
-        metavar="N",
-        help="seed of the search and of both solvers (default: 0)",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=seconds,
-        metavar="S",
-        dest="time_limit_s",
-        help="seconds for the search (default: no limit)",
-    )
-    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    add_seed_option(parser, "the search and of both solvers")
+    add_time_limit_option(parser, "the search")
+    add_json_option(parser)
     parser.add_argument(
         "--out",
-        type=plain_text,
         metavar="FILE",
         help="instance file to write (default: A-against-B.json); this file and the solution "
         "files beside it are replaced if they exist",

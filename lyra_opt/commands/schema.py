@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.arguments import add_command
+
 if TYPE_CHECKING:
     import argparse
 
@@ -17,14 +19,15 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "schema",
-        help="write the JSON schema of a file format",
-        description="Write the JSON schema (2020-12) of instances or solutions of a problem, for "
+        "write the JSON schema of a file format",
+        "Write the JSON schema (2020-12) of instances or solutions of a problem, for "
         "editors and for programs in other languages. It states what a schema can: "
         "lyra-opt also refuses ids that are not unique or not known, keys that occur twice, and "
         "integers written as 8.0.",
-        epilog=EXAMPLES,
+        EXAMPLES,
     )
     parser.add_argument("format", metavar="FORMAT", help="what the file has as its format key")
     parser.add_argument("--keys", action="store_true", help="list the keys for people instead")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_debug_option, integer_from, seconds
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_debug_option,
+    add_seed_option,
+    add_time_limit_option,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -31,11 +36,12 @@ error. Status "optimal" means proved. Exit code: 0, or 1 if a solver failed, or 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "solve",
-        help="solve instance files",
-        description="Solve instance files with one or more solvers and check the answers.",
-        epilog=EXAMPLES,
+        "solve instance files",
+        "Solve instance files with one or more solvers and check the answers.",
+        EXAMPLES,
     )
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="instance file, JSON, plain or gzip"
@@ -48,20 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
         "(default for reclaim: lyra-greedy; for allocation it depends on the objective)",
     )
-    parser.add_argument(
-        "--time-limit",
-        type=seconds,
-        metavar="S",
-        dest="time_limit_s",
-        help="seconds for each run (default: no limit)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=integer_from(0),
-        default=0,
-        metavar="N",
-        help="seed of random choices (default: 0)",
-    )
+    add_time_limit_option(parser, "each run")
+    add_seed_option(parser, "random choices")
     parser.add_argument(
         "--certify", action="store_true", help="add a proved bound to every answer, heuristics too"
     )

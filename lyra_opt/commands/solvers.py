@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.arguments import add_command
+
 if TYPE_CHECKING:
     import argparse
 
@@ -16,12 +18,13 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "solvers",
-        help="list the solvers",
-        description="List the solvers: what they take, whether they prove optimality, whether "
+        "list the solvers",
+        "List the solvers: what they take, whether they prove optimality, whether "
         "they can run here.",
-        epilog=EXAMPLES,
+        EXAMPLES,
     )
     parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
     parser.add_argument("--json", action="store_true", help="write one JSON array to stdout")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.arguments import add_command, add_json_option
+
 if TYPE_CHECKING:
     import argparse
 
@@ -18,17 +20,18 @@ Exit code: 0 for a valid solution whose claims are right, 1 for another, 2 for b
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "verify",
-        help="check a solution against its instance",
-        description="Recompute what a solution costs and compare every claim made of it.",
-        epilog=EXAMPLES,
+        "check a solution against its instance",
+        "Recompute what a solution costs and compare every claim made of it.",
+        EXAMPLES,
     )
     parser.add_argument("instance", metavar="INSTANCE", help="instance file")
     parser.add_argument(
         "solution", metavar="SOLUTION", help="solution file, or one object of solve --json"
     )
-    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+    add_json_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -136,6 +136,10 @@ def _plan_of(table: type[Any]) -> _Plan:
     return plan
 
 
+BROKEN_RULE = "If a rule is broken; names the field, its value and the rule."
+"""What is said of every declared class."""
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key, field))
 def declared(
     *, slots: bool = True, kw_only: bool = True, schema: Mapping[str, Any] | None = None
@@ -145,7 +149,7 @@ def declared(
     At construction each field but those that are their default is checked by its rule and kept as
     the rule returns it: lists become tuples, mappings read-only. Then the class's own
     ``__post_init__`` runs, for what holds between fields. The meanings of the fields become the
-    parameters of the docstring.
+    parameters of the docstring, which says too that broken rules are errors.
 
     Parameters
     ----------
@@ -230,7 +234,7 @@ def _compiled(lines: list[str], names: dict[str, Any]) -> Callable[[Any], Any]:
 
 
 def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
-    """Return a docstring with a section of parameters before its other sections."""
+    """Return a docstring with sections of parameters and errors before its other sections."""
     lines = ["Parameters", "----------"]
     for each in keys:
         lines += [each.name, indent("\n".join(wrap(each.meaning, 92)), "    ")]
@@ -240,6 +244,8 @@ def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
         before, found, after = text.partition(f"\n\n{title}\n{'-' * len(title)}\n")
         if found and len(before) < len(head):
             head, rest = before, found + after
+    if "Raises\n------\n" not in rest:
+        lines += ["", "Raises", "------", "FieldError", f"    {BROKEN_RULE}"]
     return f"{head}\n\n" + "\n".join(lines) + rest
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NamedMaker:
     """What makes an object that the command line lists.
 

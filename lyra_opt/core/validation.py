@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 LARGEST_INTEGER = 2**53 - 1  # the integers that every JSON reader carries exactly
 
@@ -29,6 +29,25 @@ def require_integer(
         power = " (2**53 - 1)" if maximum == LARGEST_INTEGER else ""
         raise FieldError(field, value, f"must be at most {maximum}{power}")
     return value
+
+
+def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, rule: str) -> None:
+    """Check that the amounts of the entries of a list come to at most `most` together.
+
+    Parameters
+    ----------
+    entries
+        The amount of each, and the value of the field that it follows from.
+    path
+        Of that field, with ``{}`` for the position, such as ``servers[{}].gpus``.
+    rule
+        What the entries up to the first that is too much do not keep.
+    """
+    total = 0
+    for position, (amount, value) in enumerate(entries):
+        total += amount
+        if total > most:
+            raise FieldError(path.format(position), value, rule)
 
 
 def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:

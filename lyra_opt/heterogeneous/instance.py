@@ -15,6 +15,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
+from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility
 from lyra_opt.heterogeneous.utility import Table as UtilityTable
@@ -208,13 +209,7 @@ class GangJob:
     },
 )
 class HeterogeneousInstance:
-    """Which GPUs each gang gets, round by round or as shares of time.
-
-    Raises
-    ------
-    FieldError
-        If any rule is broken; names the field, its value and the rule.
-    """
+    """Which GPUs each gang gets, round by round or as shares of time."""
 
     name: str = key(Text(), "its name, used to match solutions")
     objective: Objective = key(Choice(Objective), "what is optimised")
@@ -250,17 +245,14 @@ class HeterogeneousInstance:
             rule = f"must be at most round_s, {self.round_s:g}"
             raise FieldError("restart_s", self.restart_s, rule)
         self._require_known_types()
-        self._require_few_gpus()
+        require_sum(
+            ((sum(server.gpus.values()), server.gpus) for server in self.servers),
+            "servers[{}].gpus",
+            most=MOST_GPUS,
+            rule=f"all servers up to this one must have at most {MOST_GPUS} GPUs",
+        )
         self._require_current_to_fit()
         self._require_what_the_objective_needs()
-
-    def _require_few_gpus(self) -> None:
-        gpus = 0
-        for position, server in enumerate(self.servers):
-            gpus += sum(server.gpus.values())
-            if gpus > MOST_GPUS:
-                rule = f"all servers up to this one must have at most {MOST_GPUS} GPUs"
-                raise FieldError(f"servers[{position}].gpus", server.gpus, rule)
 
     def _require_known_types(self) -> None:
         known = {gpu_type.name for gpu_type in self.gpu_types}

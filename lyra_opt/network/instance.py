@@ -13,6 +13,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
+from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
@@ -123,13 +124,7 @@ class WaitingJob:
 
 @declared(slots=False)
 class NetworkInstance:
-    """Which waiting gangs start now, and where.
-
-    Raises
-    ------
-    FieldError
-        If any rule is broken; names the field, its value and the rule.
-    """
+    """Which waiting gangs start now, and where."""
 
     name: str = key(Text(), "its name, used to match solutions")
     objective: Objective = key(Choice(Objective), "what is maximised")
@@ -147,12 +142,12 @@ class NetworkInstance:
     )
 
     def __post_init__(self) -> None:
-        gpus = 0
-        for position, machine in enumerate(self.machines):
-            gpus += machine.gpus
-            if gpus > MOST_GPUS:
-                rule = f"all machines up to this one must have at most {MOST_GPUS} GPUs"
-                raise FieldError(f"machines[{position}].gpus", machine.gpus, rule)
+        require_sum(
+            ((machine.gpus, machine.gpus) for machine in self.machines),
+            "machines[{}].gpus",
+            most=MOST_GPUS,
+            rule=f"all machines up to this one must have at most {MOST_GPUS} GPUs",
+        )
 
     @property
     def variant(self) -> Objective:

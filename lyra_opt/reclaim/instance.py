@@ -13,7 +13,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Text
-from lyra_opt.core.validation import LARGEST_INTEGER
+from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
 from lyra_opt.core.variant import Variant
 from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
@@ -119,11 +119,6 @@ class ReclaimInstance:
     Source: Lyra (EuroSys 2023), section 4; with both semantics and off-loan servers made
     explicit.
 
-    Raises
-    ------
-    FieldError
-        If any rule is broken; names the field, its value and the rule.
-
     Notes
     -----
     `index` holds the same data as arrays, built once, in time linear in the worker groups.
@@ -145,7 +140,12 @@ class ReclaimInstance:
     index: ReclaimIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._require_sums_to_be_exact()
+        require_sum(
+            ((server.gpus, server.gpus) for server in self.servers),
+            "servers[{}].gpus",
+            most=LARGEST_INTEGER,
+            rule=f"all servers up to this one must have at most {LARGEST_INTEGER} GPUs",
+        )
         self._require_placements_to_fit()
         if self.semantics is Semantics.RIGID:
             self._require_min_workers_to_be_base()
@@ -157,18 +157,6 @@ class ReclaimInstance:
                 f"must be at most the {on_loan} servers on loan",
             )
         object.__setattr__(self, "index", self._build_index())
-
-    def _require_sums_to_be_exact(self) -> None:
-        """All GPUs together, and so all workers, are counted in 64 bits."""
-        gpus = 0
-        for s, server in enumerate(self.servers):
-            gpus += server.gpus
-            if gpus > LARGEST_INTEGER:
-                raise FieldError(
-                    f"servers[{s}].gpus",
-                    server.gpus,
-                    f"all servers up to this one must have at most {LARGEST_INTEGER} GPUs",
-                )
 
     def _require_placements_to_fit(self) -> None:
         free_gpus = {server.id: server.gpus for server in self.servers}

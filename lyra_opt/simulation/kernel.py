@@ -46,10 +46,8 @@ class Kernel(View):
 
     Parameters
     ----------
-    workload
-        What is submitted.
-    cluster
-        Where it runs.
+    workload, cluster
+        What is submitted, and where it runs.
     policy
         Who decides; an object is for one run.
     speed

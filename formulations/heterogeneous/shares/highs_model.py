@@ -1,8 +1,4 @@
-"""Programmes over shares of time in HiGHS, built from arrays without a modelling layer.
-
-Twin of ``mathopt_model.py``: the same constraints by the same names in the same order. Symbols: see
-the README beside this file.
-"""
+"""Programmes over shares of time in HiGHS, built from arrays without a modelling layer."""
 
 from __future__ import annotations
 

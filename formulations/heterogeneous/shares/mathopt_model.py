@@ -1,8 +1,4 @@
-"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP or its PDLP.
-
-Twin of ``highs_model.py``: the same constraints by the same names in the same order. Symbols: see
-the README beside this file.
-"""
+"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP or its PDLP."""
 
 from __future__ import annotations
 

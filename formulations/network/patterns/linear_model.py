@@ -1,8 +1,4 @@
-"""The linear relaxation of the pattern model in HiGHS: a proved bound, and a rounded placement.
-
-Twin of ``pulp_model.py``, ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the
-same names in the same order. Symbols: see the README of the folder above.
-"""
+"""The linear relaxation of the pattern model in HiGHS: a proved bound, and a rounded placement."""
 
 from __future__ import annotations
 

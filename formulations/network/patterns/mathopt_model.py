@@ -1,8 +1,4 @@
-"""The pattern model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS.
-
-Twin of ``pulp_model.py``, ``cpsat_model.py`` and ``linear_model.py``: the same constraints by the
-same names in the same order. Symbols: see the README of the folder above.
-"""
+"""The pattern model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The pattern model in PuLP, solved by CBC (a process of its own) or by HiGHS.
-
-Twin of ``cpsat_model.py``, ``mathopt_model.py`` and ``linear_model.py``: the same constraints by
-the same names in the same order. Symbols: see the README of the folder above.
-
-How PuLP's backends are run: ``formulations/backends/pulp.py``.
-"""
+"""The pattern model in PuLP, solved by CBC (a process of its own) or by HiGHS."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The tier-aggregated model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS.
-
-Twin of ``pulp_model.py`` and ``cpsat_model.py``: the same constraints by the same names in the same
-order. Symbols: see the README of the folder above.
-"""
+"""The tier-aggregated model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The tier-aggregated model in PuLP, solved by CBC (a process of its own) or by HiGHS.
-
-Twin of ``cpsat_model.py`` and ``mathopt_model.py``: the same constraints by the same names in the
-same order. Symbols: see the README of the folder above.
-
-How PuLP's backends are run: ``formulations/backends/pulp.py``.
-"""
+"""The tier-aggregated model in PuLP, solved by CBC (a process of its own) or by HiGHS."""
 
 from __future__ import annotations
 
