@@ -53,11 +53,7 @@ def listening(listener: Callable[[float], None]) -> Iterator[None]:
 
 @contextmanager
 def progress(
-    description: str,
-    total: int,
-    things: str = "runs",
-    *,
-    begun: Callable[[], float] = lambda: 0.0,
+    description: str, total: int, things: str = "runs", *, begun: Callable[[], float] = lambda: 0.0
 ) -> Iterator[Callable[[], None]]:
     """Show how many of so many things are done; the yielded function counts one more.
 

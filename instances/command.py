@@ -96,7 +96,7 @@ examples:
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _ProblemCommand:
     """What ``generate PROBLEM`` says and takes.
 
@@ -119,32 +119,32 @@ class _ProblemCommand:
 
 COMMANDS = (
     _ProblemCommand(
-        problem="allocation",
-        help="how many workers each elastic job gets",
-        description=ALLOCATION_DESCRIPTION,
-        examples=ALLOCATION_EXAMPLES,
-        parameters=parameters_of(AllocationParameters),
+        "allocation",
+        "how many workers each elastic job gets",
+        ALLOCATION_DESCRIPTION,
+        ALLOCATION_EXAMPLES,
+        parameters_of(AllocationParameters),
     ),
     _ProblemCommand(
-        problem="heterogeneous",
-        help="which gangs run on which of unlike GPUs, round by round",
-        description=HETEROGENEOUS_DESCRIPTION,
-        examples=HETEROGENEOUS_EXAMPLES,
-        parameters=parameters_of(HeterogeneousParameters),
+        "heterogeneous",
+        "which gangs run on which of unlike GPUs, round by round",
+        HETEROGENEOUS_DESCRIPTION,
+        HETEROGENEOUS_EXAMPLES,
+        parameters_of(HeterogeneousParameters),
     ),
     _ProblemCommand(
-        problem="network",
-        help="which waiting gangs start, and how close together",
-        description=NETWORK_DESCRIPTION,
-        examples=NETWORK_EXAMPLES,
-        parameters=parameters_of(NetworkParameters),
+        "network",
+        "which waiting gangs start, and how close together",
+        NETWORK_DESCRIPTION,
+        NETWORK_EXAMPLES,
+        parameters_of(NetworkParameters),
     ),
     _ProblemCommand(
-        problem="reclaim",
-        help="which servers on loan to give back",
-        description=RECLAIM_DESCRIPTION,
-        examples=RECLAIM_EXAMPLES,
-        parameters=parameters_of(ReclaimParameters),
+        "reclaim",
+        "which servers on loan to give back",
+        RECLAIM_DESCRIPTION,
+        RECLAIM_EXAMPLES,
+        parameters_of(ReclaimParameters),
     ),
 )
 
@@ -206,11 +206,7 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
 
 
 def _add_option(
-    parser: argparse.ArgumentParser,
-    name: str,
-    parameter: Parameter,
-    *,
-    default: int | None,
+    parser: argparse.ArgumentParser, name: str, parameter: Parameter, *, default: int | None
 ) -> None:
     parser.add_argument(
         option(name),

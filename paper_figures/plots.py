@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.plots.figures import Plot
+from experiments.plots.style import svg_text
 from lyra_opt.core.pictures import COLOURS, as_written
 
 if TYPE_CHECKING:
@@ -29,6 +31,24 @@ def new_figure(
 
     figure = Figure(figsize=(width * panels, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def with_legend(
+    figure: Figure, axes: Axes, name: str, title: str, remark: str, *, columns: int = 0
+) -> Plot:
+    """Return a finished figure, with the legend of one of its panels.
+
+    Parameters
+    ----------
+    columns
+        Of a legend above the panels; 0 puts it beside them.
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    if columns:
+        figure.legend(handles, labels, loc="outside upper right", ncols=columns)
+    else:
+        figure.legend(handles, labels, loc="outside right upper")
+    return Plot(name, title, remark, svg_text(figure, name.replace("_", "-")))
 
 
 def bars(

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from importlib.resources import as_file
 from itertools import pairwise, product
 from math import log
@@ -155,20 +156,14 @@ def _in_process() -> Iterator[Figure]:
     for family in REALISTIC_FAMILIES:
         instance = generate("reclaim", family, servers=FLEET, reclaim=RECLAIM, seed=1)
         size = _size(instance)
-        yield time_function(
-            f"lyra-greedy, {family}",
-            lambda instance=instance: _greedy(instance),  # type: ignore[misc]
-            runs=51,
-            target_s=GREEDY_TARGET_S,
-            remark=size,
-        )
-        yield time_function(
-            f"bound, rigid, {family}",
-            lambda instance=instance: rigid_bound(instance),  # type: ignore[misc]
-            runs=21,
-            target_s=BOUND_TARGET_S,
-            remark=size,
-        )
+        for name, run, runs, target_s in (
+            ("lyra-greedy", _greedy, 51, GREEDY_TARGET_S),
+            ("bound, rigid", rigid_bound, 21, BOUND_TARGET_S),
+        ):
+            called = partial(run, instance)
+            yield time_function(
+                f"{name}, {family}", called, runs=runs, target_s=target_s, remark=size
+            )
     elastic = generate(
         "reclaim",
         "messy-dist",

@@ -87,9 +87,7 @@ def placed(data: GangData, assignment: Assignment) -> NetworkSolution:
 
 
 def _shared(
-    piles: MutableMapping[int, int],
-    wanted: Mapping[int, int],
-    apart: Collection[int],
+    piles: MutableMapping[int, int], wanted: Mapping[int, int], apart: Collection[int]
 ) -> dict[int, dict[int, int]]:
     """Take what each job wants from piles, of two at least for jobs that must be apart.
 

@@ -135,10 +135,7 @@ def _sizes(
 
 
 def _waiting(
-    sizes: Sequence[_Size],
-    timers_s: tuple[float, float],
-    waits: IntegerStream,
-    work: IntegerStream,
+    sizes: Sequence[_Size], timers_s: tuple[float, float], waits: IntegerStream, work: IntegerStream
 ) -> list[WaitingJob]:
     jobs = []
     work_ms = BATCH.drawn_work_ms(len(sizes), work)

@@ -71,10 +71,7 @@ def dally_poisson(*, jobs_per_day: float, seed: int, jobs: int = BATCH.jobs) -> 
 
 
 def dally_distributed(
-    *,
-    seed: int,
-    jobs: int = DISTRIBUTED.jobs,
-    jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY,
+    *, seed: int, jobs: int = DISTRIBUTED.jobs, jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY
 ) -> Workload:
     """Return the set of gangs of several GPUs alone.
 

@@ -352,10 +352,7 @@ LARGEST_DEPARTURE = 0.0282
 
 
 def inference_demand(
-    *,
-    days: int = PUBLISHED_DAYS,
-    seed: int = 0,
-    servers: int = PUBLISHED_INFERENCE_SERVERS,
+    *, days: int = PUBLISHED_DAYS, seed: int = 0, servers: int = PUBLISHED_INFERENCE_SERVERS
 ) -> InferenceDemand:
     """Generate the demand of an inference cluster with the published load of Lyra's.
 

@@ -288,12 +288,7 @@ def mark_styles() -> dict[str, dict[str, Any]]:
 
 
 def _label(
-    name: str,
-    of_job: Sequence[_Band],
-    axes: Axes,
-    scale: float,
-    end_s: float,
-    gpus: int,
+    name: str, of_job: Sequence[_Band], axes: Axes, scale: float, end_s: float, gpus: int
 ) -> None:
     """Write a job's name on its largest band, if that has room for it."""
     shown = _shortened(name)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import line_style, svg_text
+from experiments.plots.style import line_style
 from lyra_opt.core.pictures import COLOURS, as_written
 from lyra_opt.simulation.scheme import find_scheme
 from paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
 from paper_figures.document import Call, find_paper
 from paper_figures.evaluation import name_of
-from paper_figures.plots import PAPER_COLOUR, new_figure
+from paper_figures.plots import PAPER_COLOUR, new_figure, with_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
+    from experiments.plots.figures import Plot
     from paper_figures.comparison import Comparison
     from paper_figures.dally.reductions import Claim
 
@@ -90,22 +90,19 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right")
     table = name.rpartition("_")[2]
-    return Plot(
+    return with_legend(
+        figure,
+        axes,
         name,
         f"Table {table}: how much less {claim.called} Dally has than others",
         "A dot is a situation (jobs and links), the diamond their median. Right of zero Dally is "
         "better. The upper three, in blue, are the methods that the abstract speaks of.",
-        svg_text(figure, name.replace("_", "-")),
     )
 
 
 def _lines(
-    comparison: Comparison,
-    label_axis: Callable[[Axes], None],
-    title: str,
-    caption: str,
+    comparison: Comparison, label_axis: Callable[[Axes], None], title: str, caption: str
 ) -> Plot:
     """Return Dally's reductions over an axis, a panel for each claim."""
     name = comparison.name.partition("-")[2].replace("-", "_")
@@ -123,8 +120,7 @@ def _lines(
         axes.set_title(f"{claim.called[0].upper()}{claim.called[1:]}")
         label_axis(axes)
     panels[0].set_ylabel("Less under Dally by (%)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
-    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+    return with_legend(figure, panels[0], name, title, caption)
 
 
 def gains_over_links(comparison: Comparison) -> Plot:
@@ -184,12 +180,13 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
     panels[1].set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "figure_3",
         "Figure 3: jobs of public traces with assigned models",
         "On congested-2; right of zero Dally is better than the scheme.",
-        svg_text(figure, "figure-3"),
+        columns=2,
     )
 
 
@@ -235,14 +232,15 @@ def parts_of_jct(comparison: Comparison) -> Plot:
         axes.grid(visible=False, axis="y")
         axes.set_title(panel)
         axes.set_xlabel("Mean JCT (h)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
     named = "; ".join(f"{who} {colour}" for who, colour in WHOSE_COLOUR_NAMES.items())
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "table_4",
         "Table 4: all schemes on one cluster, shortest mean JCT first",
         f"What a job's time goes into, in the mean. Names by whose the scheme is: {named}; others "
         "grey.",
-        svg_text(figure, "table-4"),
+        columns=3,
     )
 
 

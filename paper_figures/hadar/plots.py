@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import line_style, svg_text
+from experiments.plots.style import line_style
 from lyra_opt.core.pictures import COLOURS, as_written
-from paper_figures.plots import bars, new_figure
+from paper_figures.plots import bars, new_figure, with_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.axes import Axes
 
+    from experiments.plots.figures import Plot
     from paper_figures.comparison import Comparison
 
 TESTBEDS = ("AWS", "laboratory")
@@ -46,13 +46,14 @@ def ttd_over_hadar(comparison: Comparison) -> Plot:
             )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("TTD over Hadar's")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        axes,
         "table_1",
         "Table 1: TTD over Hadar's",
         "Right of the line Hadar is better. Where the paper's number is from stands in brackets; "
         "thin lines are the least and greatest over seeds.",
-        svg_text(figure, "table-1"),
+        columns=2,
     )
 
 
@@ -66,13 +67,13 @@ def completion_times(comparison: Comparison) -> Plot:
     axes.set_xscale("log")
     axes.set_xlabel("JCT (h), logarithmic")
     axes.set_ylabel("Jobs that complete within (%)")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
-    return Plot(
+    return with_legend(
+        figure,
+        axes,
         "table_2",
         "Table 2: job completion times",
         "Of the first draw of jobs; left and above is better. The paper has such a figure, whose "
         "numbers are not known.",
-        svg_text(figure, "table-2"),
     )
 
 
@@ -99,13 +100,14 @@ def mix_by_mix(comparison: Comparison) -> Plot:
         axes.set_xlabel("Jobs of the mix")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "table_3",
         "Table 3: HadarE against Hadar, mix by mix",
         "Thin lines are the numbers of the abstract, in the colour of their testbed; that of the "
         "CRU is one for both.",
-        svg_text(figure, "table-3"),
+        columns=2,
     )
 
 
@@ -128,12 +130,12 @@ def by_slot(comparison: Comparison) -> Plot:
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_xlabel("Slot (s)")
     axes.set_ylabel("TTD over that at 360 s")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
-    return Plot(
+    return with_legend(
+        figure,
+        axes,
         "figure_1",
         "Figure 1: slot length",
         "Geometric means over mixes and both testbeds; below the line is better than 360 s.",
-        svg_text(figure, "figure-1"),
     )
 
 
@@ -146,12 +148,12 @@ def decision_time(comparison: Comparison) -> Plot:
     axes.set_yscale("log")
     axes.set_xlabel("Active jobs")
     axes.set_ylabel("Decision (ms), logarithmic")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
-    return Plot(
+    return with_legend(
+        figure,
+        axes,
         "figure_2",
         "Figure 2: decision time",
         "60 GPUs; wall time.",
-        svg_text(figure, "figure-2"),
     )
 
 

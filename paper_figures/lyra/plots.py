@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import line_style, svg_text
+from experiments.plots.style import line_style
 from lyra_opt.core.pictures import as_written
 from paper_figures.plots import (
     OUR_COLOUR,
@@ -15,11 +14,13 @@ from paper_figures.plots import (
     new_figure,
     number,
     of_column,
+    with_legend,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from experiments.plots.figures import Plot
     from paper_figures.comparison import Comparison
 
 
@@ -44,13 +45,14 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         logarithmic(axes)
         axes.set_xlabel(f"Gain in {label}, times")
     panels[1].set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "table_5",
         "Table 5: gains over the Baseline",
         "The Baseline's mean over the scheme's, logarithmic: bars to the right are better than "
         "the Baseline. Gains of ours are of means over seeds.",
-        svg_text(figure, "table-5"),
+        columns=2,
     )
 
 
@@ -73,13 +75,14 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         axes.axvline(1, color="black", linewidth=0.8)
         axes.set_xlabel(f"{column[0].upper()}{column[1:]}, Lyra's is 1")
     panels[1].set_yticklabels([])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "figure_10",
         "Figure 10: what reclaiming costs, relative to Lyra's rule",
         "Right of the line is worse than Lyra. Sizes are not comparable: the page of the figure "
         "has them.",
-        svg_text(figure, "figure-10"),
+        columns=2,
     )
 
 
@@ -107,12 +110,13 @@ def by_checkpoints(comparison: Comparison) -> Plot:
         axes.set_title(as_written(column), fontsize=8)
         axes.set_xlabel("Jobs with checkpoints (%)")
         axes.set_ylim(bottom=0)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         "figure_13",
         "Figure 13: what checkpoints change",
         "Gains are over no checkpoints.",
-        svg_text(figure, "figure-13"),
+        columns=2,
     )
 
 
@@ -132,14 +136,14 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
         axes.set_xlabel("Elastic jobs (%)")
         axes.axhline(1, color="black", linewidth=0.8)
     panels[0].set_ylabel("Gain over the Baseline")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     place = comparison.name.rpartition("-")[2]
     title = comparison.title.partition(", ")[2]
-    return Plot(
+    return with_legend(
+        figure,
+        panels[0],
         f"figure_{place}",
         title,
         "Scaling without loans. Panels have scales of their own.",
-        svg_text(figure, f"figure-{place}"),
     )
 
 

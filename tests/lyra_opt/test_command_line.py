@@ -275,11 +275,7 @@ class TestVerify:
         ],
     )
     def test_a_false_proof(
-        self,
-        run: Any,
-        write_json: Callable[[str, Any], Path],
-        lie: dict[str, Any],
-        violation: str,
+        self, run: Any, write_json: Callable[[str, Any], Path], lie: dict[str, Any], violation: str
     ) -> None:
         """Status, bound and gap of an answer must agree with its objective."""
         _, out, _ = run("solve", FIGURE_5, "--json")

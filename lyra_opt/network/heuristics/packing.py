@@ -185,11 +185,7 @@ class _Units:
         self._first_rack, self._network = int(racks), int(network)
 
     def pack(
-        self,
-        gang: IntArray,
-        value: FloatArray,
-        orders: Sequence[IntArray],
-        budget: int,
+        self, gang: IntArray, value: FloatArray, orders: Sequence[IntArray], budget: int
     ) -> IntArray:
         """Return the unit of each gang in the best packing, -1 for those that do not start."""
         jobs, units = len(gang), len(self._tree.parent)

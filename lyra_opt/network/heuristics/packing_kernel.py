@@ -389,13 +389,7 @@ def put_back(job: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> An
 
 @kernel
 def best_place(
-    job: Any,
-    least: Any,
-    relocates: Any,
-    gangs: Any,
-    tree: Any,
-    packing: Any,
-    exchange: Any,
+    job: Any, least: Any, relocates: Any, gangs: Any, tree: Any, packing: Any, exchange: Any
 ) -> Any:
     """Find where a gang brings most beyond ``least``, less what is lost with those that go.
 
@@ -431,13 +425,7 @@ def best_place(
 
 @kernel
 def improve(
-    orders: Any,
-    first: Any,
-    budget: Any,
-    gangs: Any,
-    tree: Any,
-    packing: Any,
-    exchange: Any,
+    orders: Any, first: Any, budget: Any, gangs: Any, tree: Any, packing: Any, exchange: Any
 ) -> Any:
     """Let gangs that could be worth more take the places of others; return how much that gives.
 
@@ -489,13 +477,7 @@ def improve(
 
 @kernel
 def best_packing(
-    orders: Any,
-    budget: Any,
-    gangs: Any,
-    tree: Any,
-    packing: Any,
-    exchange: Any,
-    best_unit_of: Any,
+    orders: Any, budget: Any, gangs: Any, tree: Any, packing: Any, exchange: Any, best_unit_of: Any
 ) -> Any:
     """Let gangs choose in several orders, improve each packing; return the units of the best.
 

@@ -153,10 +153,7 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArra
 
 
 def most_valuable(
-    gpus: int,
-    values: Sequence[FloatArray],
-    gpus_per_worker: IntArray,
-    limits: Limits | None = None,
+    gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntArray, limits: Limits | None = None
 ) -> IntArray:
     """Return the numbers of workers of most value.
 

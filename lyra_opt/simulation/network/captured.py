@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def instance_of(
-    state: PlacementState,
-    *,
-    name: str,
-    timers_s: Sequence[tuple[float, float]] | None = None,
+    state: PlacementState, *, name: str, timers_s: Sequence[tuple[float, float]] | None = None
 ) -> NetworkInstance:
     """Return a decision as an instance; O(machines + jobs).
 

@@ -52,10 +52,7 @@ def answer(
 
 
 def policies(
-    best_fill: tuple[float, float],
-    rollout: tuple[float, float],
-    *more: Answer,
-    place: int = 0,
+    best_fill: tuple[float, float], rollout: tuple[float, float], *more: Answer, place: int = 0
 ) -> pd.DataFrame:
     """Return runs of the policies from objective and time; the bound is 90 and takes 0.5 s."""
     answers = [

@@ -133,9 +133,7 @@ def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(
         assert set(shown) <= texts, path.name
 
 
-def test_the_page_names_every_scheme_command_scenario_and_version(
-    folders: dict[str, Path],
-) -> None:
+def test_the_page_names_every_scheme_command_scenario_and_version(folders: dict[str, Path]) -> None:
     """Protects that a page can be made again by somebody who has only the page."""
     text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
     assert "lyra-opt simulate lyra-paper" in text

@@ -444,11 +444,7 @@ def _gangs(
 
 
 def _in_rounds(
-    cluster: Cluster,
-    options: Rounds | None = None,
-    *,
-    seed: int = 1,
-    **given: float,
+    cluster: Cluster, options: Rounds | None = None, *, seed: int = 1, **given: float
 ) -> Situation:
     workload = _gangs(cluster, seed=seed, **given)  # type: ignore[arg-type]
     return Situation(workload, cluster, options=Options(rounds=options or Rounds()))

@@ -116,10 +116,7 @@ class _Market:
     """
 
     def __init__(
-        self,
-        instance: HeterogeneousInstance,
-        oracle: PricingOracle,
-        alone: Mapping[str, float],
+        self, instance: HeterogeneousInstance, oracle: PricingOracle, alone: Mapping[str, float]
     ) -> None:
         self._capacity = oracle.capacity
         self.used = np.zeros(oracle.shape, dtype=np.int64)

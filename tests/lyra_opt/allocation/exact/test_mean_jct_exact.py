@@ -49,9 +49,7 @@ def instance_of(
 
 
 def solved(
-    instance: AllocationInstance,
-    limits: Limits | None = None,
-    warm_start: Schedule | None = None,
+    instance: AllocationInstance, limits: Limits | None = None, warm_start: Schedule | None = None
 ) -> SolveResult[Schedule]:
     """Solve, and hold the answer to the checker."""
     result = MeanJctExact().solve(

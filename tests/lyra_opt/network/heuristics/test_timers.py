@@ -26,12 +26,7 @@ def tuned(rule: AutoTuner, gpus: int = 4) -> tuple[float, float]:
 
 
 def observe(
-    rule: AutoTuner,
-    tier: Tier,
-    waits: Sequence[float],
-    *,
-    at: float = 0.0,
-    gpus: int = 4,
+    rule: AutoTuner, tier: Tier, waits: Sequence[float], *, at: float = 0.0, gpus: int = 4
 ) -> AutoTuner:
     """Let gangs accept a tier after so many leases of waiting; `at` is in leases too."""
     for wait in waits:
