@@ -15,6 +15,8 @@ from lyra_opt.core.frozen import FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lyra_opt.core.problem import Problem
+
 
 class InstanceGuard:
     """What of an instance can be changed in place, and what it held at first.
@@ -26,9 +28,14 @@ class InstanceGuard:
     ----------
     instance
         A dataclass.
+    problem
+        With it, the whole content is compared as well, whoever used force: two documents of the
+        instance, which takes 0.1 s at 10,000 servers. None for solvers that are known not to.
     """
 
-    def __init__(self, instance: Any) -> None:
+    def __init__(self, instance: Any, problem: Problem | None = None) -> None:
+        self._problem = problem
+        self._document = None if problem is None else problem.instance_document(instance)
         self._kept = [
             (path, part, part.copy() if isinstance(part, np.ndarray) else type(part)(part))
             for path, part in _parts(instance, "")
@@ -54,7 +61,25 @@ class InstanceGuard:
             else:
                 part.clear()
                 part.update(kept)
-        return changed
+        return changed + self._restored_content()
+
+    def _restored_content(self) -> list[str]:
+        """Make the parts of the instance anew if they are not what they were."""
+        if self._problem is None or self._document is None:
+            return []
+        try:
+            found = self._problem.instance_document(self._instance)
+        except Exception:  # what was put there may be anything
+            found = None
+        if found == self._document:
+            return []
+        fresh = self._problem.parse_instance(self._document)
+        for name in self._fields:
+            object.__setattr__(self._instance, name, getattr(fresh, name))
+        for name in set(vars(self._instance)) - set(self._fields):  # cached properties
+            del vars(self._instance)[name]
+        entries = found if isinstance(found, dict) else {}
+        return [name for name in self._document if entries.get(name) != self._document[name]]
 
 
 def _is_same(part: Any, kept: Any) -> bool:

@@ -156,7 +156,7 @@ def solve_and_check(
     certify
         Whether to compute the problem's own bound beside the solver's.
     """
-    guard = InstanceGuard(instance)
+    guard = InstanceGuard(instance, None if _is_own(solver) else problem)
     run = _Run(problem, instance, solver, seed)
     answer = run.answer(limits or Limits(), warm_start, observer, certify=certify)
     changed = guard.restore()
@@ -164,6 +164,11 @@ def solve_and_check(
         message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
         return _as_error(answer, message)
     return answer
+
+
+def _is_own(solver: Solver) -> bool:
+    """Whether a solver comes with the toolkit, whose tests hold it to leave instances alone."""
+    return type(solver).__module__.partition(".")[0] in ("lyra_opt", "formulations")
 
 
 class _Run:
