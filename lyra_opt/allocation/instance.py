@@ -215,10 +215,10 @@ class SchedulePiece:
     """A stretch of time in which a job holds a constant, possibly fractional number of workers."""
 
     job: str = key(Text(), "its id")
-    start_s: float = key(Number(as_given=True), "from when")
-    end_s: float = key(Number(as_given=True), "until when, above start_s")
+    start_s: float = key(Number(most=LARGEST_AMOUNT, as_given=True), "from when")
+    end_s: float = key(Number(most=LARGEST_AMOUNT, as_given=True), "until when, above start_s")
     workers: float = key(
-        Number(above=True, as_given=True),
+        Number(most=LARGEST_AMOUNT, above=True, as_given=True),
         "from the job's w_min to its w_max; a fraction is realised by time-sharing",
     )
 

@@ -168,9 +168,16 @@ def declared(
         setattr(made, _PLAN, plan)
         made.__post_init__ = _check_of(plan.keys, between)  # type: ignore[attr-defined]
         made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
+        if not slots:
+            setattr(made, "__getstate__", _fields_alone)  # noqa: B010 - mypy knows the other one
         return made
 
     return make
+
+
+def _fields_alone(of: Any) -> dict[str, Any]:
+    """Return what is pickled of an object: no cached arrays, which would come back writeable."""
+    return {each.name: getattr(of, each.name) for each in keys_of(type(of))}
 
 
 def _check_of(

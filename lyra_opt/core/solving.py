@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.instance_guard import InstanceGuard
+from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.result import (
     Limits,
     Number,
@@ -146,8 +146,9 @@ def solve_and_check(
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
     Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
-    with status error and a message that names both numbers. So is a change of the instance, which
-    is undone for the solvers that come after.
+    with status error and a message that names both numbers. So is a change of the instance; those
+    that come after get it as it was: solvers of the toolkit work on the instance itself, which is
+    frozen, and all others on a copy of their own.
 
     Parameters
     ----------
@@ -156,10 +157,16 @@ def solve_and_check(
     certify
         Whether to compute the problem's own bound beside the solver's.
     """
-    guard = InstanceGuard(instance, None if _is_own(solver) else problem)
     run = _Run(problem, instance, solver, seed)
-    answer = run.answer(limits or Limits(), warm_start, observer, certify=certify)
-    changed = guard.restore()
+    limits = limits or Limits()
+    if _is_own(solver):
+        guard = InstanceGuard(instance)
+        answer = run.answer(instance, limits, warm_start, observer, certify=certify)
+        changed = guard.restore()
+    else:
+        private = PrivateCopy(problem, instance)
+        answer = run.answer(private.instance, limits, warm_start, observer, certify=certify)
+        changed = private.changes()
     if changed:
         message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
         return _as_error(answer, message)
@@ -184,11 +191,18 @@ class _Run:
         }
 
     def answer(
-        self, limits: Limits, warm_start: Any, observer: Observer | None, *, certify: bool
+        self,
+        given: Any,
+        limits: Limits,
+        warm_start: Any,
+        observer: Observer | None,
+        *,
+        certify: bool,
     ) -> Answer:
+        """Return what comes of it if the solver is given this instance, or a copy of it."""
         problem, instance, solver = self._problem, self._instance, self._solver
         try:
-            skip = solver.availability() or solver.supports(instance)
+            skip = solver.availability() or solver.supports(given)
         except Exception as error:  # a solver may be anybody's
             return self._failed(error)
         if skip is not None:
@@ -202,8 +216,10 @@ class _Run:
         stopwatch = Stopwatch()
         try:
             result = solver.solve(
-                instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
+                given, limits=limits, rng=rng, warm_start=warm_start, observer=observer
             )
+            if not isinstance(result, SolveResult):
+                raise TypeError(f"the solver returned {result!r:.60}, which is no SolveResult")
         except Exception as error:
             self._known["wall_time_s"] = stopwatch.elapsed_s
             return self._failed(error)

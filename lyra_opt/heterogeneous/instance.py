@@ -368,7 +368,7 @@ class TimeShares:
     """The share of time in which each job runs on each type; `check` judges it."""
 
     shares: Mapping[str, Mapping[str, float]] = key(
-        Named(Named(Number(as_given=True))),
+        Named(Named(Number(most=MOST_GPUS, as_given=True))),
         "the share of time from 0 to 1 by job and type; what is left out is 0",
         named="allocation",
     )

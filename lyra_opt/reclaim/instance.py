@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -156,6 +156,10 @@ class ReclaimInstance:
                 self.reclaim_servers,
                 f"must be at most the {on_loan} servers on loan",
             )
+        object.__setattr__(self, "index", self._build_index())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
         object.__setattr__(self, "index", self._build_index())
 
     def _require_placements_to_fit(self) -> None:

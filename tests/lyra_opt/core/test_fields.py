@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instances.family import generate
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, schema_of, with_change
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True)
@@ -170,3 +173,14 @@ def test_changes_make_tables_on_their_way() -> None:
     assert document == {"a": {"b": 1}}
     with pytest.raises(FieldError, match="is no table"):
         with_change(document, "a.b.c", 2)
+
+
+@pytest.mark.parametrize("copied", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
+def test_copies_are_as_frozen_as_what_they_are_of(copied: Callable[[Any], Any]) -> None:
+    """At the border of a process arrays would be writeable again."""
+    instance = generate("reclaim", "messy-dist", servers=9, reclaim=3, seed=1)
+    again = copied(instance)
+    assert again == instance
+    index = again.index
+    arrays = [index.weight, index.slack, index.on_loan, *index.losses, *index.base, *index.gpus]
+    assert not any(array.flags.writeable for array in arrays)

@@ -264,6 +264,19 @@ def test_what_a_plug_in_does_to_an_instance_is_not_believed(
     assert (after.status, after.objective) == (alone.status, alone.objective)
 
 
+@pytest.mark.parametrize("nonsense", [None, "optimal", 3])
+def test_what_is_no_result_is_an_error(nonsense: Any) -> None:
+    """Of that solver alone."""
+    answer = solve_and_check(
+        PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), claim(Status.UNKNOWN)
+    )
+    assert answer.status is Status.UNKNOWN
+    scripted = ScriptedSolver(nonsense)
+    answer = solve_and_check(PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), scripted)
+    assert answer.status is Status.ERROR
+    assert "is no SolveResult" in (answer.message or "")
+
+
 def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
     """For whoever mends the solver; JSON has the message alone."""
     answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(ZeroDivisionError("oh")))
