@@ -15,7 +15,7 @@ FILES_OF_captured-network-gap := results/captured-network
 
 help:
 	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
-	@echo "make test     run the tests (under eight minutes on two cores)"
+	@echo "make test     run the tests (about six minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
 	@echo "make lint     ruff and mypy"
 	@echo "make docs     make the tables of keys in docs/formats.md anew"

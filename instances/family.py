@@ -69,7 +69,7 @@ class ParameterisedFamily(ABC):
 
     problem: ClassVar[str]
     parameters: ClassVar[type[Any]]
-    """Made by `instances.parameters.declared`."""
+    """Its fields are made by `instances.parameters.integer`, `choice`, `names` and `file`."""
     required: ClassVar[tuple[str, ...]] = ("jobs",)
     optional: ClassVar[tuple[str, ...]] = ()
     refusals: ClassVar[Mapping[str, str]] = {}

@@ -1,11 +1,10 @@
 """Family ``light``: all base demands fit, not all jobs can have all their workers.
 
-The light-load setting of the prototype study of this project (section 4): the GPUs lie between
-the sum of the base demands and the sum of the largest ones, one GPU a worker, linear speed-up, and
-every job runs from time 0. The study does not say how ranges and work were drawn; here w_min is 1
-or 2, w_max is 1 to 6 workers more, and the shortest running time 10 to 100 s, each equally likely.
-Jobs are drawn anew until the GPUs lie where they must. For `Objective.JCT_REDUCTION` the GPUs of
-the instance are those that the base demands leave.
+Source: this project. The load is light: the GPUs lie between the sum of the base demands and the
+sum of the largest ones, one GPU a worker, linear speed-up, and every job runs from time 0. w_min
+is 1 or 2, w_max is 1 to 6 workers more, and the shortest running time 10 to 100 s, each equally
+likely. Jobs are drawn anew until the GPUs lie where they must. For `Objective.JCT_REDUCTION` the
+GPUs of the instance are those that the base demands leave.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ the two sums of completion times tends to
 at most 1.865, near c = 0.9, which is the default. The unit of work is 100 worker-seconds here, and
 the long job has one worker-second more, so that no tie rule matters. All jobs run from time 0.
 
-Source: the prototype study of this project, section 2.
+Source: this project.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ So n = 2k + ceil(64 k^2 / 7). Choosing a decoy leaves the other costs of block a
 they are: the greedy takes the k decoys and preempts 8k jobs, for any tie rule. The block costs
 1, and every server hosts a job, so that the optimum is 1. The ratio 8k is 2.65 sqrt(n).
 
-Source: the prototype study of this project, section 2. What the greedy can pay at most, and how
+Source: this project. What the greedy can pay at most, and how
 close this family comes to it: ``formulations/reclaim/README.md``, section 6.
 """
 

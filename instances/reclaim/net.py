@@ -17,7 +17,7 @@ first of the net, and servers of 9 GPUs. The block then costs 9. Nothing costs 8
 servers would have the same 8 jobs, which only servers of the block other than the first have,
 and there are k - 1 of them. So 9 is the optimum.
 
-Source: the prototype study of this project, section 2.
+Source: this project.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ dist      20 % each of 1, 2, 4 and 8 GPUs, 12 % of 16, 6 % of 32, 2 % of 64: wha
           loaned servers where small jobs are not sent to them
 ========  =====================================================================================
 
-``messy`` is calibrated on the prototype study of this project (5 seeds). Means over seeds 0 to 9
-at 520 servers, for N_R = 52, 156 and 260, and what the study has:
+``messy`` is calibrated on earlier figures of this project (5 seeds; their generator was not kept).
+Means over seeds 0 to 9 at 520 servers, for N_R = 52, 156 and 260, and those earlier figures:
 
 ===========  ====================  =====================  =================  ==================
-family       LP bound              study                  Lyra's greedy      study
+family       LP bound              earlier                Lyra's greedy      earlier
 ===========  ====================  =====================  =================  ==================
 messy-dist   42, 126, 211          46, 136, 227           69, 163, 232       74, 164, 248
 messy-trace  91, 274, 471          -, 277, -              116, 288, 478      -

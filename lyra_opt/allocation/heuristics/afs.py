@@ -19,8 +19,9 @@ class Afs(StepPolicy):
     (p_a(m_a + 1) - p_a(m_a)) / p_a(m_a), where p is the throughput; of two jobs without workers
     the one that is shorter alone. The winner of each comparison meets the next job.
 
-    Source: AFS-L (NSDI 2021), from the re-implementation that ``papers/dally_hadar_gavel.md``,
-    section D, quotes. Assumed here: a job's first step is its whole base demand, and started
+    Source: AFS-L of Hwang et al., *Elastic Resource Sharing for Distributed Deep Learning* (NSDI
+    2021), after the re-implementation in the Voda scheduler and from memory, without the paper's
+    text. Assumed here: a job's first step is its whole base demand, and started
     jobs keep theirs; both sides are divided by the GPUs of the step; jobs meet by release, then
     in file order; a step that does not fit is passed over.
 

@@ -32,8 +32,9 @@ class IbmDp(StepPolicy):
     GPUs maximises the sum. Among equal sums it gives the later job, by release and file, the
     fewer workers.
 
-    Source: the elastic scaling of IBM (arXiv 2006.13878, MASCOTS 2020), from
-    ``papers/dally_hadar_gavel.md``, section D: jobs are admitted in order of arrival while all
+    Source: Saxena et al., *Effective Elastic Scaling of Deep Learning Workloads* (MASCOTS 2020,
+    arXiv 2006.13878), its abstract; the programme after the re-implementation in the Voda
+    scheduler, the rest from memory: jobs are admitted in order of arrival while all
     fit, the first that does not and those behind it wait. Assumed here: a job needs its base
     demand rather than one GPU, batch sizes are fixed, and jobs wait where the source may reject
     them. Without scaling loss every allocation that leaves no GPU idle is equally good to it, and

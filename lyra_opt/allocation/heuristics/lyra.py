@@ -30,8 +30,8 @@ class Lyra(StepPolicy):
     `MckpCore`'s.
     Guarantee: none beyond w_max / w_min. The knapsack favours the job with the most work: with n
     jobs (w from 1 to E + 1, work 1), one job of work E (E + 1) / 2 and n + 1 + E GPUs it keeps
-    all extra workers on the long job, at up to 1.865 times the mean JCT of ``srw``
-    (this project's prototype study, section 2).
+    all extra workers on the long job, at up to 1.865 times the mean JCT of ``srw`` (this
+    project; the family ``worst-case`` has the formula).
     """
 
     name = "lyra"

@@ -17,8 +17,9 @@ class Optimus(StepPolicy):
     The gain of a worker is R / rate(w) - R / rate(w + 1) with R the remaining work, divided by
     the GPUs of a worker; ties in file order.
 
-    Source: Optimus (EuroSys 2018), in the form with GPUs only of
-    ``papers/dally_hadar_gavel.md``, section D. Assumed here: each job's first worker is its base
+    Source: Peng et al., *Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning
+    Clusters* (EuroSys 2018), in the form with GPUs only of the simulator of AdaptDL (Pollux, OSDI
+    2021); the paper from memory. Assumed here: each job's first worker is its base
     demand, given first come, first served, a job that does not fit being skipped; lengths are
     known, where Optimus predicts them from the loss curve. With equal GPUs per worker it differs
     from ``lyra`` in nothing but who starts first.

@@ -134,12 +134,11 @@ class ShortestJobFirst(PriorityFill):
 class SmallestRemainingWork(PriorityFill):
     """`PriorityFill` by remaining work: the malleable form of shortest remaining time first.
 
-    Source: this project's prototype study (section 4). Shortest
-    remaining time first is optimal for one machine with preemption (Schrage 1968): the case in
-    which every job can use all GPUs and none needs any. Complexity as `PriorityFill`. Guarantee:
-    none where jobs queue. It lets every job start that fits before the shortest may grow: on J
-    GPUs, J jobs of equal work with 1 to J workers run side by side and all end at the end, where
-    one after the other would halve the mean JCT.
+    Source: this project. Shortest remaining time first is optimal for one machine with preemption
+    (Schrage 1968): the case in which every job can use all GPUs and none needs any. Complexity as
+    `PriorityFill`. Guarantee: none where jobs queue. It lets every job start that fits before the
+    shortest may grow: on J GPUs, J jobs of equal work with 1 to J workers run side by side and all
+    end at the end, where one after the other would halve the mean JCT.
     """
 
     name = "srw"

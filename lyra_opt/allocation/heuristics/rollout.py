@@ -64,10 +64,9 @@ class Rollout(SchedulePolicySolver):
     completion times wins, the first found of equal ones. It simulates the future, so it knows
     releases to come, as the problem does.
 
-    Source: this project's prototype study (section 4), which
-    found optima in 92 to 100 of 100 small instances without queues; one-step rollout is
-    Bertsekas, Tsitsiklis and Wu (1997). Complexity O(A min(A!, 30)) schedules of the base
-    policies a decision. Guarantee: never worse than the best of its base
+    Source: this project, where it found optima in 92 to 100 of 100 small instances without
+    queues; one-step rollout is Bertsekas, Tsitsiklis and Wu (1997). Complexity O(A min(A!, 30))
+    schedules of the base policies a decision. Guarantee: never worse than the best of its base
     policies, whose decisions are among the candidates.
     """
 

@@ -32,8 +32,9 @@ class Peeling(ReclaimHeuristic):
     Source: this project; the reverse greedy known from densest-subgraph peeling, for the
     complement of minimum k-union. Complexity O((sum over jobs of span squared) log servers).
     Guarantee: none known; on the family ``net`` it enters the net and pays several times the
-    optimum. What any N_R servers of a set cost at most, where that set is the upper end of the
-    bound's segment, is in ``formulations/reclaim/README.md``, section 6.3.
+    optimum. It uses no bound; what any N_R servers of a set cost at most, where that set is the
+    upper end of the bound's segment, from which `fast` peels, is in
+    ``formulations/reclaim/README.md``, section 6.3.
     """
 
     name = "peeling"

@@ -317,7 +317,7 @@ def test_rollout_is_never_worse_than_its_base_policies(instance: AllocationInsta
     ("shorts", "extra", "ratio"), [(20, 10, 1.65), (60, 54, 1.83), (200, 180, 1.85)]
 )
 def test_lyra_on_the_worst_case_family_of_the_note(shorts: int, extra: int, ratio: float) -> None:
-    """The prototype study of this project, section 2: measured ratios to srw, as printed."""
+    """Ratios to srw that this project measured with an earlier program, to the digits kept."""
     jobs = [job(f"s{i}", 1, extra + 1, 1.0) for i in range(shorts)]
     long = job("long", 1, extra + 1, extra * (extra + 1) / 2)
     instance = instance_of(shorts + 1 + extra, long, *jobs)

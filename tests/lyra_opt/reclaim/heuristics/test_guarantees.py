@@ -300,7 +300,7 @@ class TestTightness:
         """The table of `net`, for the order of servers that ``instances/reclaim/net.py`` documents.
 
         What the heuristics pay depends on that order, through ties between points of the net.
-        The prototype study, which does not state its order, has 33, 46, 49, 65 for Lyra and
+        Earlier figures, for an order that was not kept, are 33, 46, 49, 65 for Lyra and
         marginal (here 33, 46, 50, 69) and 33, 46, 52, 69 for peeling (here 33, 45, 52, 68).
         """
         instance = generate("reclaim", "net", reclaim=order - 1)
