@@ -55,6 +55,8 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = seed
+    # Else Ctrl-C would end it like a limit, and its handler would stay in the place of Python's.
+    solver.parameters.catch_sigint_signal = False
     if time_s is not None:
         solver.parameters.max_time_in_seconds = time_s
     status = solver.solve(model)
@@ -68,7 +70,7 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
         # The bound in integers; `best_objective_bound` is a double, off by one at times. Before
         # anything is known it is 0, which is no bound where objectives are negative.
         bound=bound + constant if has_solution or bound else None,
-        stopped_by=None if status == cp_model.OPTIMAL else StoppedBy.TIME,
+        stopped_by=None if status == cp_model.OPTIMAL or time_s is None else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LARGEST_LOSSES_IN_FLOATS = 10**5
 LARGEST_WEIGHT_IN_FLOATS = 10**13
 INT64_LIMIT = 2**62
+LARGEST_LOSSES_OF_CPSAT = 2**30
 
 
 def float_limits(instance: ReclaimInstance) -> Unsupported | None:
@@ -40,12 +41,18 @@ def float_limits(instance: ReclaimInstance) -> Unsupported | None:
 
 
 def int64_limits(instance: ReclaimInstance) -> Unsupported | None:
-    """Return why a backend that computes in 64-bit integers would overflow on `instance`."""
+    """Return why a backend that computes in 64-bit integers would not be exact on `instance`.
+
+    Weights must not overflow. Of losses CP-SAT's presolve has been seen to prove a wrong optimum
+    with up to 2^45 of a job in a row, without any overflow; never with up to 2^36.
+    """
     if instance.total_weight >= INT64_LIMIT:
         return Unsupported(
             f"the weights sum to {instance.total_weight}; 64-bit integers need less than 2**62"
         )
-    return _losses_above(instance, INT64_LIMIT - 1, "exact in 64-bit integers")
+    if instance.semantics is Semantics.RIGID:  # all coefficients are 1
+        return None
+    return _losses_above(instance, LARGEST_LOSSES_OF_CPSAT, "solved by CP-SAT without mistakes")
 
 
 def _losses_above(instance: ReclaimInstance, limit: int, rule: str) -> Unsupported | None:

@@ -124,12 +124,12 @@ def keys_of(table: type[Any]) -> tuple[Key, ...]:
 
 def is_declared(table: type[Any]) -> bool:
     """Return whether objects of a class keep what their keys hold; see `declared`."""
-    plan: _Plan | None = getattr(table, _PLAN, None)
+    plan: _Plan | None = vars(table).get(_PLAN)  # its own, not that of a base
     return plan is not None and plan.is_declared
 
 
 def _plan_of(table: type[Any]) -> _Plan:
-    plan: _Plan | None = getattr(table, _PLAN, None)
+    plan: _Plan | None = vars(table).get(_PLAN)
     if plan is None:
         plan = _Plan(table, {}, is_declared=False)
         setattr(table, _PLAN, plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,7 @@ class InstanceGuard:
     """
 
     def __init__(self, instance: Any) -> None:
-        self._kept = [
-            (path, part, part.copy() if isinstance(part, np.ndarray) else type(part)(part))
-            for path, part in _parts(instance, "")
-        ]
+        self._kept = [(path, part, copy(part)) for path, part in _parts(instance, "")]
         self._instance = instance
         self._fields = {each.name: getattr(instance, each.name) for each in fields(instance)}
 

@@ -207,7 +207,9 @@ def _fields(argument: Any) -> Any:
     """Return class and fields of a named tuple and of those in it; None for anything else."""
     if not _is_named(argument):
         return None
-    return type(argument).__qualname__, argument._fields, [_fields(value) for value in argument]
+    kind = type(argument)
+    inner = [_fields(value) for value in argument]
+    return kind.__module__, kind.__qualname__, argument._fields, inner
 
 
 def _code_parts(code: CodeType) -> list[Any]:

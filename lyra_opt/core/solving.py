@@ -161,8 +161,11 @@ def solve_and_check(
     limits = limits or Limits()
     if _is_own(solver):
         guard = InstanceGuard(instance)
-        answer = run.answer(instance, limits, warm_start, observer, certify=certify)
-        changed = guard.restore()
+        changed = []
+        try:
+            answer = run.answer(instance, limits, warm_start, observer, certify=certify)
+        finally:
+            changed = guard.restore()
     else:
         private = PrivateCopy(problem, instance)
         answer = run.answer(private.instance, limits, warm_start, observer, certify=certify)

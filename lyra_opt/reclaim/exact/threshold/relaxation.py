@@ -174,7 +174,10 @@ class Relaxation:
         highs.setOptionValue("simplex_iteration_limit", most_pivots)
         if remaining_s is not None:  # HiGHS counts the time of all solutions together
             highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, remaining_s))
-        highs.run()
+        if highs.run() == self._highspy.HighsStatus.kError:
+            # Threads are shared by all of a process: others may have asked for another number.
+            self._highspy.Highs.resetGlobalScheduler(True)
+            highs.run()
         solution = highs.getSolution()
         if len(solution.col_value) == self._columns:
             self._solution = np.array(solution.col_value)
