@@ -221,7 +221,9 @@ class _Search:
         self._stopwatch = Stopwatch()
         self._random = Random(derive_seed(search="counterexample", seed=seed))  # noqa: S311
         self._best: Any = None
-        self._unlisted = list(space.sizes())  # of which plain ones were not all tried
+        self._sizes = space.sizes()
+        self._unlisted = next(self._sizes, None)
+        """The first size of which plain instances were not all tried."""
         self._tried = self._tried_plain = self._skipped = 0
         self._skip_reason: str | None = None
 
@@ -237,9 +239,10 @@ class _Search:
                 if not self._draw(self._space.measures(self._best), DRAWS):
                     break
             # What was drawn may be larger than the size at which it was.
-            for size in list(self._unlisted):
-                if not self._is_smallest_plain():
-                    self._try_plain(size)
+            while (next_size := self._unlisted) is not None and not self._is_smallest_plain():
+                self._try_plain(next_size)
+                if self._unlisted is next_size:  # there are too many of it
+                    break
         except _EndedError as ended:
             if ended.args:
                 raise SolverFailedError(*ended.args) from None
@@ -260,16 +263,14 @@ class _Search:
         if self._skipped or self._best is None:
             return False
         order = self._space.order(self._best)
-        return not self._unlisted or order[: len(self._unlisted[0])] < (
-            *self._unlisted[0].values(),
-        )
+        return self._unlisted is None or order[: len(self._unlisted)] < (*self._unlisted.values(),)
 
     def _try_plain(self, size: Mapping[str, int]) -> bool:
         """Try the plain instances of a size in ascending order; return if one is found.
 
         Unless they are too many, or not all of a smaller size were tried.
         """
-        if size not in self._unlisted[:1]:
+        if size != self._unlisted:
             return False
         instances = self._space.plain(size, MOST_PLAIN)
         if instances is None:
@@ -278,7 +279,7 @@ class _Search:
         smaller = filter(self._smaller_than(self._best), instances)
         is_found = any(map(self._is_counterexample, smaller))
         self._tried_plain += self._tried - tried
-        self._unlisted.pop(0)
+        self._unlisted = next(self._sizes, None)
         return is_found
 
     def _draw(self, limits: Mapping[str, Number], draws: int) -> bool:
