@@ -60,6 +60,14 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
     if time_s is not None:
         solver.parameters.max_time_in_seconds = time_s
     status = solver.solve(model)
+    if start is not None and status == cp_model.OPTIMAL:
+        objective = model.proto.objective
+        value_of = dict(zip((each.index for each in variables), start, strict=True))
+        terms = zip(objective.vars, objective.coeffs, strict=True)
+        # Presolve has been seen to lose the optimum, and the very solution that it was given.
+        if solver.objective_value > objective.offset + sum(c * value_of[v] for v, c in terms):
+            solver.parameters.cp_model_presolve = False
+            status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
