@@ -10,7 +10,6 @@ from formulations.exact_solver import (
     Countdown,
     OutOfTimeError,
     concluded,
-    is_better,
     valued,
     valued_start,
 )
@@ -89,7 +88,9 @@ class BruteForceSolver(Solver):
 
         def offer(found: Incumbent[Any] | None) -> None:
             nonlocal best
-            if found is not None and (best is None or is_better(instance, found[1], best[1])):
+            if found is not None and (
+                best is None or instance.variant.is_better(found[1], best[1])
+            ):
                 best = found
                 if observer is not None:
                     observer("objective", found[1])

@@ -16,7 +16,6 @@ from formulations.exact_solver import (
     LARGEST_SEED,
     Countdown,
     concluded,
-    is_better,
     safe_cost,
     valued,
     valued_start,
@@ -211,13 +210,15 @@ class ExactModelSolver(Solver):
         run = self.backend.run(built, start, countdown.remaining_s, seed)
         solution = None if run.values is None else data.solution(run.values)
         found = None if solution is None else valued(problem, instance, solution)
-        if found is not None and (incumbent is None or is_better(instance, found[1], incumbent[1])):
+        if found is not None and (
+            incumbent is None or instance.variant.is_better(found[1], incumbent[1])
+        ):
             incumbent = found
             if observer is not None:
                 observer("objective", incumbent[1])
         cost = safe_cost(run.bound, margin=form.margin)
         proved = None if cost is None else data.dual_bound(cost)
-        if proved is not None and (bound is None or is_better(instance, bound, proved)):
+        if proved is not None and (bound is None or instance.variant.is_better(bound, proved)):
             bound = proved
         ending |= {"stopped_by": run.stopped_by, "counters": run.counters}
         return concluded(instance, incumbent, bound, **ending)
@@ -244,7 +245,7 @@ def best_of(problem: Problem, *names: str) -> Start:
             if not (heuristic.availability() or heuristic.supports(instance)):
                 found = heuristic.solve(instance, limits=Limits(), rng=rng)
                 if found.objective is not None and (
-                    best is None or is_better(instance, found.objective, best[1])
+                    best is None or instance.variant.is_better(found.objective, best[1])
                 ):
                     best = found.solution, found.objective
         return None if best is None else best[0]

@@ -114,11 +114,6 @@ def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incu
     return warm_start, report.objective
 
 
-def is_better(instance: Any, value: Number, than: Number) -> bool:
-    """Return whether one value of the instance's objective is better than another."""
-    return value < than if instance.variant.sense == "min" else value > than
-
-
 def concluded(
     instance: Any,
     incumbent: Incumbent[SolutionT] | None,

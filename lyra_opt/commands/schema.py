@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     problem = problem_of_file(arguments.format)
     if problem is None:
-        known = [name for each in problems().values() for name in each.schemas()]
+        known = [name for each in problems().values() for name in each.formats]
         raise UserError(f"{arguments.format!r}: no such format; known: {', '.join(known)}")
     if arguments.keys:
         print(keys_text(problem.keys(arguments.format)))

@@ -34,15 +34,15 @@ class InstanceGuard:
 
     def __init__(self, instance: Any) -> None:
         self._kept = [(path, part, copy(part)) for path, part in _parts(instance, "")]
-        self._instance = instance
+        self.instance = instance
         self._fields = {each.name: getattr(instance, each.name) for each in fields(instance)}
 
     def restore(self) -> list[str]:
         """Put back what was changed; return where, as paths of fields."""
         changed = []
         for name, value in self._fields.items():
-            if getattr(self._instance, name) is not value:
-                object.__setattr__(self._instance, name, value)
+            if getattr(self.instance, name) is not value:
+                object.__setattr__(self.instance, name, value)
                 changed.append(name)
         for path, part, kept in self._kept:
             if _is_same(part, kept):
@@ -77,8 +77,8 @@ class PrivateCopy:
         self._document = problem.instance_document(instance)
         self.instance = pickle.loads(pickle.dumps(instance))  # noqa: S301 - our own bytes
 
-    def changes(self) -> list[str]:
-        """Return the keys of the instance's document that are not what they were."""
+    def restore(self) -> list[str]:
+        """Return what was changed of the copy, as keys of its document; there is no other harm."""
         try:
             found = self._problem.instance_document(self.instance)
         except Exception:  # what was put there may be anything

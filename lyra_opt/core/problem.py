@@ -69,6 +69,11 @@ class Problem(ABC):
             found.setdefault(only.in_documents, []).append((solution_class, only))
         return found
 
+    @property
+    def formats(self) -> tuple[str, str]:
+        """The ``format`` keys of instances and of solutions."""
+        return self.instance_format, self._solution_format
+
     def default_solver_of(self, variant: str) -> str:
         """Return the solver used where none is named."""
         return self.default_solvers[variant]
@@ -168,7 +173,7 @@ class Problem(ABC):
 
     def schemas(self) -> dict[str, JsonObject]:
         """Return the JSON schemas of instances and of solutions, by format."""
-        instance, solution = self.instance_format, self._solution_format
+        instance, solution = self.formats
         properties: dict[str, Any] = {"instance": {**Text().schema(), "description": "its name"}}
         for name, each in self._solution_keys().items():
             kinds = [{**only.rule.schema(), "description": only.meaning} for _, only in each]
@@ -231,7 +236,7 @@ def find_problem(name: str) -> Problem:
 
 def problem_of_file(format_name: str) -> Problem | None:
     """Return the problem whose instances or solutions have that format, None if none has."""
-    return next((each for each in problems().values() if format_name in each.schemas()), None)
+    return next((each for each in problems().values() if format_name in each.formats), None)
 
 
 def problem_of_format(document: JsonObject) -> Problem:

@@ -139,8 +139,8 @@ class HeuristicSolver(Solver):
         found = self.apply(instance, rng)
         if warm_start is not None:
             start, objective = self.objective_of(instance, warm_start), found.objective
-            sign = 1 if instance.variant.sense == "min" else -1
-            if start is not None and (objective is None or sign * start < sign * objective):
+            is_better = instance.variant.is_better
+            if start is not None and (objective is None or is_better(start, objective)):
                 found = replace(
                     found,
                     status=Status.FEASIBLE,

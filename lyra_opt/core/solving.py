@@ -159,17 +159,11 @@ def solve_and_check(
     """
     run = _Run(problem, instance, solver, seed)
     limits = limits or Limits()
-    if _is_own(solver):
-        guard = InstanceGuard(instance)
-        changed = []
-        try:
-            answer = run.answer(instance, limits, warm_start, observer, certify=certify)
-        finally:
-            changed = guard.restore()
-    else:
-        private = PrivateCopy(problem, instance)
-        answer = run.answer(private.instance, limits, warm_start, observer, certify=certify)
-        changed = private.changes()
+    given = InstanceGuard(instance) if _is_own(solver) else PrivateCopy(problem, instance)
+    try:
+        answer = run.answer(given.instance, limits, warm_start, observer, certify=certify)
+    finally:
+        changed = given.restore()
     if changed:
         message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
         return _as_error(answer, message)
@@ -259,14 +253,15 @@ def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
     solved = [answer for answer in answers if answer.objective is not None]
     if not solved:
         return list(answers)
-    minimise = answers[0].sense == "min"
-    best = (min if minimise else max)(solved, key=lambda answer: answer.objective or 0)
+    variant: Variant = answers[0].instance.variant
+    best_of = min if variant.sense == "min" else max
+    best = best_of(solved, key=lambda answer: answer.objective or 0)
     checked = []
     for answer in answers:
         bound, objective = answer.dual_bound, best.objective
         if bound is None or objective is None or same_value(bound, objective):
             checked.append(answer)
-        elif (bound > objective) == minimise:
+        elif variant.is_better(objective, bound):
             message = (
                 f"the dual bound {bound} contradicts the valid solution of objective "
                 f"{objective} that {best.solver} found"
@@ -338,8 +333,7 @@ def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> boo
     """Whether the bound meets the objective; an error if it lies beyond it."""
     if bound is None:
         return False
-    beyond = (bound > objective) == (variant.sense == "min")
-    if beyond and not same_value(objective, bound):
+    if variant.is_better(objective, bound) and not same_value(objective, bound):
         raise RefutedClaimError(
             f"the dual bound {bound} contradicts a valid solution of objective {objective}"
         )

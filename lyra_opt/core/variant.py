@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, Self
 
-from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
 
 Sense = Literal["min", "max"]
 
@@ -30,3 +30,7 @@ class Variant(StrEnum):
         member.sense = sense
         member.proof_gap = proof_gap
         return member
+
+    def is_better(self, value: Number, than: Number) -> bool:
+        """Return whether one objective is better than another; so is one beyond a dual bound."""
+        return value < than if self.sense == "min" else value > than

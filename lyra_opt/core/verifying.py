@@ -83,11 +83,13 @@ def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
     """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
     objective, bound = claims.get("objective"), claims.get("dual_bound")
     false = []
-    if objective is not None and bound is not None and not same_value(objective, bound):
-        minimises = variant.sense == "min"
-        beyond = bound > objective if minimises else bound < objective
-        if beyond:
-            false.append(f"the dual bound {bound} lies beyond the objective {objective}")
+    if (
+        objective is not None
+        and bound is not None
+        and not same_value(objective, bound)
+        and variant.is_better(objective, bound)
+    ):
+        false.append(f"the dual bound {bound} lies beyond the objective {objective}")
     if "status" in claims:
         proved = (
             objective is not None
