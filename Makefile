@@ -54,7 +54,7 @@ docs: $(READY)
 	$(RUN)/python -m lyra_opt.core.format_tables docs/formats.md
 
 bench: $(READY)
-	$(RUN)/python -m experiments.bench --out $(RESULTS)/bench
+	$(RUN)/python -m lyra_opt.experiments.bench --out $(RESULTS)/bench
 
 figures: $(READY)
 	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar --resume

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.frames import frame_of, in_order
-from experiments.proofs import Proofs, minimises
-from experiments.study import FILE
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.frames import frame_of, in_order
+from lyra_opt.experiments.proofs import Proofs, minimises
+from lyra_opt.experiments.study import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.records import AxisValue, SolverRecord
+    from lyra_opt.experiments.records import AxisValue, SolverRecord
 
 FAMILY, GROUP = "family_label", "group_label"
 """The columns of `Analysis.frame` that tables are by, beside size and axes."""
@@ -44,7 +44,7 @@ class Analysis:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs, as `experiments.frames.load_runs` returns them, with more columns.
+        """The runs, as `lyra_opt.experiments.frames.load_runs` returns them, with more columns.
 
         ``family_label`` and ``group_label`` are names in words, ``minimises`` is the sense.
         ``excess_percent`` is NaN where no optimum is proved or no solution found, and

@@ -141,12 +141,12 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     import json
 
-    from experiments.runner import run_study
-    from experiments.study import load_study
-    from experiments.study_file import StudyTable
-    from experiments.trace import find_trace
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
+    from lyra_opt.experiments.runner import run_study
+    from lyra_opt.experiments.study import load_study
+    from lyra_opt.experiments.study_file import StudyTable
+    from lyra_opt.experiments.trace import find_trace
 
     if arguments.keys:
         print(keys_text(StudyTable))
@@ -172,9 +172,9 @@ def run_study_command(arguments: argparse.Namespace) -> int:
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
-    from experiments.records import ReplayRecord
-    from experiments.store import ResultStore
     from lyra_opt.core.errors import UserError
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.store import ResultStore
 
     folder = Path(arguments.folder)
     with ResultStore.open(folder) as store:
@@ -183,15 +183,15 @@ def run_report_command(arguments: argparse.Namespace) -> int:
         return _report_replays(folder, arguments.window)
     if arguments.window is not None:
         raise UserError(f"--window {arguments.window}: {folder} holds a study, not replays")
-    from experiments.report import write_report
+    from lyra_opt.experiments.report import write_report
 
     return write_report(folder)
 
 
 def _report_replays(folder: Path, window: str | None) -> int:
-    from experiments.simulation.printing import print_replays
-    from experiments.simulation.report import parse_window, write_report
-    from experiments.simulation.runs import load_replays
+    from lyra_opt.experiments.simulation.printing import print_replays
+    from lyra_opt.experiments.simulation.report import parse_window, write_report
+    from lyra_opt.experiments.simulation.runs import load_replays
 
     window_h = None if window is None else parse_window(window)
     replays = load_replays(folder)
@@ -203,9 +203,9 @@ def _report_replays(folder: Path, window: str | None) -> int:
 
 def run_diff_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt diff``; return the exit code."""
-    from experiments.diff import compare_folders, print_diff
-    from experiments.tables import csv_text
     from lyra_opt.commands.output import print_json
+    from lyra_opt.experiments.diff import compare_folders, print_diff
+    from lyra_opt.experiments.tables import csv_text
 
     a, b = Path(arguments.a), Path(arguments.b)
     diff = compare_folders(a, b)

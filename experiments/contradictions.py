@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from experiments.proofs import minimises
 from lyra_opt.core.result import Status, same_value
+from lyra_opt.experiments.proofs import minimises
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from experiments.records import SolverRecord
     from lyra_opt.core.result import Number
+    from lyra_opt.experiments.records import SolverRecord
 
 
 def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:

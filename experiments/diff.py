@@ -8,11 +8,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.frames import frame_of, in_order, stored_runs
-from experiments.records import ERROR
-from experiments.store import ResultStore
-from experiments.tables import NOTHING, Table
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
+from lyra_opt.experiments.records import ERROR
+from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.records import RunRecord
+    from lyra_opt.experiments.records import RunRecord
 
 CONFIDENCE = 0.95
 METHOD = (

@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.pool import new_shares, run_tasks
-from experiments.progress import progress
-from experiments.records import ERROR
-from experiments.store import STORE_FILE, ResultStore
 from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.experiments.pool import new_shares, run_tasks
+from lyra_opt.experiments.progress import progress
+from lyra_opt.experiments.records import ERROR
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from experiments.pool import Task
-    from experiments.records import StudyRecord
+    from lyra_opt.experiments.pool import Task
+    from lyra_opt.experiments.records import StudyRecord
 
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
 FAILURES_SHOWN = 5
@@ -46,7 +46,7 @@ def run_stored(
     folder
         Where the store is, or is made.
     processes
-        Worker processes; `experiments.pool.IN_THIS_PROCESS` runs them here.
+        Worker processes; `lyra_opt.experiments.pool.IN_THIS_PROCESS` runs them here.
     resume
         Whether to go on with a store that is there already. Runs that ended in an error are
         run again, all others are kept.

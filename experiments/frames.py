@@ -6,9 +6,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.records import TABLES, RunRecord
-from experiments.store import ResultStore
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.records import TABLES, RunRecord
+from lyra_opt.experiments.store import ResultStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ NUMBERS = ("integer", "floating", "mixed-integer-float")
 def load_runs(folder: str | Path) -> pd.DataFrame:
     """Return the stored runs of a folder, in the order of their study.
 
-    Columns are the fields of the record of their kind (`experiments.records`), and one for each
-    axis, figure and counter; entries of an object within a figure are ``NAME.ENTRY``. What is not
-    there is NaN. Integers are floats in a column where some are missing (nullable integers on an
-    axis), and Python's own integers where a float would round one. ``attrs`` of the frame names
+    Columns are the fields of the record of their kind (`lyra_opt.experiments.records`), and one for
+    each axis, figure and counter; entries of an object within a figure are ``NAME.ENTRY``. What is
+    not there is NaN. Integers are floats in a column where some are missing (nullable integers on
+    an axis), and Python's own integers where a float would round one. ``attrs`` of the frame names
     the ``axes``, and the ``measures``, which are the columns that were measured.
 
     Raises

@@ -14,8 +14,8 @@ from lyra_opt.core.errors import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from experiments.plots.figures import Plot
-    from experiments.records import RunRecord, StudyRecord
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.records import RunRecord, StudyRecord
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"

@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.progress import listening
-from experiments.store import write_tables
+from lyra_opt.experiments.progress import listening
+from lyra_opt.experiments.store import write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
-    from experiments.records import RunRecord
+    from lyra_opt.experiments.records import RunRecord
 
 TASKS_AHEAD = 2
 """Tasks handed out for each worker: one that runs, one that waits for it to finish."""

@@ -12,8 +12,8 @@ from lyra_opt.core.result import Status, same_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from experiments.records import SolverRecord
     from lyra_opt.core.result import Number
+    from lyra_opt.experiments.records import SolverRecord
 
 
 class Proofs:

@@ -90,12 +90,12 @@ class RunRecord:
     peak_memory_mib
         Peak resident memory of the process during the run, loaded libraries included.
     versions, cpu, cores, platform
-        As in `experiments.environment.Environment`.
+        As in `lyra_opt.experiments.environment.Environment`.
     started_at
         When the run began, UTC, ISO 8601.
     tables
         What is kept beside the row, by name, as ``runs/KEY/NAME.csv.gz``; see
-        `experiments.store.table_path`. No column: rows that are read have none.
+        `lyra_opt.experiments.store.table_path`. No column: rows that are read have none.
     """
 
     kind: ClassVar[str]
@@ -234,7 +234,7 @@ class ReplayRecord(RunRecord):
         Names of what was simulated.
     setting
         What was simulated, as far as pages name or draw it; see
-        `experiments.simulation.replays.setting_of`. Empty if it failed.
+        `lyra_opt.experiments.simulation.replays.setting_of`. Empty if it failed.
     figures
         What was measured, by name; None if it failed.
     assumptions

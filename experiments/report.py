@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from experiments import tables
-from experiments.analysis import GROUP, Analysis
-from experiments.contradictions import find_contradictions
-from experiments.frames import stored_runs
-from experiments.gap_words import gap_words
-from experiments.page import PAGE, how_run, render_page, write_plots
-from experiments.plots.figures import draw_plots
-from experiments.records import SolverRecord
-from experiments.store import ResultStore
-from experiments.tables import csv_text, percent
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
+from lyra_opt.experiments import tables
+from lyra_opt.experiments.analysis import GROUP, Analysis
+from lyra_opt.experiments.contradictions import find_contradictions
+from lyra_opt.experiments.frames import stored_runs
+from lyra_opt.experiments.gap_words import gap_words
+from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
+from lyra_opt.experiments.plots.figures import draw_plots
+from lyra_opt.experiments.records import SolverRecord
+from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.tables import csv_text, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.gap_words import GapWords
-    from experiments.plots.figures import Plot
-    from experiments.records import StudyRecord
-    from experiments.tables import Table
+    from lyra_opt.experiments.gap_words import GapWords
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.records import StudyRecord
+    from lyra_opt.experiments.tables import Table
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from experiments.contradictions import find_contradictions
-from experiments.executor import EXIT_INTERRUPTED, run_stored, say
-from experiments.records import SolverRecord, StudyRecord
-from experiments.store import ResultStore
-from experiments.task import SolverTask
+from lyra_opt.experiments.contradictions import find_contradictions
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored, say
+from lyra_opt.experiments.records import SolverRecord, StudyRecord
+from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.task import SolverTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from experiments.study import Study
+    from lyra_opt.experiments.study import Study
 
 
 def run_study(
@@ -34,7 +34,7 @@ def run_study(
     study
         A validated study.
     folder, processes, resume
-        As in `experiments.executor.run_stored`.
+        As in `lyra_opt.experiments.executor.run_stored`.
     command
         The command line that asked for it, where there was one.
     debug

@@ -26,9 +26,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote
 
-from experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
 from lyra_opt.core.documents import write_bytes
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,14 +16,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.study_file import (
-    LARGEST_STUDY_RUNS,
-    FilesTable,
-    Generated,
-    Parameter,
-    StudyTable,
-)
-from instances.family import family_names, find_family
 from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.core.fields import parsed
@@ -31,12 +23,20 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.core.validation import require_choice
+from lyra_opt.experiments.study_file import (
+    LARGEST_STUDY_RUNS,
+    FilesTable,
+    Generated,
+    Parameter,
+    StudyTable,
+)
+from lyra_opt.instances.family import family_names, find_family
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from experiments.trace import Trace
-    from instances.family import Family
+    from lyra_opt.experiments.trace import Trace
+    from lyra_opt.instances.family import Family
 
 LARGEST_STUDY_BYTES = 2**20
 

@@ -11,24 +11,24 @@ from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from experiments.environment import current_environment
-from experiments.memory import peak_memory_mib, reset_peak_memory
-from experiments.pool import in_words
-from experiments.records import SolverRecord
-from experiments.study import read_instance_file
-from instances.family import find_family
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.experiments.environment import current_environment
+from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
+from lyra_opt.experiments.pool import in_words
+from lyra_opt.experiments.records import SolverRecord
+from lyra_opt.experiments.study import read_instance_file
+from lyra_opt.instances.family import find_family
 
 if TYPE_CHECKING:
-    from experiments.study import Cell, Configuration
-    from experiments.trace import Trace
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
+    from lyra_opt.experiments.study import Cell, Configuration
+    from lyra_opt.experiments.trace import Trace
 
 INSTANCES_KEPT = 4
 """Runs on one instance follow one another, so that a worker needs to keep few."""

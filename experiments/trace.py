@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from instances.traces import TRACES_VARIABLE, locate, read_trace
 from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import TRACES_VARIABLE, locate, read_trace
 
 
 @dataclass(frozen=True, slots=True)

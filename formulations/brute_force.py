@@ -6,25 +6,25 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formulations.exact_solver import (
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import Solver, Unsupported
+from lyra_opt.formulations.exact_solver import (
     Countdown,
     OutOfTimeError,
     concluded,
     valued,
     valued_start,
 )
-from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from formulations.exact_solver import Incumbent
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Limits, Number, SolveResult
     from lyra_opt.core.solver import Observer
+    from lyra_opt.formulations.exact_solver import Incumbent
 
 
 class BruteForceSolver(Solver):

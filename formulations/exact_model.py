@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from formulations.backends.backend import Backend, Built
-from formulations.exact_solver import (
+from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.solver import Solver, find_solver
+from lyra_opt.formulations.backends.backend import Backend, Built
+from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
     Countdown,
@@ -20,8 +22,6 @@ from formulations.exact_solver import (
     valued,
     valued_start,
 )
-from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.solver import Solver, find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from formulations.backends.backend import Values
-    from formulations.exact_solver import Incumbent
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number, SolveResult
     from lyra_opt.core.solver import Observer, Unsupported
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.exact_solver import Incumbent
 
     Start = Callable[[Any, np.random.Generator], Any]
 

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.allocation.parameters import AllocationParameters
-from instances.heterogeneous.parameters import HeterogeneousParameters
-from instances.network.parameters import NetworkParameters
-from instances.parameters import SEED, IntegerParameter, option, parameters_of
-from instances.reclaim.parameters import ReclaimParameters
 from lyra_opt.commands.arguments import OneLineParser, add_command
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.instances.allocation.parameters import AllocationParameters
+from lyra_opt.instances.heterogeneous.parameters import HeterogeneousParameters
+from lyra_opt.instances.network.parameters import NetworkParameters
+from lyra_opt.instances.parameters import SEED, IntegerParameter, option, parameters_of
+from lyra_opt.instances.reclaim.parameters import ReclaimParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from instances.family import Family
-    from instances.parameters import Parameter
     from lyra_opt.core.problem import Problem
+    from lyra_opt.instances.family import Family
+    from lyra_opt.instances.parameters import Parameter
 
 COUNT = IntegerParameter(
     meaning="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
@@ -154,7 +154,7 @@ class _FamilyListingParser(OneLineParser):
 
     def format_help(self) -> str:
         """Return the help with a line for each family."""
-        from instances.family import family_names, find_family
+        from lyra_opt.instances.family import family_names, find_family
 
         problem: str = self.get_default("problem")
         lines = [
@@ -230,9 +230,9 @@ def _argument_type(parameter: Parameter) -> Callable[[str], Any]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from instances.family import find_family
     from lyra_opt.core.documents import write_bytes
     from lyra_opt.core.problem import find_problem
+    from lyra_opt.instances.family import find_family
 
     family = find_family(arguments.problem, arguments.family)
     parameters = {name: getattr(arguments, name) for name in arguments.parameters}

@@ -4,7 +4,7 @@ A family is a seeded and versioned distribution of instances of one problem: the
 parameters and seed give the same instance, on any machine. It is found by name through the
 entry-point group ``lyra_opt.instance_families``, so that another package can bring its own.
 
->>> from instances.family import family_names, generate
+>>> from lyra_opt.instances.family import family_names, generate
 >>> "messy-dist" in family_names("reclaim")
 True
 >>> generate(problem="reclaim", family="decoy", reclaim=2).name
@@ -16,8 +16,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from instances.parameters import SEED, given_parameters, parameters_of, require_parameter
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.instances.parameters import SEED, given_parameters, parameters_of, require_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class ParameterisedFamily(ABC):
 
     problem: ClassVar[str]
     parameters: ClassVar[type[Any]]
-    """Its fields are made by `instances.parameters.integer`, `choice`, `names` and `file`."""
+    """Its fields are made by what is in `lyra_opt.instances.parameters`."""
     required: ClassVar[tuple[str, ...]] = ("jobs",)
     optional: ClassVar[tuple[str, ...]] = ()
     refusals: ClassVar[Mapping[str, str]] = {}

@@ -8,11 +8,11 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-import experiments.command
-import experiments.simulation.command
-import experiments.tuning.command
-import instances.command
-import paper_figures.command
+import lyra_opt.experiments.command
+import lyra_opt.experiments.simulation.command
+import lyra_opt.experiments.tuning.command
+import lyra_opt.instances.command
+import lyra_opt.paper_figures.command
 from lyra_opt import __version__
 from lyra_opt.commands import counterexample, schema, solve, solvers, verify
 from lyra_opt.commands.arguments import OneLineParser
@@ -44,13 +44,13 @@ def make_parser() -> argparse.ArgumentParser:
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)
     counterexample.add_parser(subparsers)
-    instances.command.add_parser(subparsers)
+    lyra_opt.instances.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
     schema.add_parser(subparsers)
-    experiments.simulation.command.add_parsers(subparsers)
-    experiments.tuning.command.add_parser(subparsers)
-    experiments.command.add_parsers(subparsers)
-    paper_figures.command.add_parser(subparsers)
+    lyra_opt.experiments.simulation.command.add_parsers(subparsers)
+    lyra_opt.experiments.tuning.command.add_parser(subparsers)
+    lyra_opt.experiments.command.add_parsers(subparsers)
+    lyra_opt.paper_figures.command.add_parser(subparsers)
     return parser
 
 

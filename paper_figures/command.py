@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from paper_figures.document import PaperTable, PublicationTable
+    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
 PAPERS = ("lyra", "hadar", "dally")
 MOST_SEEDS = 100
@@ -85,7 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _in_words(name: str) -> str:
     """Return what there is of a paper."""
-    from paper_figures.document import find_paper
+    from lyra_opt.paper_figures.document import find_paper
 
     paper = find_paper(name)
     there = "; ".join(
@@ -112,15 +112,15 @@ def _scale(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from experiments.command import available_processors
-    from experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.core.errors import UserError
-    from paper_figures.document import find_paper
-    from paper_figures.page import write_pages
-    from paper_figures.paper import report_of, run_paper
-    from paper_figures.setting import Setting
+    from lyra_opt.experiments.command import available_processors
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.paper_figures.document import find_paper
+    from lyra_opt.paper_figures.page import write_pages
+    from lyra_opt.paper_figures.paper import report_of, run_paper
+    from lyra_opt.paper_figures.setting import Setting
 
     paper = find_paper(arguments.paper)
     chosen = _chosen(paper, {kind: getattr(arguments, kind) for kind in ("table", "figure")})

@@ -16,7 +16,7 @@ from lyra_opt.core.documents import join_path, parse_toml, unknown_key
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import Table, key, parsed
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Rule, Text
-from paper_figures.comparison import RULE, Source
+from lyra_opt.paper_figures.comparison import RULE, Source
 
 PAPERS_FOLDER = Path(__file__).parent
 PAPER_FORMAT = "lyra-opt/paper"
@@ -99,7 +99,7 @@ class Measure:
     Parameters
     ----------
     of
-        A figure of the replay, or a function of `paper_figures.measures`.
+        A figure of the replay, or a function of `lyra_opt.paper_figures.measures`.
     over
         Figure by which it is divided, both added up over all runs; empty for none.
     times

@@ -9,18 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
-from paper_figures.comparison import Comparison, Entry
-from paper_figures.document import EXACT, GAIN, MORE, REDUCTION, SOURCES
-from paper_figures.results import Part, Results, mean_and_spread, paired_gain
-from paper_figures.setting import Draw, Run, frozen
+from lyra_opt.paper_figures.comparison import Comparison, Entry
+from lyra_opt.paper_figures.document import EXACT, GAIN, MORE, REDUCTION, SOURCES
+from lyra_opt.paper_figures.results import Part, Results, mean_and_spread, paired_gain
+from lyra_opt.paper_figures.setting import Draw, Run, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from paper_figures.comparison import Table
-    from paper_figures.document import Call, ColumnTable, Measure, PublicationTable, RowTable
-    from paper_figures.results import Spread
-    from paper_figures.setting import Setting
+    from lyra_opt.paper_figures.comparison import Table
+    from lyra_opt.paper_figures.document import (
+        Call,
+        ColumnTable,
+        Measure,
+        PublicationTable,
+        RowTable,
+    )
+    from lyra_opt.paper_figures.results import Spread
+    from lyra_opt.paper_figures.setting import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

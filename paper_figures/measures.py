@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.simulation.replay import step_means
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.simulation.replay import step_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paper_figures.document import Measure
-    from paper_figures.outcome import Outcome
+    from lyra_opt.paper_figures.document import Measure
+    from lyra_opt.paper_figures.outcome import Outcome
 
 HOUR_S, DAY_S = 3600, 86_400
 GPUS_PER_LENT_SERVER = 8

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.runs import Replays
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.runs import Replays
 
 
 @dataclass(frozen=True)

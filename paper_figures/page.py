@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.page import HowRun, environments_of, render_page, write_plots
 from lyra_opt import __version__
 from lyra_opt.core.documents import write_text
-from paper_figures.comparison import Verdict
+from lyra_opt.experiments.page import HowRun, environments_of, render_page, write_plots
+from lyra_opt.paper_figures.comparison import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from experiments.plots.figures import Plot
-    from experiments.records import ReplayRecord
-    from paper_figures.comparison import Comparison
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.paper_figures.comparison import Comparison
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"

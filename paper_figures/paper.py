@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.executor import EXIT_INTERRUPTED, run_stored
-from experiments.pool import IN_THIS_PROCESS
 from lyra_opt.core.pictures import house_style
-from paper_figures.evaluation import compared, function_of, runs_of
-from paper_figures.page import Report
-from paper_figures.results import Results
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
+from lyra_opt.experiments.pool import IN_THIS_PROCESS
+from lyra_opt.paper_figures.evaluation import compared, function_of, runs_of
+from lyra_opt.paper_figures.page import Report
+from lyra_opt.paper_figures.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from experiments.simulation.replays import ReplayTask
-    from paper_figures.document import PublicationTable
-    from paper_figures.setting import Setting
+    from lyra_opt.experiments.simulation.replays import ReplayTask
+    from lyra_opt.paper_figures.document import PublicationTable
+    from lyra_opt.paper_figures.setting import Setting
 
 
 def run_paper(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
 from lyra_opt.core.pictures import COLOURS, as_written
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from paper_figures.comparison import Comparison, Entry
+    from lyra_opt.paper_figures.comparison import Comparison, Entry
 
 PAPER_COLOUR = "#9a9a9a"
 OUR_COLOUR = COLOURS[0]

@@ -6,20 +6,20 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.runs import load_replays
-from paper_figures import measures
-from paper_figures.comparison import gain
-from paper_figures.document import GEOMETRIC, MORE
-from paper_figures.outcome import Outcome
-from paper_figures.setting import Draw, Run, named_run
+from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.paper_figures import measures
+from lyra_opt.paper_figures.comparison import gain
+from lyra_opt.paper_figures.document import GEOMETRIC, MORE
+from lyra_opt.paper_figures.outcome import Outcome
+from lyra_opt.paper_figures.setting import Draw, Run, named_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from experiments.records import ReplayRecord
-    from paper_figures.document import Measure, PaperTable, PublicationTable
-    from paper_figures.setting import KeyValue, Setting
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.paper_figures.document import Measure, PaperTable, PublicationTable
+    from lyra_opt.paper_figures.setting import KeyValue, Setting
 
 Spread = tuple[float, float] | None
 Outcomes = list[Outcome | None]

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from experiments.records import ReplayRecord, StudyRecord
-from experiments.simulation.replays import ReplayTask
-from experiments.simulation.scenario import Change, Scenario, load_scenario
-from instances.traces import locate
+from lyra_opt.experiments.records import ReplayRecord, StudyRecord
+from lyra_opt.experiments.simulation.replays import ReplayTask
+from lyra_opt.experiments.simulation.scenario import Change, Scenario, load_scenario
+from lyra_opt.instances.traces import locate
 from lyra_opt.simulation.scheme import scheme_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from paper_figures.document import PaperTable, PublicationTable, RunTable
+    from lyra_opt.paper_figures.document import PaperTable, PublicationTable, RunTable
 
 KeyValue = tuple[str, Any]
 

@@ -17,7 +17,7 @@ from lyra_opt.core.loading import load_instance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance
 
 FIGURE_5 = Path(__file__).parent.parent / "instances" / "library" / "lyra-figure-5.json"
 
@@ -30,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture
-def figure_5() -> ReclaimInstance:
+def figure_5() -> Instance:
     """Lyra's Figure 5: six servers of 8 GPUs, jobs a to d, two servers to reclaim."""
     return load_instance(FIGURE_5).instance
 

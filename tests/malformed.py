@@ -7,7 +7,7 @@ import re
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from instances.library import library_instances
+from lyra_opt.instances.library import library_instances
 
 ABSENT = object()
 """The value of a field that is left out."""

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from instances.family import generate
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.family import generate
 from lyra_opt.testing.conformance import assert_conforms
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
+    from lyra_opt.network.instance import Instance as NetworkInstance
 
 RECLAIM_CASES = [
     *(

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation import ElasticJob, Objective
+from lyra_opt.allocation import Instance as AllocationInstance
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
 from lyra_opt.testing.conformance import assert_conforms
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

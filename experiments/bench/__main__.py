@@ -1,4 +1,4 @@
-"""Measure the figures of speed: ``python -m experiments.bench --out DIR``."""
+"""Measure the figures of speed: ``python -m lyra_opt.experiments.bench --out DIR``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.analysis import ASKED_SIZE, FAMILY, GROUP
-from experiments.bench import (
+from lyra_opt.commands.arguments import integer_from, seconds
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.experiments.analysis import ASKED_SIZE, FAMILY, GROUP
+from lyra_opt.experiments.bench import (
     allocation,
     heterogeneous,
     heterogeneous_decisions,
@@ -20,25 +23,22 @@ from experiments.bench import (
     reclaim,
     replays,
 )
-from experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
-from experiments.bench.timing import figures_table
-from experiments.environment import current_environment
-from experiments.executor import EXIT_INTERRUPTED
-from experiments.page import PLOTS_FOLDER
-from experiments.report import make_report, write_files
-from experiments.runner import run_study
-from experiments.store import STORE_FILE
-from experiments.study import load_study
-from experiments.tables import csv_text, speed_table
-from lyra_opt.commands.arguments import integer_from, seconds
-from lyra_opt.core.documents import write_text
-from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
+from lyra_opt.experiments.bench.timing import figures_table
+from lyra_opt.experiments.environment import current_environment
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+from lyra_opt.experiments.page import PLOTS_FOLDER
+from lyra_opt.experiments.report import make_report, write_files
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.store import STORE_FILE
+from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.tables import csv_text, speed_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from experiments.analysis import Analysis
-    from experiments.bench.timing import Figure
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.bench.timing import Figure
 
 COMPARISON = Path(__file__).parent / "reclaim-speed.toml"
 EXACT = Path(__file__).parent / "reclaim-exact.toml"
@@ -74,15 +74,15 @@ usage; 130 after Ctrl-C.
 
 EXAMPLES = """\
 examples:
-  python -m experiments.bench --only comparison --seeds 5 --time-limit 60 --out results/long
-  python -m experiments.bench --only fast --only exact
+  python -m lyra_opt.experiments.bench --only comparison --seeds 5 --time-limit 60 --out long
+  python -m lyra_opt.experiments.bench --only fast --only exact
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print each figure as it comes, write the page; 1 if something is not as meant."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.bench",
+        prog="python -m lyra_opt.experiments.bench",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import gmean
 
-from experiments.bench.timing import Figure, timed_figure
-from experiments.bench.trials import interleaved, medians, proved_within, slowest
-from instances.family import generate
 from lyra_opt.core.result import Status, relative_gap, same_value
+from lyra_opt.experiments.bench.timing import Figure, timed_figure
+from lyra_opt.experiments.bench.trials import interleaved, medians, proved_within, slowest
+from lyra_opt.instances.family import generate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Case:
     family: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def instances(self, jobs: int, seeds: int) -> list[AllocationInstance]:
+    def instances(self, jobs: int, seeds: int) -> list[Instance]:
         """Return those with the seeds 0 to `seeds` - 1."""
         return [
             generate("allocation", self.family, seed=seed, jobs=jobs, **self.parameters)
@@ -395,7 +395,7 @@ def certificate(runs: pd.DataFrame, limit_s: float | None = None) -> tuple[float
     return gap_percent, counted_s
 
 
-def _items(instance: AllocationInstance) -> int:
+def _items(instance: Instance) -> int:
     return sum(job.max_workers - job.min_workers for job in instance.jobs)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.bench.timing import Figure, timed_figure
-from experiments.bench.trials import interleaved, proved_within
-from instances.randomness import IntegerStream
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.bench.timing import Figure, timed_figure
+from lyra_opt.experiments.bench.trials import interleaved, proved_within
 from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
     GpuType,
-    HeterogeneousInstance,
+    Instance,
     Objective,
 )
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility
+from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,7 +48,7 @@ def offline_instance(
     objective: Objective = Objective.UTILITY,
     jobs: int = JOBS,
     rounds: int = ROUNDS,
-) -> HeterogeneousInstance:
+) -> Instance:
     """Return jobs that compete for three types of GPUs within a few rounds.
 
     Half of the jobs are worth their mean throughput, half a value until a deadline. Gangs of 1 to
@@ -94,7 +94,7 @@ def offline_instance(
                 utility=utility,
             )
         )
-    return HeterogeneousInstance(
+    return Instance(
         name=f"offline-{objective}-{seed}",
         objective=objective,
         gpu_types=tuple(GpuType(name=name) for name in TYPES),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.bench.timing import Figure, decision_figure
-from instances.heterogeneous.clusters import cluster_of
-from instances.heterogeneous.generated_jobs import gavel_like
+from lyra_opt.experiments.bench.timing import Figure, decision_figure
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
+from lyra_opt.instances.heterogeneous.clusters import cluster_of
+from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.bench.timing import Figure, timed_figure
-from experiments.bench.trials import interleaved, proved_within
-from instances.heterogeneous.clusters import gavel_108
-from instances.heterogeneous.generated_jobs import gavel_like
-from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
+from lyra_opt.experiments.bench.timing import Figure, timed_figure
+from lyra_opt.experiments.bench.trials import interleaved, proved_within
+from lyra_opt.heterogeneous.instance import Instance, Objective
+from lyra_opt.instances.heterogeneous.clusters import gavel_108
+from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ SOLVERS = ("lp-highs", "lp-glop")
 
 def share_instance(
     objective: Objective | str, *, jobs: int, seed: int, all_unlike: bool = False
-) -> HeterogeneousInstance:
+) -> Instance:
     """Return jobs of Gavel's generator, a fifth of them of weight 5, on its simulated cluster.
 
     Parameters
@@ -50,7 +50,7 @@ def share_instance(
             replace(job, weight=job.weight * (1 + number / jobs))
             for number, job in enumerate(drawn)
         )
-    return HeterogeneousInstance(
+    return Instance(
         name=f"{objective}-{workload.name}{'-unlike' if all_unlike else ''}",
         objective=Objective(objective),
         gpu_types=cluster.problem_types,

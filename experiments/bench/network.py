@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.bench.replays import lease_figures
-from experiments.bench.timing import Figure, decision_figure
-from experiments.bench.trials import interleaved, proved_within
-from instances.network.epoch import epoch_instance
+from lyra_opt.experiments.bench.replays import lease_figures
+from lyra_opt.experiments.bench.timing import Figure, decision_figure
+from lyra_opt.experiments.bench.trials import interleaved, proved_within
+from lyra_opt.instances.network.epoch import epoch_instance
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import state_of
 from lyra_opt.simulation.network.topology import Topology

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.bench.timing import (
+from lyra_opt.core.loading import instance_text
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.experiments.bench.timing import (
     Figure,
     percentile,
     time_function,
@@ -24,19 +27,16 @@ from experiments.bench.timing import (
     timed_figure,
     times_of,
 )
-from experiments.bench.trials import interleaved
-from instances.family import generate
-from instances.library import library_instances
-from lyra_opt.core.loading import instance_text
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits
+from lyra_opt.experiments.bench.trials import interleaved
+from lyra_opt.instances.family import generate
+from lyra_opt.instances.library import library_instances
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance
 
 REALISTIC_FAMILIES = (
     "bf-trace",
@@ -148,7 +148,7 @@ def limited_figures(seeds: int) -> Iterator[Figure]:
     )
 
 
-def _greedy(instance: ReclaimInstance) -> None:
+def _greedy(instance: Instance) -> None:
     LyraGreedy().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
 
 
@@ -208,7 +208,7 @@ def _growth() -> Iterator[Figure]:
     )
 
 
-def _size(instance: ReclaimInstance) -> str:
+def _size(instance: Instance) -> str:
     return (
         f"{len(instance.servers)} servers, N_R {instance.reclaim_servers}, "
         f"{len(instance.jobs)} jobs, {instance.index.gpus.entries} worker groups"
@@ -256,7 +256,7 @@ def process_figures() -> Iterator[Figure]:
     yield from _compiling("solve --solver exact", searched, ["--solver", "exact"])
 
 
-def _compiling(what: str, instance: ReclaimInstance, options: list[str]) -> Iterator[Figure]:
+def _compiling(what: str, instance: Instance, options: list[str]) -> Iterator[Figure]:
     """Time a process without and with compiled kernels in the cache."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "instance.json"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from experiments.bench.timing import Figure
-from experiments.executor import kept_or_temporary, run_stored
-from experiments.frames import load_runs
-from experiments.pool import IN_THIS_PROCESS
-from experiments.simulation.replays import replay_tasks, study_of
-from experiments.simulation.scenario import Change, load_scenario
-from instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.bench.timing import Figure
+from lyra_opt.experiments.executor import kept_or_temporary, run_stored
+from lyra_opt.experiments.frames import load_runs
+from lyra_opt.experiments.pool import IN_THIS_PROCESS
+from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
+from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS
 

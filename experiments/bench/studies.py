@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import exp, inf
 from typing import TYPE_CHECKING
 
-from experiments.analysis import counted_proof_time_s, log_ratio
-from experiments.bench.reclaim import FLEET, LOOSE_BOUND_FAMILY
-from experiments.bench.timing import Figure, timed_figure
-from experiments.bench.trials import listed, proved_within
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import counted_proof_time_s, log_ratio
+from lyra_opt.experiments.bench.reclaim import FLEET, LOOSE_BOUND_FAMILY
+from lyra_opt.experiments.bench.timing import Figure, timed_figure
+from lyra_opt.experiments.bench.trials import listed, proved_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

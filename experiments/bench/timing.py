@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.tables import NOTHING, Table
+from lyra_opt.experiments.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

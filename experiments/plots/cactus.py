@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.plots.style import line_style
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.style import line_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.plots.style import line_style, mark_points, round_numbers
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.style import line_style, mark_points, round_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.excess import LINEAR_UP_TO_PERCENT, excess_ticks
-from experiments.plots.style import line_style, mark_points, stretches
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.excess import LINEAR_UP_TO_PERCENT, excess_ticks
+from lyra_opt.experiments.plots.style import line_style, mark_points, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from experiments.records import AxisValue
+    from lyra_opt.experiments.records import AxisValue
 
 WHITE = "#ffffff"
 

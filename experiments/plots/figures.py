@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.analysis import family_label, fixed_parameters
-from experiments.frames import in_order
-from experiments.gap_words import EXCESS, gap_words
-from experiments.plots.cactus import plot_cactus
-from experiments.plots.excess import plot_excess, set_excess_limits
-from experiments.plots.excess_over_axis import plot_excess_over_axis
-from experiments.plots.solutions import draw_solutions
-from experiments.plots.solve_time import plot_solve_time
-from experiments.plots.style import add_legend, svg_text
-from experiments.study import FILE
-from experiments.tables import axis_in_words, parameter_in_words
 from lyra_opt.core.pictures import as_written, house_style
+from lyra_opt.experiments.analysis import family_label, fixed_parameters
+from lyra_opt.experiments.frames import in_order
+from lyra_opt.experiments.gap_words import EXCESS, gap_words
+from lyra_opt.experiments.plots.cactus import plot_cactus
+from lyra_opt.experiments.plots.excess import plot_excess, set_excess_limits
+from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
+from lyra_opt.experiments.plots.solutions import draw_solutions
+from lyra_opt.experiments.plots.solve_time import plot_solve_time
+from lyra_opt.experiments.plots.style import add_legend, svg_text
+from lyra_opt.experiments.study import FILE
+from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.analysis import Analysis
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.records import SolverRecord
 
 FAMILIES_A_ROW = 7
 """Groups of the plot of excess that can be told apart side by side."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from instances.family import find_family
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
+from lyra_opt.instances.family import find_family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
-    from experiments.analysis import Analysis
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.records import SolverRecord
 
 LARGEST_DRAWN = 12
 """Size of an instance up to which a reader can follow every part of it."""

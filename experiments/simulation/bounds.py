@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.carried_out import SimulationError
-from experiments.simulation.setup import RACKS, TYPES
 from lyra_opt.core.errors import FieldError
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.simulation.setup import RACKS, TYPES
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
-from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.instance import Instance, Objective
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
@@ -91,11 +91,11 @@ def require_kept(figures: Mapping[str, Any], bounds: Mapping[str, float]) -> Non
 
 
 def _of_types(workload: Workload, cluster: Cluster, *, forking: bool) -> Mapping[str, float]:
-    from formulations.heterogeneous.shares.highs_model import LpHighs
+    from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs
 
     engine = LpHighs()
     engine.load()
-    instance = HeterogeneousInstance(
+    instance = Instance(
         name=workload.name,
         objective=Objective.MAKESPAN,
         gpu_types=cluster.problem_types,

@@ -6,18 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.bounds import require_bounds
-from experiments.simulation.scenario import SchemeEntry
-from experiments.simulation.setup import Setup, make_loaning, proportional_inference_servers
-from instances.heterogeneous.clusters import cluster_of_servers, find_cluster
-from instances.heterogeneous.throughput_files import load_throughputs
-from instances.heterogeneous.workload_throughputs import with_throughputs
-from instances.network.trace_jobs import assigned_models as with_network_models
-from instances.network.trace_jobs import shares_of
-from instances.workloads.lyra_like import bootstrapped
-from instances.workloads.named import find_workload
-from instances.workloads.readers import read_workload
-from instances.workloads.transform import (
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError, InputError, UserError, counted
+from lyra_opt.experiments.simulation.bounds import require_bounds
+from lyra_opt.experiments.simulation.scenario import SchemeEntry
+from lyra_opt.experiments.simulation.setup import (
+    Setup,
+    make_loaning,
+    proportional_inference_servers,
+)
+from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
+from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
+from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
+from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
+from lyra_opt.instances.network.trace_jobs import shares_of
+from lyra_opt.instances.workloads.lyra_like import bootstrapped
+from lyra_opt.instances.workloads.named import find_workload
+from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.transform import (
     first_days,
     limited,
     rescaled,
@@ -25,8 +31,6 @@ from instances.workloads.transform import (
     with_assumptions,
     without_oversized,
 )
-from lyra_opt.core.documents import unknown_key
-from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
 from lyra_opt.simulation.network.topology import DEFAULT_LINKS
 from lyra_opt.simulation.scheme import Options, find_scheme
@@ -35,9 +39,9 @@ from lyra_opt.simulation.speed import Speed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from experiments.simulation.scenario import ClusterTable, NetworkTable, Scenario
-    from instances.heterogeneous.throughputs import ThroughputTable
-    from instances.workloads.assumptions import JobAssumptions
+    from lyra_opt.experiments.simulation.scenario import ClusterTable, NetworkTable, Scenario
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.workloads.assumptions import JobAssumptions
     from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.network.communication import CommunicationModel

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
-    from lyra_opt.network.instance import NetworkInstance
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.allocation.instance import Instance as AllocationInstance
+    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
+    from lyra_opt.network.instance import Instance as NetworkInstance
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 MOST_CAPTURED = 50
 """Contested decisions of each kind that are kept of one run, and easy ones, by default."""

@@ -6,19 +6,19 @@ import json
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.scenario import ScenarioTable, bundled
 from lyra_opt.commands.output import print_table
 from lyra_opt.core.described import keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import document_schema
+from lyra_opt.experiments.simulation.scenario import ScenarioTable, bundled
 from lyra_opt.simulation.scheme import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from experiments.simulation.scenario import Scenario
     from lyra_opt.core.plugins import Plugins
+    from lyra_opt.experiments.simulation.scenario import Scenario
     from lyra_opt.network.links import LinkSet
 
 COLUMNS = 99
@@ -46,11 +46,11 @@ def print_schema() -> None:
 
 def print_parts() -> None:
     """Print what can be named in a scenario, and what each is."""
-    from instances.heterogeneous.clusters import CLUSTERS
-    from instances.heterogeneous.gpu_types import gpu_types
-    from instances.heterogeneous.throughput_files import THROUGHPUTS
-    from instances.workloads.named import WORKLOADS
-    from instances.workloads.readers import LAYOUTS
+    from lyra_opt.instances.heterogeneous.clusters import CLUSTERS
+    from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+    from lyra_opt.instances.heterogeneous.throughput_files import THROUGHPUTS
+    from lyra_opt.instances.workloads.named import WORKLOADS
+    from lyra_opt.instances.workloads.readers import LAYOUTS
     from lyra_opt.network.links import FREE_LINKS, LINK_SETS
 
     broken: dict[str, str] = {}
@@ -98,7 +98,7 @@ def print_schemes(scenario: Scenario | None) -> None:
 def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:
     from dataclasses import replace
 
-    from experiments.simulation.building import make_schemes, make_setup
+    from lyra_opt.experiments.simulation.building import make_schemes, make_setup
 
     schemes = make_schemes(scenario, names)
     setup = make_setup(scenario, [], scenario.table.seeds[0])

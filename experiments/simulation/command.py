@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.scenario import Scenario
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.scenario import Scenario
 
 DESCRIPTION = """\
 Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
@@ -129,7 +129,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> Scenario:
     """Return the scenario that is asked for, changed as asked for, with its seeds or these."""
-    from experiments.simulation.scenario import Change, load_scenario, parse_change
+    from lyra_opt.experiments.simulation.scenario import Change, load_scenario, parse_change
 
     changes = [parse_change(text) for text in arguments.changes]
     if seeds:
@@ -139,20 +139,20 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
 
 def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
-    from experiments.command import available_processors
-    from experiments.executor import (
+    from lyra_opt.commands.folders import output_folder, require_folder_path
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.experiments.command import available_processors
+    from lyra_opt.experiments.executor import (
         EXIT_INTERRUPTED,
         kept_or_temporary,
         require_own_store,
         run_stored,
     )
-    from experiments.pool import IN_THIS_PROCESS
-    from experiments.simulation.printing import print_replays, say, say_demand
-    from experiments.simulation.replays import replay_tasks, study_of
-    from experiments.simulation.report import write_report
-    from experiments.simulation.runs import load_replays
-    from lyra_opt.commands.folders import output_folder, require_folder_path
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.experiments.pool import IN_THIS_PROCESS
+    from lyra_opt.experiments.simulation.printing import print_replays, say, say_demand
+    from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
+    from lyra_opt.experiments.simulation.report import write_report
+    from lyra_opt.experiments.simulation.runs import load_replays
 
     # All that can be wrong is found out before the first simulation.
     folders = {name: getattr(arguments, name) for name in ("out", "capture")}
@@ -208,10 +208,10 @@ def _as_json_object(run: ReplayRecord) -> dict[str, Any]:
 
 def run_scenarios(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt scenarios``; return the exit code."""
-    from experiments.simulation import catalogue
+    from lyra_opt.experiments.simulation import catalogue
 
     if arguments.what == "show":
-        from experiments.simulation.scenario import scenario_text
+        from lyra_opt.experiments.simulation.scenario import scenario_text
 
         print(scenario_text(arguments.scenario)[0], end="")
     else:
@@ -226,7 +226,7 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
 
 def run_schemes(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt schemes``; return the exit code."""
-    from experiments.simulation.catalogue import print_schemes
+    from lyra_opt.experiments.simulation.catalogue import print_schemes
 
     if arguments.scenario is None and (arguments.changes or arguments.jobs):
         from lyra_opt.core.errors import UserError

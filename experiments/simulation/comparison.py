@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.simulation.durations import duration, three_digits, unit_of
+from lyra_opt.experiments.simulation.durations import duration, three_digits, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.durations import Unit
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.durations import Unit
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000

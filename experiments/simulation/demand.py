@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.simulation.setup import DAY_S
+from lyra_opt.experiments.simulation.setup import DAY_S
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.simulation.setup import Setup
 
 
 @dataclass(frozen=True, slots=True)

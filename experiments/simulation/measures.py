@@ -6,8 +6,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.durations import three_digits
-from experiments.tables import NOTHING
+from lyra_opt.experiments.simulation.durations import three_digits
+from lyra_opt.experiments.tables import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

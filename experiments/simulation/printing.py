@@ -6,17 +6,17 @@ import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.demand import demand_by_day
-from experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 from lyra_opt.commands.output import print_table
 from lyra_opt.core.errors import counted, one_line
+from lyra_opt.experiments.simulation.demand import demand_by_day
+from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.runs import Replays
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.runs import Replays
+    from lyra_opt.experiments.simulation.setup import Setup
 
 MOST_DAYS_SHOWN = 31
 

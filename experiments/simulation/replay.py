@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
-from experiments.simulation.scenario import DECISION_KINDS
-from experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
-from instances.traces import GPU_TYPE_SEPARATOR
+from lyra_opt.experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
+from lyra_opt.experiments.simulation.scenario import DECISION_KINDS
+from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
+from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.metrics import Metrics
     from lyra_opt.simulation.scheme import Scheme

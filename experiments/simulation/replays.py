@@ -9,23 +9,23 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from experiments.environment import current_environment
-from experiments.memory import peak_memory_mib, reset_peak_memory
-from experiments.progress import moment_in_words, within_run
-from experiments.records import ReplayRecord, ReplayStatus, StudyRecord
-from experiments.simulation.bounds import bounds_of, require_kept
-from experiments.simulation.building import make_schemes, make_setup
-from experiments.simulation.capture import Capture
-from experiments.simulation.replay import replay, series_table
-from experiments.simulation.scenario import variants
-from experiments.simulation.setup import forks
+from lyra_opt.experiments.environment import current_environment
+from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
+from lyra_opt.experiments.progress import moment_in_words, within_run
+from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from lyra_opt.experiments.simulation.bounds import bounds_of, require_kept
+from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+from lyra_opt.experiments.simulation.capture import Capture
+from lyra_opt.experiments.simulation.replay import replay, series_table
+from lyra_opt.experiments.simulation.scenario import variants
+from lyra_opt.experiments.simulation.setup import forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from experiments.simulation.scenario import Scenario
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.simulation.scenario import Scenario
+    from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.scheme import Scheme
 
 SETUPS_KEPT = 2

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from experiments.page import PAGE, how_run, render_page, write_plots
-from experiments.simulation.comparison import differences, method_in_words
-from experiments.simulation.measures import MEASURES, shown_measures
-from experiments.simulation.plots.figures import draw_plots
-from experiments.simulation.plots.schemes import scheme_colour
-from experiments.simulation.printing import variants_of
-from experiments.simulation.side_by_side import lines_of, main_lines
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, UserError, counted
+from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
+from lyra_opt.experiments.simulation.comparison import differences, method_in_words
+from lyra_opt.experiments.simulation.measures import MEASURES, shown_measures
+from lyra_opt.experiments.simulation.plots.figures import draw_plots
+from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
+from lyra_opt.experiments.simulation.printing import variants_of
+from lyra_opt.experiments.simulation.side_by_side import lines_of, main_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.comparison import Difference
-    from experiments.simulation.plots.figures import PlotGroup
-    from experiments.simulation.runs import Replays
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.comparison import Difference
+    from lyra_opt.experiments.simulation.plots.figures import PlotGroup
+    from lyra_opt.experiments.simulation.runs import Replays
 
 
 MOST_SENTENCES = 4

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.records import ReplayRecord, ReplayStatus
-from experiments.store import ResultStore, table_path
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
+from lyra_opt.experiments.store import ResultStore, table_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from experiments.records import StudyRecord
+    from lyra_opt.experiments.records import StudyRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.heterogeneous.gpu_types import gpu_types
-from instances.workloads.assumptions import JobAssumptions
 from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, with_change
@@ -35,6 +33,8 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
@@ -518,7 +518,7 @@ class Scenario:
 
     def path_of(self, file: str) -> Path:
         """Return where a file is that it names: beside it, as given, or among the traces."""
-        from instances.traces import locate
+        from lyra_opt.instances.traces import locate
 
         beside = self.folder / file
         found = beside if beside.is_file() else locate(file)

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
-from instances.workloads.lyra_like import PUBLISHED_INFERENCE_SERVERS, PUBLISHED_TRAINING_GPUS
 from lyra_opt.core.errors import counted
+from lyra_opt.experiments.simulation.scenario import DEFAULT_FORECASTER, DEFAULT_HEADROOM
+from lyra_opt.instances.workloads.lyra_like import (
+    PUBLISHED_INFERENCE_SERVERS,
+    PUBLISHED_TRAINING_GPUS,
+)
 from lyra_opt.simulation.cluster import TRAINING_GPU
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
 from lyra_opt.simulation.speed import Speed
@@ -83,7 +86,7 @@ class Setup:
     @property
     def demand_in_words(self) -> str:
         """How much is asked of the cluster, on one line."""
-        from instances.workloads.transform import demand_in_words
+        from lyra_opt.instances.workloads.transform import demand_in_words
 
         workload, cluster = self.workload, self.cluster
         kind = self.kind
@@ -114,7 +117,7 @@ class Setup:
 
     def assumptions_under(self, tenure: str | None) -> tuple[str, ...]:
         """Return what is assumed, a sentence each, where jobs have a tenure; None leaves it out."""
-        from instances.heterogeneous.gpu_types import speeds_in_words
+        from lyra_opt.instances.heterogeneous.gpu_types import speeds_in_words
 
         of_tenure = () if tenure is None else (self.tenure_in_words(tenure),)
         return (
@@ -270,7 +273,7 @@ def make_loaning(
     UserError
         If there is no such forecaster, or the file is no usage series.
     """
-    from instances.workloads.usage import read_usage
+    from lyra_opt.instances.workloads.usage import read_usage
     from lyra_opt.simulation.loaning.forecast import find_forecaster
 
     find_forecaster(forecaster)
@@ -304,7 +307,7 @@ def generated_loaning(
 
     Parameters as in `make_loaning`.
     """
-    from instances.workloads.lyra_like import inference_demand
+    from lyra_opt.instances.workloads.lyra_like import inference_demand
 
     demand = inference_demand(days=days, seed=seed, servers=servers)
     if day_s != DAY_S:

@@ -6,14 +6,20 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.simulation.durations import three_digits, unit_of
-from experiments.simulation.measures import LESS, MEASURES, MORE, mean_shown, shown_measures
+from lyra_opt.experiments.simulation.durations import three_digits, unit_of
+from lyra_opt.experiments.simulation.measures import (
+    LESS,
+    MEASURES,
+    MORE,
+    mean_shown,
+    shown_measures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.measures import Measure
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.measures import Measure
 
 MAIN_MEASURES = (
     *("jct_mean_s", "jct_p50_s", "jct_p95_s", "queue_mean_s", "queue_p95_s", "makespan_s"),

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.pool import worker_pool
-from experiments.simulation.carried_out import SimulationError
-from experiments.tuning.clairvoyant_search import search_plan
-from experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared, percent
-from experiments.tuning.timer_space import BASELINES
+from lyra_opt.experiments.pool import worker_pool
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
+from lyra_opt.experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared, percent
+from lyra_opt.experiments.tuning.timer_space import BASELINES
 from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.tuning.situation import Situation
+    from lyra_opt.experiments.tuning.situation import Situation
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.tenure import Leases
     from lyra_opt.simulation.workload import Workload

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from experiments.simulation.command import add_changes, given_scenario
 from lyra_opt.commands.arguments import (
     add_command,
     add_json_option,
@@ -17,15 +16,16 @@ from lyra_opt.commands.arguments import (
     add_seed_option,
     integer_from,
 )
+from lyra_opt.experiments.simulation.command import add_changes, given_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from experiments.simulation.scenario import Scenario
-    from experiments.simulation.setup import Setup
-    from experiments.tuning.outcome import Tuning
-    from experiments.tuning.situation import Situation
-    from experiments.tuning.timer_space import TimerSpace
+    from lyra_opt.experiments.simulation.scenario import Scenario
+    from lyra_opt.experiments.simulation.setup import Setup
+    from lyra_opt.experiments.tuning.outcome import Tuning
+    from lyra_opt.experiments.tuning.situation import Situation
+    from lyra_opt.experiments.tuning.timer_space import TimerSpace
     from lyra_opt.simulation.scheme import Scheme
 
 TIMERS_FILE, RESULT_FILE = "timers.toml", "tuning.json"
@@ -135,12 +135,12 @@ def _classes(text: str) -> tuple[int, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from experiments.simulation.carried_out import SimulationError
-    from experiments.simulation.printing import say
-    from experiments.simulation.scenario import variants
-    from experiments.tuning.search import load_optuna
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.experiments.simulation.carried_out import SimulationError
+    from lyra_opt.experiments.simulation.printing import say
+    from lyra_opt.experiments.simulation.scenario import variants
+    from lyra_opt.experiments.tuning.search import load_optuna
 
     # All that can be wrong is found out before the first simulation.
     load_optuna()
@@ -197,9 +197,9 @@ class _Question:
         cls, arguments: argparse.Namespace, point: Mapping[str, Any], scenario: Scenario
     ) -> _Question:
         """Return what a variant asks; `UserError` if it has no network."""
-        from experiments.simulation.building import make_schemes, make_setup
-        from experiments.tuning.timer_space import TimerSpace
         from lyra_opt.core.errors import UserError
+        from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+        from lyra_opt.experiments.tuning.timer_space import TimerSpace
         from lyra_opt.simulation.scheme import find_scheme
 
         seeds = range(arguments.seed, arguments.seed + 2 * arguments.seeds)
@@ -226,7 +226,7 @@ class _Question:
 
     def situation(self, setups: Sequence[Setup]) -> Situation:
         """Return some of the draws, on the cluster that they share."""
-        from experiments.tuning.situation import Situation
+        from lyra_opt.experiments.tuning.situation import Situation
 
         return Situation(
             cluster=setups[0].cluster,
@@ -236,12 +236,12 @@ class _Question:
 
     def tuned(self, arguments: argparse.Namespace) -> Tuning:
         """Tune the timers, and compare them."""
-        from experiments.command import available_processors
-        from experiments.progress import progress
-        from experiments.tuning.clairvoyant import compared_with, search_all
-        from experiments.tuning.outcome import compare
-        from experiments.tuning.search import tune
-        from experiments.tuning.situation import evaluator
+        from lyra_opt.experiments.command import available_processors
+        from lyra_opt.experiments.progress import progress
+        from lyra_opt.experiments.tuning.clairvoyant import compared_with, search_all
+        from lyra_opt.experiments.tuning.outcome import compare
+        from lyra_opt.experiments.tuning.search import tune
+        from lyra_opt.experiments.tuning.situation import evaluator
 
         processes = arguments.processes or available_processors()
         known = self.situation(self.setups[: arguments.seeds])
@@ -327,10 +327,10 @@ def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
 def _print(
     arguments: argparse.Namespace, question: _Question, tuning: Tuning, record: dict[str, Any]
 ) -> None:
-    from experiments.tuning.clairvoyant import shares_in_words
-    from experiments.tuning.outcome import HEADER
     from lyra_opt.commands.output import print_table
     from lyra_opt.core.errors import counted, one_line
+    from lyra_opt.experiments.tuning.clairvoyant import shares_in_words
+    from lyra_opt.experiments.tuning.outcome import HEADER
 
     print(
         one_line(

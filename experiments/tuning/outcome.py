@@ -7,15 +7,15 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.tables import NOTHING
-from experiments.tuning.search import best_of
+from lyra_opt.experiments.tables import NOTHING
+from lyra_opt.experiments.tuning.search import best_of
 from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from experiments.tuning.search import Trial
-    from experiments.tuning.situation import Candidate
+    from lyra_opt.experiments.tuning.search import Trial
+    from lyra_opt.experiments.tuning.situation import Candidate
     from lyra_opt.simulation.network.class_timers import ClassTimers
     from lyra_opt.simulation.scheme import Scheme
 

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.tuning.timer_space import BASELINES
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.experiments.tuning.timer_space import BASELINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from experiments.tuning.timer_space import TimerSpace
+    from lyra_opt.experiments.tuning.timer_space import TimerSpace
     from lyra_opt.simulation.network.class_timers import ClassTimers
 
 LEAST_TRIALS = len(BASELINES)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from experiments.pool import worker_pool
-from experiments.simulation.carried_out import carry_out
+from lyra_opt.experiments.pool import worker_pool
+from lyra_opt.experiments.simulation.carried_out import carry_out
 from lyra_opt.simulation.network.class_timers import ClassTimers
 from lyra_opt.simulation.scheme import Options, PlacementScheme, Scheme, find_scheme, prepare
 

@@ -6,17 +6,17 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from formulations.exact_solver import Countdown
-    from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
+    from lyra_opt.allocation.instance import ElasticJob, Instance
+    from lyra_opt.formulations.exact_solver import Countdown
 
 MOST_CHOICES = 1_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
@@ -36,7 +36,7 @@ class BruteForce(BruteForceSolver):
     of = PROBLEM
     variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         if instance.objective is Objective.MEAN_JCT:
             return Unsupported("brute force tries allocations at one moment, not schedules")
@@ -51,9 +51,7 @@ class BruteForce(BruteForceSolver):
             f"there are {choices} ways to give workers, those that do not fit included",
         )
 
-    def improvements(
-        self, instance: AllocationInstance, countdown: Countdown
-    ) -> Iterator[WorkerAllocation]:
+    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[WorkerAllocation]:
         """Yield each allocation that costs less than all before; the reduction is a cost below 0.
 
         The reduction is the cost of the base demands, which cannot be chosen, less that found.
@@ -66,13 +64,13 @@ class BruteForce(BruteForceSolver):
             if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
                 countdown.require_time()
 
-    def simple_bound(self, instance: AllocationInstance) -> float:
+    def simple_bound(self, instance: Instance) -> float:
         """Return the value of the best choice of each job alone."""
         least = sum(min(cost for _, _, cost in of_job) for of_job in _choices(instance))
         return float(-least if instance.objective is Objective.JCT_REDUCTION else least)
 
 
-def _decisions(instance: AllocationInstance) -> Iterator[tuple[ElasticJob, bool, bool]]:
+def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
     """Yield each job, whether it may be started, and whether it may wait instead."""
     if instance.objective is Objective.TWO_PHASE:
         for job, starts in zip(instance.jobs, started_by_two_phase(instance), strict=True):
@@ -82,7 +80,7 @@ def _decisions(instance: AllocationInstance) -> Iterator[tuple[ElasticJob, bool,
             yield job, True, instance.objective is Objective.JOINT and not job.running
 
 
-def _choices(instance: AllocationInstance) -> Choices:
+def _choices(instance: Instance) -> Choices:
     """Return what can be chosen for each job; for the reduction its costs are negative."""
     reduces = instance.objective is Objective.JCT_REDUCTION
     joint = instance.objective is Objective.JOINT

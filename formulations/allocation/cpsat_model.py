@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.formulation import PLAIN, STRENGTHENED
-from formulations.backends.cpsat import BACKEND, integers, weighted
-from formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.allocation.formulation import PLAIN, STRENGTHENED
+from lyra_opt.formulations.backends.cpsat import BACKEND, integers, weighted
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from formulations.allocation.model_data import KnapsackModel, Variables
+    from lyra_opt.formulations.allocation.model_data import KnapsackModel, Variables
 
 
 # Variables

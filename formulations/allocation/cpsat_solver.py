@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.cpsat_model import CPSAT
-from formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.core.solver import Solver
+from lyra_opt.formulations.allocation.cpsat_model import CPSAT
+from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance, Solution
+    from lyra_opt.allocation.instance import Instance, Solution
     from lyra_opt.core.result import Limits, SolveResult
     from lyra_opt.core.solver import Observer, Unsupported
 
@@ -39,13 +39,13 @@ class CpsatSolver(Solver):
     def __init__(self, step_s: float | None = None) -> None:
         self._schedule = schedule_on_grid(step_s)
 
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the model of the objective does not take the instance, None if it does."""
         return self._model_of(instance).supports(instance)
 
     def solve(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,
@@ -57,5 +57,5 @@ class CpsatSolver(Solver):
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
         )
 
-    def _model_of(self, instance: AllocationInstance) -> Solver:
+    def _model_of(self, instance: Instance) -> Solver:
         return self._schedule if instance.objective is Objective.MEAN_JCT else CPSAT

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.model_data import plain, strengthened
-from formulations.exact_model import Formulation, best_of
 from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
     AllocationKnapsack,
@@ -15,18 +13,20 @@ from lyra_opt.allocation.knapsack.of_instance import (
 )
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.allocation.model_data import plain, strengthened
+from lyra_opt.formulations.exact_model import Formulation, best_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.allocation.model_data import KnapsackModel
-    from formulations.exact_solver import Incumbent
-    from lyra_opt.allocation.instance import AllocationInstance, NamedWorkers, WorkerAllocation
+    from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
+    from lyra_opt.formulations.allocation.model_data import KnapsackModel
+    from lyra_opt.formulations.exact_solver import Incumbent
 
 LARGEST_CAPACITY_IN_FLOATS = 10**5
 
 
-def supports(instance: AllocationInstance, in_floats: bool) -> Unsupported | None:
+def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
     """Return why the instance is no knapsack, or beyond a backend's arithmetic.
 
     In floats a variable within 1e-6 of an integer is taken for that integer, and the sum of the
@@ -42,16 +42,14 @@ def supports(instance: AllocationInstance, in_floats: bool) -> Unsupported | Non
     )
 
 
-def _tidied(
-    instance: AllocationInstance, solution: WorkerAllocation | NamedWorkers
-) -> WorkerAllocation:
+def _tidied(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> WorkerAllocation:
     """Return the workers by position, without those that add nothing."""
     task = AllocationKnapsack.of(instance)
     return task.allocation(task.choice(task.workers(task.allocation_of(solution))))
 
 
 def _data(form: Callable[..., KnapsackModel]) -> Callable[..., KnapsackModel]:
-    def data(instance: AllocationInstance, start: Incumbent[Any], in_floats: bool) -> KnapsackModel:
+    def data(instance: Instance, start: Incumbent[Any], in_floats: bool) -> KnapsackModel:
         task = AllocationKnapsack.of(instance)
         chosen = task.choice(task.workers(start[0]))
         return form(task, chosen, float(start[1]), in_floats=in_floats)

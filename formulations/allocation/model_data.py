@@ -20,10 +20,10 @@ from lyra_opt.core.rounding import float_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formulations.backends.backend import Values
     from lyra_opt.allocation.instance import WorkerAllocation
     from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
     from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
+    from lyra_opt.formulations.backends.backend import Values
 
 COST_BITS = 33
 """Bits of the costs beyond those that count the classes: rounding is below 2**-32 in all."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from formulations.backends.backend import Built, KindsT, Values
     from lyra_opt.core.result import Number
+    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
 
 
 def new_model() -> Any:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
 
 MULTIPLIER_BITS = 40
 """Multipliers and costs are rounded to multiples of 2**-40, and are exact from there on."""

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from formulations.backends.backend import Built, KindsT, Values
     from lyra_opt.core.result import Number
+    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 

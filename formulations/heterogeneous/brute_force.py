@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from formulations.brute_force import BruteForceSolver, too_many
-from formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
+from lyra_opt.formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -21,8 +21,8 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formulations.exact_solver import Countdown
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
+    from lyra_opt.formulations.exact_solver import Countdown
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Cell = tuple[str, str]
     Copies = tuple[Placement, ...]
@@ -55,7 +55,7 @@ class BruteForce(BruteForceSolver):
     of = PROBLEM
     variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         if instance.objective in SHARE_OBJECTIVES:
             return Unsupported("brute force tries schedules in rounds, not shares of time")
@@ -72,24 +72,22 @@ class BruteForce(BruteForceSolver):
             f"included",
         )
 
-    def improvements(
-        self, instance: HeterogeneousInstance, countdown: Countdown
-    ) -> Iterator[RoundSchedule]:
+    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[RoundSchedule]:
         """Yield the best schedule, if there is one."""
         best = _search(instance, countdown)
         if best is not None:
             yield best
 
-    def simple_bound(self, instance: HeterogeneousInstance) -> float:
+    def simple_bound(self, instance: Instance) -> float:
         """Return that of each job alone."""
         return rounded_bound(instance)
 
-    def without_search(self, instance: HeterogeneousInstance) -> RoundSchedule | None:
+    def without_search(self, instance: Instance) -> RoundSchedule | None:
         """Return that nothing runs, where that is a schedule."""
         return RoundSchedule(()) if instance.variant.sense == "max" else None
 
 
-def _search(instance: HeterogeneousInstance, countdown: Countdown) -> RoundSchedule | None:
+def _search(instance: Instance, countdown: Countdown) -> RoundSchedule | None:
     """Return the best schedule; None if none completes all jobs."""
     choices = _choices(instance, countdown)
     if instance.objective is Objective.ROUND_PROGRESS:
@@ -129,13 +127,13 @@ def _search(instance: HeterogeneousInstance, countdown: Countdown) -> RoundSched
     return _traced(instance, layers, len(layers) - 1, done)
 
 
-def _value(instance: HeterogeneousInstance, job: GangJob, t: int) -> Fraction:
+def _value(instance: Instance, job: GangJob, t: int) -> Fraction:
     if instance.objective is Objective.UTILITY:
         return worth(instance, job, t)
     return -jct_s(instance, job, t)
 
 
-def _progress(instance: HeterogeneousInstance, steps: Sequence[Fraction]) -> Fraction:
+def _progress(instance: Instance, steps: Sequence[Fraction]) -> Fraction:
     return sum(
         (
             Fraction(job.weight) * min(Fraction(1), done / Fraction(job.steps))
@@ -146,7 +144,7 @@ def _progress(instance: HeterogeneousInstance, steps: Sequence[Fraction]) -> Fra
 
 
 def _is_allowed(
-    instance: HeterogeneousInstance, t: int, state: Sequence[Fraction], steps: Sequence[Fraction]
+    instance: Instance, t: int, state: Sequence[Fraction], steps: Sequence[Fraction]
 ) -> bool:
     """Whether only released jobs that are not complete run."""
     return all(
@@ -156,7 +154,7 @@ def _is_allowed(
 
 
 def _traced(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     layers: Sequence[Mapping[tuple[Fraction, ...], _Node]],
     last: int,
     state: tuple[Fraction, ...],
@@ -170,7 +168,7 @@ def _traced(
     return _schedule(instance, chosen[::-1])
 
 
-def _schedule(instance: HeterogeneousInstance, chosen: Sequence[Choice]) -> RoundSchedule:
+def _schedule(instance: Instance, chosen: Sequence[Choice]) -> RoundSchedule:
     return RoundSchedule(
         tuple(
             RoundEntry(job=job.id, round=t, gpus=placement)
@@ -181,7 +179,7 @@ def _schedule(instance: HeterogeneousInstance, chosen: Sequence[Choice]) -> Roun
     )
 
 
-def _cells(instance: HeterogeneousInstance) -> list[tuple[Cell, int]]:
+def _cells(instance: Instance) -> list[tuple[Cell, int]]:
     return [
         ((server.id, name), count)
         for server in instance.servers
@@ -189,7 +187,7 @@ def _cells(instance: HeterogeneousInstance) -> list[tuple[Cell, int]]:
     ]
 
 
-def _count(instance: HeterogeneousInstance, job: GangJob) -> int:
+def _count(instance: Instance, job: GangJob) -> int:
     """Return the ways to place a job in a round, none included, those at rate 0 too."""
     if not instance.forking:
         return 1 + _ways([count for _, count in _cells(instance)], job.gang)
@@ -219,7 +217,7 @@ def _placements(
             yield from _placements(rest, gang - count, chosen + more)
 
 
-def _of_job(instance: HeterogeneousInstance, job: GangJob) -> Iterator[Copies]:
+def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
     """Yield every way to run a job in a round, not to run it first."""
     cells = _cells(instance)
     if instance.objective is Objective.ROUND_PROGRESS and instance.first_round(job):
@@ -239,9 +237,7 @@ def _of_job(instance: HeterogeneousInstance, job: GangJob) -> Iterator[Copies]:
     yield from ways
 
 
-def _choices(
-    instance: HeterogeneousInstance, countdown: Countdown
-) -> dict[tuple[Fraction, ...], Choice]:
+def _choices(instance: Instance, countdown: Countdown) -> dict[tuple[Fraction, ...], Choice]:
     """Return what fits into a round, one choice for each vector of steps done."""
     ways = [
         [

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from formulations.heterogeneous.round_numbers import Variables
+from lyra_opt.formulations.heterogeneous.round_numbers import Variables
 from lyra_opt.heterogeneous.checker import completion_of
 from lyra_opt.heterogeneous.instance import Objective, RoundEntry, RoundSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formulations.heterogeneous.round_numbers import RoundNumbers, RunKey
     from lyra_opt.core.result import Number
+    from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, RunKey
     from lyra_opt.heterogeneous.instance import Placement
 
 

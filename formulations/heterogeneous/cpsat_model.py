@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers, total, weighted
-from formulations.exact_model import ExactModelSolver, Statement
-from formulations.heterogeneous.formulation import ROUNDS
+from lyra_opt.formulations.backends.cpsat import BACKEND, integers, total, weighted
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.heterogeneous.formulation import ROUNDS
 
 if TYPE_CHECKING:
-    from formulations.heterogeneous.round_model import RoundModel
-    from formulations.heterogeneous.round_numbers import Variables
+    from lyra_opt.formulations.heterogeneous.round_model import RoundModel
+    from lyra_opt.formulations.heterogeneous.round_numbers import Variables
 
 
 # Variables

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.exact_model import Formulation, best_of
-from formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.core.rounding import float_up
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.exact_model import Formulation, best_of
+from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 MOST_RUNS = 200_000
 
 
-def supports(instance: HeterogeneousInstance, _: bool) -> Unsupported | None:
+def supports(instance: Instance, _: bool) -> Unsupported | None:
     """Return why the objective is not the model's, or the model would be too large."""
     if instance.objective in SHARE_OBJECTIVES:
         return Unsupported(f"the model is of schedules in rounds, not of {instance.objective}")
@@ -34,7 +34,7 @@ def supports(instance: HeterogeneousInstance, _: bool) -> Unsupported | None:
     )
 
 
-def rounded_bound(instance: HeterogeneousInstance) -> float:
+def rounded_bound(instance: Instance) -> float:
     """Return the bound that no model is needed for, rounded to the safe side."""
     bound = simple_bound(instance)
     return float_up(bound) if instance.variant.sense == "max" else -float_up(-bound)

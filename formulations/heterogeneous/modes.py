@@ -12,7 +12,7 @@ from lyra_opt.heterogeneous.checker import steps_in_round
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
 
 class Place(NamedTuple):
@@ -84,7 +84,7 @@ class Group(NamedTuple):
     most: int
 
 
-def _is_alike(instance: HeterogeneousInstance, job: GangJob) -> bool:
+def _is_alike(instance: Instance, job: GangJob) -> bool:
     """Whether the rate of a job depends on the types of its GPUs alone, not on their servers."""
     if job.gang == 1 or job.spread_throughput is None:
         return True
@@ -94,7 +94,7 @@ def _is_alike(instance: HeterogeneousInstance, job: GangJob) -> bool:
     )
 
 
-def places_of(instance: HeterogeneousInstance) -> tuple[Place, ...]:
+def places_of(instance: Instance) -> tuple[Place, ...]:
     """Return the GPUs in as few places as leaves the model exact.
 
     One place for the whole cluster if servers play no part. Else servers with a single GPU of the
@@ -116,7 +116,7 @@ def places_of(instance: HeterogeneousInstance) -> tuple[Place, ...]:
 
 
 def modes_of(
-    instance: HeterogeneousInstance, places: Sequence[Place]
+    instance: Instance, places: Sequence[Place]
 ) -> tuple[tuple[Mode, ...], tuple[Group, ...]]:
     """Return the ways to place each gang, and which of them run at once."""
     modes: list[Mode] = []
@@ -155,7 +155,7 @@ def _stays_on(job: GangJob, servers: Sequence[str]) -> bool:
     return len(job.current) == 1 and next(iter(job.current)) in servers
 
 
-def _stay_mode(instance: HeterogeneousInstance, j: int, places: Sequence[Place]) -> list[Mode]:
+def _stay_mode(instance: Instance, j: int, places: Sequence[Place]) -> list[Mode]:
     """Return the mode of staying where a job is, if that saves a restart."""
     job = instance.jobs[j]
     if not instance.restart_s or not job.current or not job.rate_of(job.current):
@@ -179,7 +179,7 @@ def _stay_mode(instance: HeterogeneousInstance, j: int, places: Sequence[Place])
 
 
 def _modes_on(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     j: int,
     on: Sequence[int],
     places: Sequence[Place],

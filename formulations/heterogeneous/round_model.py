@@ -11,17 +11,17 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from formulations.heterogeneous.coding import coded, decoded
-from formulations.heterogeneous.round_numbers import RoundNumbers, Variables
 from lyra_opt.core.rounding import float_up
+from lyra_opt.formulations.heterogeneous.coding import coded, decoded
+from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, Variables
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from formulations.backends.backend import Values
     from lyra_opt.core.result import Number
+    from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.heterogeneous.instance import RoundSchedule
 
     Terms = list[tuple[Number, Any]]

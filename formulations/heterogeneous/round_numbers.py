@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from formulations.heterogeneous.modes import modes_of, places_of
 from lyra_opt.core.rounding import float_up
+from lyra_opt.formulations.heterogeneous.modes import modes_of, places_of
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.instance import Objective, RoundSchedule
@@ -22,9 +22,9 @@ from lyra_opt.heterogeneous.instance import Objective, RoundSchedule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from formulations.heterogeneous.modes import Group, Level, Mode, Place
     from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.formulations.heterogeneous.modes import Group, Level, Mode, Place
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
     RunKey = tuple[int, int, int]
 
@@ -140,7 +140,7 @@ class RoundNumbers:
         What a job that never completes costs, in rounds; 0 where that is allowed.
     """
 
-    instance: HeterogeneousInstance
+    instance: Instance
     places: tuple[Place, ...]
     modes: tuple[Mode, ...]
     groups: tuple[Group, ...]
@@ -151,7 +151,7 @@ class RoundNumbers:
     @classmethod
     def of(
         cls,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         start: tuple[RoundSchedule, float] | None = None,
         *,
         in_floats: bool = False,
@@ -276,9 +276,7 @@ class RoundNumbers:
         return [m for m, mode in enumerate(self.modes) if mode.job == j]
 
 
-def _worths(
-    instance: HeterogeneousInstance, job: GangJob, completions: Sequence[int]
-) -> list[Fraction]:
+def _worths(instance: Instance, job: GangJob, completions: Sequence[int]) -> list[Fraction]:
     """Return what `JobData.worth` is in units of."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [Fraction(job.weight)]
@@ -288,7 +286,7 @@ def _worths(
 
 
 def _job_data(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     j: int,
     levels: Mapping[tuple[int, int], Level],
     completions: range,
@@ -321,9 +319,7 @@ def _job_data(
     )
 
 
-def windows_of(
-    instance: HeterogeneousInstance, start: tuple[RoundSchedule, float] | None
-) -> list[range]:
+def windows_of(instance: Instance, start: tuple[RoundSchedule, float] | None) -> list[range]:
     """Return the rounds in which each job may complete in a schedule no worse than the start."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [range(0 if instance.first_round(job) else 1) for job in instance.jobs]

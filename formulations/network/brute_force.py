@@ -7,18 +7,18 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver, too_many
-from formulations.network.gang_data import simple_bound
+from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
+from lyra_opt.formulations.network.gang_data import simple_bound
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
+from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from formulations.exact_solver import Countdown
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.network.instance import NetworkInstance, WaitingJob
+    from lyra_opt.formulations.exact_solver import Countdown
+    from lyra_opt.network.instance import Instance, WaitingJob
 
     Free = tuple[int, ...]
     Choice = tuple[int, ...]
@@ -39,7 +39,7 @@ class BruteForce(BruteForceSolver):
     of = PROBLEM
     variants = tuple(Objective)
 
-    def supports(self, instance: NetworkInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
         choices = states
@@ -51,22 +51,20 @@ class BruteForce(BruteForceSolver):
             choices, MOST_CHOICES, f"there are {choices} or more states and ways to go on from them"
         )
 
-    def improvements(
-        self, instance: NetworkInstance, countdown: Countdown
-    ) -> Iterator[NetworkSolution]:
+    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[Solution]:
         """Yield the best placement."""
         yield _search(instance, countdown)
 
-    def simple_bound(self, instance: NetworkInstance) -> float:
+    def simple_bound(self, instance: Instance) -> float:
         """Return the knapsack's bound."""
         return simple_bound(instance)
 
-    def without_search(self, instance: NetworkInstance) -> NetworkSolution:  # noqa: ARG002
+    def without_search(self, instance: Instance) -> Solution:  # noqa: ARG002
         """Return that nobody starts."""
-        return NetworkSolution(())
+        return Solution(())
 
 
-def _search(instance: NetworkInstance, countdown: Countdown) -> NetworkSolution:
+def _search(instance: Instance, countdown: Countdown) -> Solution:
     """Return the best placement."""
     start = tuple(machine.free_gpus for machine in instance.machines)
     layers: list[dict[Free, tuple[Fraction, Free, Choice]]] = [{start: (Fraction(0), start, ())}]
@@ -94,10 +92,10 @@ def _search(instance: NetworkInstance, countdown: Countdown) -> NetworkSolution:
         if gpus:
             tier = instance.tier_of(gpus)
             placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
-    return NetworkSolution(tuple(reversed(placements)))
+    return Solution(tuple(reversed(placements)))
 
 
-def _fragmented(instance: NetworkInstance, free: Free) -> int:
+def _fragmented(instance: Instance, free: Free) -> int:
     """Return what machines that are partly free cost."""
     if instance.objective is not Objective.LEAST_FRAGMENTATION:
         return 0
@@ -106,7 +104,7 @@ def _fragmented(instance: NetworkInstance, free: Free) -> int:
     )
 
 
-def _ways(instance: NetworkInstance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
+def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
     """Yield no GPUs, then every way to give the job its GPUs where it may run, and its worth."""
     yield (0,) * len(instance.machines), Fraction(0)
     for held in _taken([machine.free_gpus for machine in instance.machines], job.gang):
@@ -131,7 +129,7 @@ def _taken(free: Sequence[int], gang: int) -> Iterator[Choice]:
             yield (count, *rest)
 
 
-def _count(instance: NetworkInstance, job: WaitingJob) -> int:
+def _count(instance: Instance, job: WaitingJob) -> int:
     """Return the ways to take the job's GPUs, those where it may not run too."""
     if job.gang > instance.free_gpus:
         return 0

@@ -5,28 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formulations.exact_model import Formulation, best_of
-from formulations.network.gang_data import MOST_COLUMNS, simple_bound
-from formulations.network.patterns.data import PatternModel, RelaxedPatterns, pattern_columns
-from formulations.network.tiers.data import TierModel, tier_columns
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.exact_model import Formulation, best_of
+from lyra_opt.formulations.network.gang_data import MOST_COLUMNS, simple_bound
+from lyra_opt.formulations.network.patterns.data import (
+    PatternModel,
+    RelaxedPatterns,
+    pattern_columns,
+)
+from lyra_opt.formulations.network.tiers.data import TierModel, tier_columns
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 MOST_GPUS_IN_FLOATS = 10**5
 
 
 def _limits(
-    columns: Callable[[NetworkInstance], int],
-) -> Callable[[NetworkInstance, bool], Unsupported | None]:
+    columns: Callable[[Instance], int],
+) -> Callable[[Instance, bool], Unsupported | None]:
     """Return what refuses models that would be too large, or inexact in floats."""
 
-    def supports(instance: NetworkInstance, in_floats: bool) -> Unsupported | None:
+    def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
         if (count := columns(instance)) > MOST_COLUMNS:
             return Unsupported(
                 f"the model has {count} variables or more; it is built up to {MOST_COLUMNS}"

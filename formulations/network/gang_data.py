@@ -21,7 +21,7 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 MOST_COLUMNS = 200_000
 """Variables up to which models are built."""
@@ -53,7 +53,7 @@ class GangData:
         rack, and they could be.
     """
 
-    instance: NetworkInstance
+    instance: Instance
     racks: tuple[tuple[int, ...], ...]
     worth: tuple[tuple[float, ...], ...]
     unit: Fraction
@@ -134,13 +134,13 @@ class GangData:
         return any(True for kind in kinds for _ in kind)
 
 
-def simple_bound(instance: NetworkInstance) -> int | float:
+def simple_bound(instance: Instance) -> int | float:
     """Return a bound on the optimum that no model is needed for, nor anything else that is slow."""
     most = knapsack_bound(instance, offers_of(instance))
     return math.floor(most) if instance.objective in COUNTING_OBJECTIVES else float_up(most)
 
 
-def gang_data(instance: NetworkInstance, *, in_floats: bool = False) -> GangData:
+def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
     """Return the numbers of an instance, for a backend in floats or not.
 
     Complexity O(jobs racks + machines).

@@ -14,19 +14,19 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from formulations.network.gang_data import gang_data
 from lyra_opt.core.rounding import float_up
-from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, NetworkSolution
+from lyra_opt.formulations.network.gang_data import gang_data
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, MutableMapping, Sequence
     from fractions import Fraction
     from typing import Self
 
-    from formulations.backends.backend import Values
-    from formulations.network.gang_data import GangData
     from lyra_opt.core.result import Number
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.network.gang_data import GangData
+    from lyra_opt.network.instance import Instance
 
     Terms = list[tuple[int, Any]]
     """(Coefficient, variable) in a backend's own type."""
@@ -54,7 +54,7 @@ class Assignment:
     open_gpus: Mapping[int, int] = field(default_factory=dict)
 
 
-def placed(data: GangData, assignment: Assignment) -> NetworkSolution:
+def placed(data: GangData, assignment: Assignment) -> Solution:
     """Return the placement; tiers are those that the machines span.
 
     Raises
@@ -83,7 +83,7 @@ def placed(data: GangData, assignment: Assignment) -> NetworkSolution:
         for part in (here, _shared(piles, passing, ())):
             for j, of_job in part.items():
                 held.setdefault(j, {}).update(of_job)
-    return NetworkSolution(tuple(_placement(data, j, held[j]) for j in sorted(held)))
+    return Solution(tuple(_placement(data, j, held[j]) for j in sorted(held)))
 
 
 def _shared(
@@ -139,7 +139,7 @@ class Encoded:
     packed: Mapping[int, Sequence[int]]
 
 
-def encoded(data: GangData, solution: NetworkSolution) -> Encoded:
+def encoded(data: GangData, solution: Solution) -> Encoded:
     """Return a valid placement as the models see it, without gangs that are worth nothing."""
     instance = data.instance
     rack_at = {m: r for r, rack in enumerate(data.racks) for m in rack}
@@ -172,12 +172,12 @@ def encoded(data: GangData, solution: NetworkSolution) -> Encoded:
 
 @dataclass(frozen=True)
 class PlacementModel(ABC):
-    """A model of which gangs are where; implements `formulations.exact_model.ModelData`."""
+    """A model of which gangs are where; as `formulations.exact_model.ModelData` says."""
 
     data: GangData
 
     @classmethod
-    def of(cls, instance: NetworkInstance, *, in_floats: bool = False) -> Self:
+    def of(cls, instance: Instance, *, in_floats: bool = False) -> Self:
         """Return the model of an instance, for a backend in floats or not."""
         return cls(gang_data(instance, in_floats=in_floats))
 
@@ -203,12 +203,12 @@ class PlacementModel(ABC):
         """Whether no job can start anywhere."""
         return not self.data.can_start()
 
-    def start(self, solution: NetworkSolution) -> list[int]:
+    def start(self, solution: Solution) -> list[int]:
         """Return the values of all variables for a valid placement."""
         found = self.encoded(encoded(self.data, solution))
         return [value for kind in found for value in kind.values()]
 
-    def solution(self, values: Values) -> NetworkSolution | None:
+    def solution(self, values: Values) -> Solution | None:
         """Return the placement that values of all variables stand for once they are rounded.
 
         None if they are no solution of the model: a backend's rounding may break a row.

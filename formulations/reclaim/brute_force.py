@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from formulations.brute_force import BruteForceSolver, too_many
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
+from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from formulations.exact_solver import Countdown
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.formulations.exact_solver import Countdown
+    from lyra_opt.reclaim.instance import Instance
 
 MOST_CHOICES = 5_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
@@ -32,7 +32,7 @@ class BruteForce(BruteForceSolver):
     of = PROBLEM
     variants = tuple(Semantics)
 
-    def supports(self, instance: ReclaimInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why there are too many choices, None if there are not."""
         servers = sum(server.on_loan for server in instance.servers)
         choices = math.comb(servers, instance.reclaim_servers)
@@ -42,24 +42,22 @@ class BruteForce(BruteForceSolver):
             f"{instance.reclaim_servers} of {servers} servers can be chosen in {choices} ways",
         )
 
-    def improvements(
-        self, instance: ReclaimInstance, countdown: Countdown
-    ) -> Iterator[ReclaimSolution]:
+    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[Solution]:
         """Yield each choice that costs less than all before."""
         least: int | None = None
         for tried, (chosen, cost) in enumerate(_choices(instance)):
             if least is None or cost < least:
                 least = cost
-                yield ReclaimSolution.of_positions(instance, chosen)
+                yield Solution.of_positions(instance, chosen)
             if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
                 countdown.require_time()
 
-    def simple_bound(self, instance: ReclaimInstance) -> int:  # noqa: ARG002
+    def simple_bound(self, instance: Instance) -> int:  # noqa: ARG002
         """Return 0: no weight is negative."""
         return 0
 
 
-def _choices(instance: ReclaimInstance) -> Iterator[tuple[tuple[int, ...], int]]:
+def _choices(instance: Instance) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield every choice of servers, as file positions, with its cost, lexicographically.
 
     From one choice to the next only the servers that differ are given back and taken.
@@ -88,7 +86,7 @@ def _choices(instance: ReclaimInstance) -> Iterator[tuple[tuple[int, ...], int]]
 class _LossCounter:
     """The workers that each job loses to the servers taken, and the weight it costs."""
 
-    def __init__(self, instance: ReclaimInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         self.cost = 0
         self._weight = [job.weight for job in instance.jobs]
         self._lost = [0] * len(instance.jobs)

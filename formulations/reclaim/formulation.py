@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.exact_model import Formulation, best_of
-from formulations.reclaim.model_data import plain, strengthened
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.exact_model import Formulation, best_of
+from lyra_opt.formulations.reclaim.model_data import plain, strengthened
 from lyra_opt.reclaim.instance import Semantics
 from lyra_opt.reclaim.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 LARGEST_LOSSES_IN_FLOATS = 10**5
 LARGEST_WEIGHT_IN_FLOATS = 10**13
@@ -22,7 +22,7 @@ INT64_LIMIT = 2**62
 LARGEST_LOSSES_OF_CPSAT = 2**30
 
 
-def float_limits(instance: ReclaimInstance) -> Unsupported | None:
+def float_limits(instance: Instance) -> Unsupported | None:
     """Return why a backend that computes in floats would not be exact on `instance`.
 
     It takes a variable within 1e-6 of an integer for that integer. In a threshold row such
@@ -40,7 +40,7 @@ def float_limits(instance: ReclaimInstance) -> Unsupported | None:
     return _losses_above(instance, LARGEST_LOSSES_IN_FLOATS, "exact in floating-point arithmetic")
 
 
-def int64_limits(instance: ReclaimInstance) -> Unsupported | None:
+def int64_limits(instance: Instance) -> Unsupported | None:
     """Return why a backend that computes in 64-bit integers would not be exact on `instance`.
 
     Weights must not overflow. Of losses CP-SAT's presolve has been seen to prove a wrong optimum
@@ -55,7 +55,7 @@ def int64_limits(instance: ReclaimInstance) -> Unsupported | None:
     return _losses_above(instance, LARGEST_LOSSES_OF_CPSAT, "solved by CP-SAT without mistakes")
 
 
-def _losses_above(instance: ReclaimInstance, limit: int, rule: str) -> Unsupported | None:
+def _losses_above(instance: Instance, limit: int, rule: str) -> Unsupported | None:
     losses = instance.index.losses
     jobs = np.repeat(np.arange(losses.jobs), losses.span())
     # In floats, because 64-bit integers may overflow, which is what this is to find out.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.mathopt import GSCIP, HIGHS, integers, total
-from formulations.exact_model import ExactModelSolver, Statement
-from formulations.reclaim.formulation import PLAIN, STRENGTHENED
+from lyra_opt.formulations.backends.mathopt import GSCIP, HIGHS, integers, total
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.reclaim.formulation import PLAIN, STRENGTHENED
 
 if TYPE_CHECKING:
-    from formulations.reclaim.model_data import ReclaimModel, Variables
+    from lyra_opt.formulations.reclaim.model_data import ReclaimModel, Variables
 
 
 # Variables

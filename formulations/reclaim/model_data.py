@@ -10,17 +10,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.exact_solver import next_multiple
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.formulations.exact_solver import next_multiple
+from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance, respect_dominance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from fractions import Fraction
 
-    from formulations.backends.backend import Values
-    from formulations.exact_solver import Incumbent
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.exact_solver import Incumbent
+    from lyra_opt.reclaim.instance import Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class ReclaimModel:
         (s, t) for each implication x_s >= x_t.
     """
 
-    instance: ReclaimInstance
+    instance: Instance
     is_settled: bool
     positions: tuple[int, ...]
     reclaim_servers: int
@@ -88,7 +88,7 @@ class ReclaimModel:
     thresholds: tuple[int, ...]
     dominance: tuple[tuple[int, int], ...] = ()
 
-    def start(self, solution: ReclaimSolution) -> tuple[int, ...]:
+    def start(self, solution: Solution) -> tuple[int, ...]:
         """Return the variables' values where these servers are chosen.
 
         Where the choice does not respect dominance it is moved to one that does and costs no
@@ -102,7 +102,7 @@ class ReclaimModel:
             *(int(job.is_preempted(chosen)) for job in self.jobs),
         )
 
-    def solution(self, values: Values) -> ReclaimSolution:
+    def solution(self, values: Values) -> Solution:
         """Return the servers that are chosen where the variables have these values, rounded.
 
         Raises
@@ -116,7 +116,7 @@ class ReclaimModel:
             raise RuntimeError(
                 f"the backend chooses {len(chosen)} servers, not {self.reclaim_servers}"
             )
-        return ReclaimSolution.of_positions(self.instance, chosen)
+        return Solution.of_positions(self.instance, chosen)
 
     def dual_bound(self, cost: Fraction) -> int:
         """Return the least objective that there may be: a multiple of the weights' divisor."""
@@ -138,9 +138,7 @@ class Variables(NamedTuple):
     y: Mapping[int, Any]
 
 
-def plain(
-    instance: ReclaimInstance, start: Incumbent[ReclaimSolution] | None = None
-) -> ReclaimModel:
+def plain(instance: Instance, start: Incumbent[Solution] | None = None) -> ReclaimModel:
     """Return the textbook form: a variable for each server on loan and each endangered job.
 
     Endangered is a job that some choice preempts, however many servers are chosen. Rigid:
@@ -174,9 +172,7 @@ def plain(
     )
 
 
-def strengthened(
-    instance: ReclaimInstance, start: Incumbent[ReclaimSolution] | None = None
-) -> ReclaimModel:
+def strengthened(instance: Instance, start: Incumbent[Solution] | None = None) -> ReclaimModel:
     """Return the form with server costs, merged jobs, capped counts and dominance.
 
     y_j >= x_s wherever the choice of s alone preempts j. Where that holds for every server of j,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from instances.allocation.parameters import AllocationParameters
-from instances.family import ParameterisedFamily
-from instances.randomness import IntegerStream
-from lyra_opt.allocation.instance import AllocationInstance, Objective
+from lyra_opt.allocation.instance import Instance, Objective
+from lyra_opt.instances.allocation.parameters import AllocationParameters
+from lyra_opt.instances.family import ParameterisedFamily
+from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +38,11 @@ class AllocationFamily(ParameterisedFamily):
         self.check(parameters)
         return self.is_drawn
 
-    def generate(self, parameters: Mapping[str, Any], seed: int) -> AllocationInstance:
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance; raise `UserError` if there is none for the parameters."""
         checked: AllocationParameters = self.check(parameters)
         gpus, jobs = self._draw(checked, seed)
-        return AllocationInstance(
+        return Instance(
             name=self._instance_name(checked, seed),
             objective=Objective(checked.objective),
             gpus=gpus,

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from instances.allocation.family import AllocationFamily
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.allocation.family import AllocationFamily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from instances.allocation.parameters import AllocationParameters
-    from instances.randomness import IntegerStream
+    from lyra_opt.instances.allocation.parameters import AllocationParameters
+    from lyra_opt.instances.randomness import IntegerStream
 
 MOST_BASE_WORKERS = 2
 MOST_EXTRA_WORKERS = 6

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from instances.allocation.family import AllocationFamily
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.allocation.family import AllocationFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.allocation.parameters import AllocationParameters
+    from lyra_opt.instances.allocation.parameters import AllocationParameters
 
 BASE_WORKERS_WEIGHTS = (4, 3, 2, 1)
 MOST_EXTRA_SHARE = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances.parameters import choice, integer
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.parameters import choice, integer
 
 LARGEST_JOBS = 100_000
 """Jobs of the largest instance that the families make."""

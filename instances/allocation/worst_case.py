@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from instances.allocation.family import AllocationFamily
 from lyra_opt.allocation.instance import ElasticJob
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.allocation.family import AllocationFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.allocation.parameters import AllocationParameters
+    from lyra_opt.instances.allocation.parameters import AllocationParameters
 
 UNIT_WORKER_S = 100
 DEFAULT_EXTRA_PERCENT = 90

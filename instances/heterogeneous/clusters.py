@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
-from instances.heterogeneous.gpu_types import types_of
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
+from lyra_opt.instances.heterogeneous.gpu_types import types_of
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
 
 GPUS_PER_SERVER = 4
@@ -62,8 +62,8 @@ def cluster_of(
     assumptions
         What is assumed of it.
     gpu_types
-        Those that are known, as `instances.heterogeneous.gpu_types.gpu_types` returns them; None
-        for those of the toolkit.
+        Those that are known, as `lyra_opt.instances.heterogeneous.gpu_types.gpu_types` returns
+        them; None for those of the toolkit.
     table
         Of throughputs, whose types are known too; None where there is none.
 

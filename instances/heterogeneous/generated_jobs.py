@@ -6,19 +6,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.heterogeneous.throughputs import SCALED
-from instances.randomness import IntegerStream
-from instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.heterogeneous.throughputs import SCALED
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
 
 VERSION = 1

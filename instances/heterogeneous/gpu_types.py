@@ -116,7 +116,7 @@ def speeds_in_words(workload: Workload, cluster: Cluster) -> tuple[str, ...]:
 
 @cache
 def _bundled() -> Mapping[str, GpuType]:
-    text = (files("instances.heterogeneous") / DATA).read_text(encoding="utf-8")
+    text = (files("lyra_opt.instances.heterogeneous") / DATA).read_text(encoding="utf-8")
     tables = parse_toml(text, DATA, "types of GPUs")
     return MappingProxyType(
         {name: _parsed(name, fields, name, None) for name, fields in tables.items()}

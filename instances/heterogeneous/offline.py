@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.randomness import IntegerStream
 from lyra_opt.core.validation import require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
-    from instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.heterogeneous.utility import Utility
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import Cluster
 
 VERSION = 1
@@ -42,7 +42,7 @@ def offline_instance(  # noqa: PLR0913 - a family's parameters, each by keyword
     largest_gang: int = GANGS[-1],
     name: str | None = None,
     table: ThroughputTable | None = None,
-) -> HeterogeneousInstance:
+) -> Instance:
     """Return jobs with a horizon, on a cluster.
 
     Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
@@ -111,7 +111,7 @@ def offline_instance(  # noqa: PLR0913 - a family's parameters, each by keyword
             utility=_drawn_utility(deadlines, gang, reference_s, round_s),
         )
         drawn.append(at_attainable_rates(job, on_a_server) if asks_for_shares else job)
-    return HeterogeneousInstance(
+    return Instance(
         name=name
         or f"offline-v{VERSION}-{objective}-{cluster.name}-{jobs}jobs-{rounds}rounds-seed{seed}",
         objective=objective,

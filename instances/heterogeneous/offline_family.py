@@ -1,7 +1,7 @@
 """Family ``offline``: gangs of Gavel's kinds, or one's own, that compete for unlike GPUs.
 
-See `instances.heterogeneous.offline.offline_instance` for what is drawn. Instances that differ in
-objective, GPUs of a server or forking alone are otherwise the same jobs.
+See `lyra_opt.instances.heterogeneous.offline.offline_instance` for what is drawn. Instances that
+differ in objective, GPUs of a server or forking alone are otherwise the same jobs.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances.family import ParameterisedFamily
-from instances.heterogeneous.clusters import cluster_of
-from instances.heterogeneous.generated_jobs import GANGS
-from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
-from instances.heterogeneous.offline import VERSION, offline_instance
-from instances.heterogeneous.parameters import (
+from lyra_opt.core.errors import UserError
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.instances.family import ParameterisedFamily
+from lyra_opt.instances.heterogeneous.clusters import cluster_of
+from lyra_opt.instances.heterogeneous.generated_jobs import GANGS
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
+from lyra_opt.instances.heterogeneous.offline import VERSION, offline_instance
+from lyra_opt.instances.heterogeneous.parameters import (
     DEFAULT_GPU_TYPES,
     DEFAULT_THROUGHPUTS,
     HeterogeneousParameters,
 )
-from instances.heterogeneous.throughput_files import load_throughputs
-from instances.parameters import parameters_of
-from lyra_opt.core.errors import UserError
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
+from lyra_opt.instances.parameters import parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 
 class OfflineFamily(ParameterisedFamily):
@@ -44,7 +44,7 @@ class OfflineFamily(ParameterisedFamily):
                 f'--forking is "yes": must be no for the objective {parameters.objective}'
             )
 
-    def generate(self, parameters: Mapping[str, Any], seed: int) -> HeterogeneousInstance:
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance."""
         checked: HeterogeneousParameters = self.check(parameters)
         name = (

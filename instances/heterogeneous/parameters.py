@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import choice, file, integer, names
+from lyra_opt.instances.parameters import choice, file, integer, names
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,12 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
-from instances.heterogeneous.throughputs import JobType, ThroughputTable
-from instances.traces import bad_value
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.plugins import NamedMaker, Plugins
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
+from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
+from lyra_opt.instances.traces import bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def load_throughputs(
         Of a file: the type on whose rates those of types rest that were not measured; None for
         the first type of the header.
     gpu_types
-        As `instances.heterogeneous.gpu_types.gpu_types` returns them, for the speed of the
+        As `lyra_opt.instances.heterogeneous.gpu_types.gpu_types` returns them, for the speed of the
         reference of a file; None for those of the toolkit.
 
     Raises
@@ -250,7 +250,7 @@ def gavel_throughputs() -> ThroughputTable:
     (scheduler/simulation_throughputs.json, MIT licence, copyright its authors), alone on the GPUs,
     rounded to three digits.
     """
-    text = (files("instances.heterogeneous") / GAVEL_DATA).read_text(encoding="utf-8")
+    text = (files("lyra_opt.instances.heterogeneous") / GAVEL_DATA).read_text(encoding="utf-8")
     return parse_throughputs(
         text,
         GAVEL_DATA,

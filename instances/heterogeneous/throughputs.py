@@ -1,7 +1,7 @@
 """Tables of throughput: how many steps a second kinds of jobs do on GPUs of each type.
 
-See `instances.heterogeneous.throughput_files` for those that come with the toolkit and for a user's
-own.
+See `lyra_opt.instances.heterogeneous.throughput_files` for those that come with the toolkit and for
+a user's own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from instances.traces import model_name
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import InverseJct
+from lyra_opt.instances.traces import model_name
 from lyra_opt.simulation.cluster import LENT, GpuType
 
 if TYPE_CHECKING:

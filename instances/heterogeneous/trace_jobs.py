@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.randomness import IntegerStream
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
 
 

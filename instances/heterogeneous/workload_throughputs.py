@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.offline import LATE_WORTH_DIVISOR
-from instances.heterogeneous.throughputs import SCALED
-from instances.randomness import IntegerStream
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.instances.heterogeneous.offline import LATE_WORTH_DIVISOR
+from lyra_opt.instances.heterogeneous.throughputs import SCALED
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.heterogeneous.throughputs import JobType, ThroughputTable
     from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.heterogeneous.utility import Utility
+    from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.workload import Job
 

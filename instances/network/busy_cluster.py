@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.network.job_sets import BATCH
+from lyra_opt.instances.network.job_sets import BATCH
 
 if TYPE_CHECKING:
-    from instances.randomness import IntegerStream
+    from lyra_opt.instances.randomness import IntegerStream
     from lyra_opt.simulation.network.topology import Topology
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.network.busy_cluster import busy_machines
-from instances.network.job_sets import BATCH, HOUR_MS
-from instances.randomness import IntegerStream
 from lyra_opt.core.validation import require_integer
-from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
+from lyra_opt.instances.network.busy_cluster import busy_machines
+from lyra_opt.instances.network.job_sets import BATCH, HOUR_MS
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import TIER_OF_LABEL
 from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
 
@@ -50,7 +50,7 @@ def epoch_instance(
     objective: Objective = Objective.EPOCH,
     timers_s: tuple[float, float] | None = LEAST_TIMERS_S,
     name: str | None = None,
-) -> NetworkInstance:
+) -> Instance:
     """Return what a scheduler sees at one moment: free GPUs, and gangs that wait for them.
 
     The cluster is that of `busy_machines`. Models and gangs have the shares of Dally's batch set,
@@ -93,7 +93,7 @@ def epoch_instance(
     machines = busy_machines(topology, busy_percent=busy_percent, stream=stream("cluster"))
     racks = topology.rack_of_machine.tolist()
     sizes = _sizes(topology, communication or ClosedForm(), jobs, stream("sizes"))
-    return NetworkInstance(
+    return Instance(
         name=name or f"epoch-v{VERSION}-{topology.name}-{objective}-{jobs}jobs-seed{seed}",
         objective=objective,
         machines=tuple(

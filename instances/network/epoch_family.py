@@ -1,17 +1,17 @@
 """Family ``epoch``: gangs that wait for GPUs close together beside a partly busy cluster.
 
-See `instances.network.epoch.epoch_instance` for what is drawn.
+See `lyra_opt.instances.network.epoch.epoch_instance` for what is drawn.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from instances.family import ParameterisedFamily
-from instances.network.epoch import LEAST_TIMERS_S, VERSION, epoch_instance
-from instances.network.parameters import LARGEST_GPUS, NetworkParameters
-from instances.parameters import parameters_of
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.family import ParameterisedFamily
+from lyra_opt.instances.network.epoch import LEAST_TIMERS_S, VERSION, epoch_instance
+from lyra_opt.instances.network.parameters import LARGEST_GPUS, NetworkParameters
+from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.network.communication import ClosedForm
@@ -20,7 +20,7 @@ from lyra_opt.simulation.network.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 
 class EpochFamily(ParameterisedFamily):
@@ -39,7 +39,7 @@ class EpochFamily(ParameterisedFamily):
                 f"{machines} machines a rack and {gpus_each} GPUs a machine it is {gpus:,}"
             )
 
-    def generate(self, parameters: Mapping[str, Any], seed: int) -> NetworkInstance:
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance."""
         checked: NetworkParameters = self.check(parameters)
         topology = Topology.uniform(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from instances.network.job_sets import BATCH, DISTRIBUTED, apportioned
-from instances.randomness import IntegerStream
-from instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.instances.network.job_sets import BATCH, DISTRIBUTED, apportioned
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
-    from instances.network.job_sets import JobSet
+    from lyra_opt.instances.network.job_sets import JobSet
 
 VERSION = 1
 """Goes up when a seed gives another workload."""

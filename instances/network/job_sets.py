@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from instances.randomness import IntegerStream
+    from lyra_opt.instances.randomness import IntegerStream
 
 KindT = TypeVar("KindT")
 

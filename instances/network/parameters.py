@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances.parameters import choice, integer
+from lyra_opt.instances.parameters import choice, integer
 
 LARGEST_GPUS = 32_768
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.network.job_sets import BATCH
-from instances.randomness import IntegerStream
+from lyra_opt.instances.network.job_sets import BATCH
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

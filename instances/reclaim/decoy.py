@@ -17,7 +17,8 @@ close this family comes to it: ``formulations/reclaim/README.md``, section 6.
 
 from __future__ import annotations
 
-from instances.reclaim.family import (
+from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.family import (
     GPUS_PER_SERVER,
     Allocation,
     Layout,
@@ -25,7 +26,6 @@ from instances.reclaim.family import (
     SolvedLayout,
     numbered_ids,
 )
-from lyra_opt.core.errors import UserError
 
 DECOY_WORKERS_PER_FILLER = 7
 LARGEST_RECLAIM = 104

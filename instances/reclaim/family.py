@@ -6,15 +6,15 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from instances.family import ParameterisedFamily
-from instances.randomness import IntegerStream
-from instances.reclaim.parameters import ReclaimParameters, counted
+from lyra_opt.instances.family import ParameterisedFamily
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.reclaim.parameters import ReclaimParameters, counted
 from lyra_opt.reclaim.instance import (
+    Instance,
     Job,
-    ReclaimInstance,
-    ReclaimSolution,
     Semantics,
     Server,
+    Solution,
     WorkerGroup,
 )
 
@@ -103,13 +103,13 @@ class ReclaimFamily(ParameterisedFamily):
         """Return whether seeds matter."""
         return self._has_drawn_layout() or self.check(parameters).needs_draws
 
-    def generate(self, parameters: Mapping[str, Any], seed: int) -> ReclaimInstance:
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance; raise `UserError` if there is none for the parameters."""
         checked = self.check(parameters)
         layout = self._layout(checked, seed)
         off_loan = self._off_loan(checked, seed)
         min_workers = self._min_workers(checked, layout, seed)
-        return ReclaimInstance(
+        return Instance(
             name=self._instance_name(checked, seed),
             semantics=Semantics(checked.semantics),
             reclaim_servers=checked.reclaim,
@@ -169,7 +169,7 @@ class FleetFamily(ReclaimFamily):
     Parameters
     ----------
     name, version, summary
-        See `instances.family.Family`.
+        See `lyra_opt.instances.family.Family`.
     place
         Returns the allocations of the jobs for a number of servers, drawn from the stream.
     is_drawn
@@ -223,7 +223,7 @@ class SolvedFamily(ReclaimFamily):
     Parameters
     ----------
     name, version, summary
-        See `instances.family.Family`.
+        See `lyra_opt.instances.family.Family`.
     construct
         Returns layout and optimum for the number of servers to reclaim.
     require_reclaim
@@ -264,8 +264,8 @@ class SolvedFamily(ReclaimFamily):
     def _size_label(self, parameters: ReclaimParameters) -> str:  # noqa: ARG002
         return ""
 
-    def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[ReclaimSolution, int]:
+    def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Solution, int]:
         """Return the block of servers that is optimal by construction, and what it costs."""
         solved = self._construct(self.check(parameters).reclaim)
         chosen = [solved.layout.server_ids[position] for position in solved.optimal_servers]
-        return ReclaimSolution(tuple(chosen)), solved.optimum
+        return Solution(tuple(chosen)), solved.optimum

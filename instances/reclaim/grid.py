@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from instances.reclaim.family import FleetFamily
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.family import FleetFamily
 
 if TYPE_CHECKING:
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 
 def _torus_rows(servers: int) -> int:

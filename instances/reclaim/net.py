@@ -25,7 +25,8 @@ from __future__ import annotations
 from functools import partial
 from math import isqrt
 
-from instances.reclaim.family import (
+from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.family import (
     GPUS_PER_SERVER,
     Allocation,
     Layout,
@@ -33,8 +34,7 @@ from instances.reclaim.family import (
     SolvedLayout,
     numbered_ids,
 )
-from instances.reclaim.parameters import LARGEST_FLEET
-from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.parameters import LARGEST_FLEET
 
 PARALLEL_CLASSES = 8
 SMALLEST_ORDER = 7

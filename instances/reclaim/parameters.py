@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.parameters import choice, file, integer, option, parameters_of, require_parameter
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.parameters import (
+    choice,
+    file,
+    integer,
+    option,
+    parameters_of,
+    require_parameter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

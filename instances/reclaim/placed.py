@@ -4,7 +4,7 @@ A fleet of 8-GPU servers is filled to 95 % of its GPUs; then, three times, half 
 drawn at random, end and the fleet is filled again. What remains is fragmented as a cluster is
 after some time of service.
 
-The rules are those of `instances.reclaim.placement`. The sizes of the jobs are drawn from
+The rules are those of `lyra_opt.instances.reclaim.placement`. The sizes of the jobs are drawn from
 
 ========  =====================================================================================
 trace     65 % of 1 GPU, 11 % of 2, 11 % of 4, 9 % of 8, 2.2 % of 16, 1 % of 32, 0.8 % of 64
@@ -28,14 +28,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
-from instances.reclaim.placement import PLACEMENT_RULES
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
+from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 JOB_GPUS = (1, 2, 4, 8, 16, 32, 64)
 TRACE_PER_MILLE = (650, 110, 110, 90, 22, 10, 8)

@@ -1,10 +1,10 @@
 """Rules that place the workers of a job on the free GPUs of a fleet.
 
-One rule serves both the synthetic families (`instances.reclaim.placed`) and the replay of a
-trace (`instances.reclaim.replay`). All three place a job whenever the fleet has as many free
-GPUs as it needs, so that what waits, and for how long, is the same under each of them, and
-only the fragmentation differs. A job takes O(its span) steps, which under the drawn rules do
-not depend on the fleet's size; under best fit each copies an integer of one bit a server.
+One rule serves both the synthetic families (`lyra_opt.instances.reclaim.placed`) and the replay of
+a trace (`lyra_opt.instances.reclaim.replay`). All three place a job whenever the fleet has as many
+free GPUs as it needs, so that what waits, and for how long, is the same under each of them, and
+only the fragmentation differs. A job takes O(its span) steps, which under the drawn rules do not
+depend on the fleet's size; under best fit each copies an integer of one bit a server.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from instances.randomness import DrawableSet
-from instances.reclaim.family import GPUS_PER_SERVER
+from lyra_opt.instances.randomness import DrawableSet
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 
 class Placement(ABC):

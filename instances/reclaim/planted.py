@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.randomness import DrawableSet
-from instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
+from lyra_opt.instances.randomness import DrawableSet
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
 
 if TYPE_CHECKING:
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 PLANTED_PERCENT = 30
 WIDE_JOBS = 16

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from instances.reclaim.family import FleetFamily
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.family import FleetFamily
 
 if TYPE_CHECKING:
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 SWITCHES_PER_WORKER = 10
 """Proposed switches for each worker; Milo et al. (2003) find no bias left well before that."""

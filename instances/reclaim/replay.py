@@ -7,15 +7,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.reclaim.family import GPUS_PER_SERVER
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from instances.reclaim.family import Allocation
-    from instances.reclaim.placement import Placement
-    from instances.traces import Trace, TraceJob
+    from lyra_opt.instances.reclaim.family import Allocation
+    from lyra_opt.instances.reclaim.placement import Placement
+    from lyra_opt.instances.traces import Trace, TraceJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Family ``snapshot``: what runs on a fleet at a moment of the replay of a job trace.
 
-The trace is replayed as `instances.reclaim.replay` says, by one of the rules of
-`instances.reclaim.placement`. Published traces are small beside a fleet of 520 servers, so
+The trace is replayed as `lyra_opt.instances.reclaim.replay` says, by one of the rules of
+`lyra_opt.instances.reclaim.placement`. Published traces are small beside a fleet of 520 servers, so
 their arrivals are scaled to a load of 95 % unless ``--load-percent`` says otherwise; the load
 is part of the instance's name, as are trace and rule. It is an average of what is asked for:
 at single moments less may run, or all GPUs may be taken and jobs wait.
@@ -20,16 +20,16 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from instances.randomness import IntegerStream
-from instances.reclaim.family import Layout, ReclaimFamily, numbered_ids
-from instances.reclaim.placement import PLACEMENT_RULES
-from instances.reclaim.replay import Replay, replay
-from instances.traces import Trace, read_trace
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.reclaim.family import Layout, ReclaimFamily, numbered_ids
+from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES
+from lyra_opt.instances.reclaim.replay import Replay, replay
+from lyra_opt.instances.traces import Trace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from instances.reclaim.parameters import ReclaimParameters
+    from lyra_opt.instances.reclaim.parameters import ReclaimParameters
 
 WARM_UP_PERCENT = 10
 LONGEST_TRACE_LABEL = 60

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
 
 if TYPE_CHECKING:
-    from instances.randomness import IntegerStream
-    from instances.reclaim.family import Allocation
+    from lyra_opt.instances.randomness import IntegerStream
+    from lyra_opt.instances.reclaim.family import Allocation
 
 WIDE_JOBS = 12
 LOCAL_JOB_PERCENT = 50

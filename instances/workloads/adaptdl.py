@@ -15,11 +15,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from instances.traces import MILLISECONDS, TraceJob, model_name
-from instances.workloads.tables import TableLayout
+from lyra_opt.instances.traces import MILLISECONDS, TraceJob, model_name
+from lyra_opt.instances.workloads.tables import TableLayout
 
 if TYPE_CHECKING:
-    from instances.workloads.layout import Row
+    from lyra_opt.instances.workloads.layout import Row
 
 RUNS = "adaptdl_runs.csv"
 NOT_MEASURED = "of an application, replicas and batch size together that were never measured"
@@ -35,7 +35,7 @@ class MeasuredRun(NamedTuple):
 @cache
 def measured_runs() -> dict[tuple[str, int, int], MeasuredRun]:
     """Return what runs take, by application, replicas and batch size."""
-    text = (files("instances.workloads") / RUNS).read_text(encoding="utf-8")
+    text = (files("lyra_opt.instances.workloads") / RUNS).read_text(encoding="utf-8")
     return {
         (row["application"], int(row["num_replicas"]), int(row["batch_size"])): MeasuredRun(
             int(row["steps"]), float(row["step_s"])

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from instances.randomness import IntegerStream
 from lyra_opt.core.validation import require_flag, require_integer
+from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.traces import MILLISECONDS, TraceJob, model_name
-from instances.workloads.layout import (
+from lyra_opt.core.errors import InputError
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.traces import MILLISECONDS, TraceJob, model_name
+from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     Found,
     Row,
@@ -20,12 +21,11 @@ from instances.workloads.layout import (
     first_line,
     require_width,
 )
-from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from instances.heterogeneous.throughputs import JobType
+    from lyra_opt.instances.heterogeneous.throughputs import JobType
 
 _COMMAND = ("job_type", "command")
 _STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")

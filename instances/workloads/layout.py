@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from instances.traces import (
+from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import (
     TraceJob,
     bad_value,
     parse_milliseconds,
@@ -18,7 +19,6 @@ from instances.traces import (
     parse_number,
     parse_weight,
 )
-from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from instances.randomness import IntegerStream
-from instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
-from instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
+from lyra_opt.instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from instances.workloads.assumptions import JobAssumptions
-from instances.workloads.lyra_like import lyra_like
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.lyra_like import lyra_like
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

@@ -9,27 +9,27 @@ from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
 
-from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
-from instances.network.generated_jobs import (
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.plugins import NamedMaker, Plugins
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from lyra_opt.instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
+from lyra_opt.instances.network.generated_jobs import (
     DISTRIBUTED_JOBS_PER_DAY,
     dally_batch,
     dally_distributed,
     dally_poisson,
 )
-from instances.network.job_sets import BATCH, DISTRIBUTED
-from instances.traces import TRACES_VARIABLE, locate
-from instances.workloads.assumptions import JobAssumptions
-from instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
-from instances.workloads.lyra_testbed import lyra_testbed
-from instances.workloads.readers import read_workload
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.plugins import NamedMaker, Plugins
+from lyra_opt.instances.network.job_sets import BATCH, DISTRIBUTED
+from lyra_opt.instances.traces import TRACES_VARIABLE, locate
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
+from lyra_opt.instances.workloads.lyra_testbed import lyra_testbed
+from lyra_opt.instances.workloads.readers import read_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 

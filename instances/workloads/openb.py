@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.traces import TraceJob, parse_gpu_types
-from instances.workloads.layout import NO_GPUS, NOT_ENDED
-from instances.workloads.tables import TableLayout
+from lyra_opt.instances.traces import TraceJob, parse_gpu_types
+from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
+from lyra_opt.instances.workloads.tables import TableLayout
 
 if TYPE_CHECKING:
-    from instances.workloads.layout import Row
+    from lyra_opt.instances.workloads.layout import Row
 
 CREATED, SCHEDULED, DELETED = "creation_time", "scheduled_time", "deletion_time"
 

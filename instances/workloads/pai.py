@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.traces import LARGEST_GPUS, LARGEST_TRACE_BYTES, MILLISECONDS, TraceJob
-from instances.workloads.layout import (
+from lyra_opt.core.documents import read_text
+from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import LARGEST_GPUS, LARGEST_TRACE_BYTES, MILLISECONDS, TraceJob
+from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     NOT_ENDED,
     Found,
@@ -18,8 +20,6 @@ from instances.workloads.layout import (
     TraceLayout,
     require_width,
 )
-from lyra_opt.core.documents import read_text
-from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

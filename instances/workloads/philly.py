@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from instances.traces import Clusters, TraceJob, moment_ms
-from instances.workloads.layout import (
+from lyra_opt.core.documents import parse_json
+from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.validation import require_text
+from lyra_opt.instances.traces import Clusters, TraceJob, moment_ms
+from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     NO_VALUE,
     NOT_ENDED,
@@ -14,9 +17,6 @@ from instances.workloads.layout import (
     TraceLayout,
     of_cluster,
 )
-from lyra_opt.core.documents import parse_json
-from lyra_opt.core.errors import FieldError, InputError, show_value
-from lyra_opt.core.validation import require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 `read_workload` tells the layout by what the file holds, plain or gzip. Every layout is read into
 the same thing: jobs of one-GPU workers, with as many as the trace says, from the first submission
 on. What a trace does not say (elasticity above all) is not made up here; see
-`instances.workloads.transform.with_assumptions`.
+`lyra_opt.instances.workloads.transform.with_assumptions`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from instances.traces import LARGEST_TRACE_BYTES, MILLISECONDS, Trace, name_of, with_unique_ids
-from instances.workloads.layout import NO_TIME, Found, TraceLayout
-from instances.workloads.tables import OwnTable, TableLayout
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, show_value
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.instances.traces import (
+    LARGEST_TRACE_BYTES,
+    MILLISECONDS,
+    Trace,
+    name_of,
+    with_unique_ids,
+)
+from lyra_opt.instances.workloads.layout import NO_TIME, Found, TraceLayout
+from lyra_opt.instances.workloads.tables import OwnTable, TableLayout
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from instances.traces import TraceJob
+    from lyra_opt.instances.traces import TraceJob
 
 LAYOUTS = Plugins("lyra_opt.trace_layouts", "trace layout", TraceLayout, checks_names=False)
 """All layouts by name."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from instances.traces import TraceJob
-from instances.workloads.layout import (
+from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import TraceJob
+from lyra_opt.instances.workloads.layout import (
     NOT_ENDED,
     Found,
     Row,
@@ -16,7 +17,6 @@ from instances.workloads.layout import (
     first_line,
     require_width,
 )
-from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,16 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from instances.traces import COLUMNS, MOMENT_COLUMN, Clusters, TraceJob, parse_gpus, read_trace
-from instances.workloads.layout import (
+from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import (
+    COLUMNS,
+    MOMENT_COLUMN,
+    Clusters,
+    TraceJob,
+    parse_gpus,
+    read_trace,
+)
+from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     NOT_ENDED,
     Found,
@@ -17,7 +25,6 @@ from instances.workloads.layout import (
     of_cluster,
     require_width,
 )
-from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

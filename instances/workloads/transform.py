@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.workloads.assumptions import assigned
 from lyra_opt.core.errors import FieldError, counted
 from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.instances.workloads.assumptions import assigned
 from lyra_opt.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from instances.workloads.assumptions import JobAssumptions
+    from lyra_opt.instances.workloads.assumptions import JobAssumptions
     from lyra_opt.simulation.workload import Job
 
 DAY_S = 86_400
@@ -133,8 +133,9 @@ def sampled(workload: Workload, jobs: int) -> Workload:
 def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: int) -> Workload:
     """Return the workload with what no public trace says of its jobs, drawn by seed.
 
-    All jobs are equally likely to be drawn, unlike in `instances.workloads.lyra_like.lyra_like`,
-    where elastic jobs are long and wide. What the jobs said before is lost.
+    All jobs are equally likely to be drawn, unlike in
+    `lyra_opt.instances.workloads.lyra_like.lyra_like`, where elastic jobs are long and wide. What
+    the jobs said before is lost.
 
     Parameters
     ----------

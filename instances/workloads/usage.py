@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from instances.traces import LARGEST_TRACE_BYTES, bad_value, name_of
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, bad_value, name_of
 from lyra_opt.simulation.workload import InferenceDemand
 
 if TYPE_CHECKING:

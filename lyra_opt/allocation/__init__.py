@@ -1,9 +1,9 @@
 """Elastic allocation: how many workers each elastic job gets, at once or over time."""
 
-from lyra_opt.allocation.checker import AllocationReport, check
+from lyra_opt.allocation.checker import Report, check
 from lyra_opt.allocation.instance import (
-    AllocationInstance,
     ElasticJob,
+    Instance,
     NamedWorkers,
     Objective,
     Schedule,
@@ -14,11 +14,11 @@ from lyra_opt.allocation.problem import PROBLEM
 
 __all__ = [
     "PROBLEM",
-    "AllocationInstance",
-    "AllocationReport",
     "ElasticJob",
+    "Instance",
     "NamedWorkers",
     "Objective",
+    "Report",
     "Schedule",
     "SchedulePiece",
     "WorkerAllocation",

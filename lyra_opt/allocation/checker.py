@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.allocation.instance import (
-        AllocationInstance,
         ElasticJob,
+        Instance,
         SchedulePiece,
         Solution,
     )
@@ -52,7 +52,7 @@ ROUNDINGS = 4
 
 
 @declared()
-class AllocationReport(CheckReport):
+class Report(CheckReport):
     """What `check` found."""
 
     objective: float | None = key(
@@ -74,7 +74,7 @@ class AllocationReport(CheckReport):
     )
 
 
-def check(instance: AllocationInstance, solution: Solution) -> AllocationReport:
+def check(instance: Instance, solution: Solution) -> Report:
     """Return whether `solution` is valid and what it is worth.
 
     Time O(jobs log jobs) for workers, O(pieces log pieces) for a schedule, in rational numbers.
@@ -82,18 +82,18 @@ def check(instance: AllocationInstance, solution: Solution) -> AllocationReport:
     is_schedule = isinstance(solution, Schedule)
     if is_schedule != (instance.objective is Objective.MEAN_JCT):
         needed = "workers for each job" if is_schedule else "a schedule"
-        return AllocationReport.invalid([f"the objective {instance.objective} asks for {needed}"])
+        return Report.invalid([f"the objective {instance.objective} asks for {needed}"])
     if isinstance(solution, Schedule):
         return _check_schedule(instance, solution)
     if isinstance(solution, NamedWorkers):
         violations = _name_violations(instance, solution)
         if violations:
-            return AllocationReport.invalid(violations)
+            return Report.invalid(violations)
         solution = solution.in_file_order(instance)
     return _check_workers(instance, solution)
 
 
-def started_by_two_phase(instance: AllocationInstance) -> list[bool]:
+def started_by_two_phase(instance: Instance) -> list[bool]:
     """Return which jobs phase 1 of `Objective.TWO_PHASE` starts, in file order.
 
     Running jobs keep their base demands first. Then each waiting job, by work / w_max and ties
@@ -110,7 +110,7 @@ def started_by_two_phase(instance: AllocationInstance) -> list[bool]:
     return started
 
 
-def waiting_horizon_s(instance: AllocationInstance) -> Fraction:
+def waiting_horizon_s(instance: Instance) -> Fraction:
     """Return H of `Objective.JOINT`: the time in which all GPUs could do all the work."""
     works = (Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
     return sum(works, Fraction(0)) / instance.gpus
@@ -120,7 +120,7 @@ def _shortest_s(job: ElasticJob) -> Fraction:
     return Fraction(job.work_worker_s) / job.max_workers
 
 
-def _name_violations(instance: AllocationInstance, named: NamedWorkers) -> list[str]:
+def _name_violations(instance: Instance, named: NamedWorkers) -> list[str]:
     ids = {job.id for job in instance.jobs}
     given = named.workers.keys()
     unknown = [f"job {job!r} is not in the instance" for job in named.workers if job not in ids]
@@ -132,9 +132,9 @@ def _name_violations(instance: AllocationInstance, named: NamedWorkers) -> list[
     return unknown + missing
 
 
-def _check_workers(instance: AllocationInstance, solution: WorkerAllocation) -> AllocationReport:
+def _check_workers(instance: Instance, solution: WorkerAllocation) -> Report:
     if len(solution.workers) != len(instance.jobs):
-        return AllocationReport.invalid(
+        return Report.invalid(
             [f"{len(solution.workers)} numbers of workers are given for {len(instance.jobs)} jobs"]
         )
     granted = list(zip(instance.jobs, solution.workers, strict=True))
@@ -168,17 +168,15 @@ def _check_workers(instance: AllocationInstance, solution: WorkerAllocation) -> 
         extra = "extra " if reduces else ""
         violations.append(f"the {extra}workers hold {used_gpus} GPUs, but gpus is {instance.gpus}")
     if violations:
-        return AllocationReport.invalid(violations)
-    return AllocationReport(
+        return Report.invalid(violations)
+    return Report(
         objective=math.fsum(map(float, _terms_s(instance, granted))),
         started=None if reduces else tuple(job.id for job, workers in granted if workers),
         used_gpus=used_gpus,
     )
 
 
-def _terms_s(
-    instance: AllocationInstance, granted: Sequence[tuple[ElasticJob, int]]
-) -> list[Fraction]:
+def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> list[Fraction]:
     """Return what each job adds to a one-shot objective."""
     if instance.objective is Objective.JCT_REDUCTION:
         return [
@@ -202,7 +200,7 @@ class _Stretch:
     workers: Fraction
 
 
-def _check_schedule(instance: AllocationInstance, schedule: Schedule) -> AllocationReport:
+def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
     pieces: dict[str, list[SchedulePiece]] = defaultdict(list)
     for piece in schedule.pieces:
         pieces[piece.job].append(piece)
@@ -223,11 +221,11 @@ def _check_schedule(instance: AllocationInstance, schedule: Schedule) -> Allocat
         stretches.append((job, of_job))
     violations += _capacity_violations(instance.gpus, stretches, makespan_s)
     if violations:
-        return AllocationReport.invalid(violations)
+        return Report.invalid(violations)
     jobs = len(instance.jobs)
     waits = [of_job[0].start_s - Fraction(job.release_s) for job, of_job in stretches]
     completions = [of_job[-1].end_s - Fraction(job.release_s) for job, of_job in stretches]
-    return AllocationReport(
+    return Report(
         objective=float(sum(completions, Fraction(0)) / jobs),
         makespan_s=float(makespan_s),
         mean_queuing_s=max(0.0, float(sum(waits, Fraction(0)) / jobs)),

@@ -124,7 +124,7 @@ _OTHER_FIELDS = tuple(
         "then": {"properties": {"gpus": {"minimum": 1}}},
     },
 )
-class AllocationInstance:
+class Instance:
     """How many workers each elastic job gets, at once or over time.
 
     Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `Objective.JCT_REDUCTION` and
@@ -205,7 +205,7 @@ class NamedWorkers:
         Named(Integer()), "workers of each job by id, 0 for one that waits (all but mean_jct)"
     )
 
-    def in_file_order(self, instance: AllocationInstance) -> WorkerAllocation:
+    def in_file_order(self, instance: Instance) -> WorkerAllocation:
         """Return the same without names; KeyError if a job of `instance` has no entry."""
         return WorkerAllocation(tuple(self.workers[job.id] for job in instance.jobs))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lyra_opt.allocation.instance import AllocationInstance, Schedule, SchedulePiece
+    from lyra_opt.allocation.instance import Instance, Schedule, SchedulePiece
 
 WIDTH_INCHES, PANEL_INCHES = 9.0, 3.3
 
@@ -55,7 +55,7 @@ class _Band:
     top: float
 
 
-def draw_schedules(instance: AllocationInstance, schedules: Mapping[str, Schedule]) -> Figure:
+def draw_schedules(instance: Instance, schedules: Mapping[str, Schedule]) -> Figure:
     """Return a figure with a panel for each schedule, one above the other, on the same axes.
 
     Parameters
@@ -85,7 +85,7 @@ def draw_schedules(instance: AllocationInstance, schedules: Mapping[str, Schedul
     return figure
 
 
-def job_colours(instance: AllocationInstance) -> list[str]:
+def job_colours(instance: Instance) -> list[str]:
     """Return a colour for each job: the dozen with the most GPU work can be told apart.
 
     The others are grey, light and dark in turn.
@@ -104,7 +104,7 @@ def job_colours(instance: AllocationInstance) -> list[str]:
 
 
 def plot_schedule(
-    instance: AllocationInstance,
+    instance: Instance,
     schedule: Schedule,
     axes: Axes,
     *,
@@ -142,7 +142,7 @@ def plot_schedule(
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _stacked(instance: AllocationInstance, schedule: Schedule) -> list[list[_Band]]:
+def _stacked(instance: Instance, schedule: Schedule) -> list[list[_Band]]:
     """Return the bands of each job by time; those that complete last are stacked first.
 
     A piece is cut wherever what lies below it changes.
@@ -204,7 +204,7 @@ def _fill(
 
 
 def _fill_averages(
-    instance: AllocationInstance,
+    instance: Instance,
     schedule: Schedule,
     axes: Axes,
     colours: Sequence[str],
@@ -247,7 +247,7 @@ def _fill_averages(
 
 
 def _mark(
-    instance: AllocationInstance,
+    instance: Instance,
     bands: Sequence[Sequence[_Band]],
     axes: Axes,
     colours: Sequence[str],
@@ -318,7 +318,7 @@ def _rim() -> list[Any]:
     return [patheffects.withStroke(linewidth=1.6, foreground="#404040")]
 
 
-def _add_legend(figure: Figure, instance: AllocationInstance, colours: Sequence[str]) -> None:
+def _add_legend(figure: Figure, instance: Instance, colours: Sequence[str]) -> None:
     """List the marks, the jobs with a colour of their own, and how many others there are."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.allocation.checker import AllocationReport, check
+from lyra_opt.allocation.checker import Report, check
 from lyra_opt.allocation.instance import (
-    AllocationInstance,
+    Instance,
     NamedWorkers,
     Objective,
     Schedule,
@@ -34,11 +34,11 @@ class AllocationProblem(Problem):
         Objective.MEAN_JCT: "srw",
     }
     instance_format = "lyra-opt/allocation"
-    instance_class = AllocationInstance
+    instance_class = Instance
     solution_classes = (NamedWorkers, Schedule)
-    report_class = AllocationReport
+    report_class = Report
 
-    def answer(self, instance: AllocationInstance, solution: Solution) -> Mapping[str, Any]:
+    def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the workers in file order, or the schedule by start, then in file order."""
         if isinstance(solution, Schedule):
             position = instance.job_position
@@ -49,19 +49,17 @@ class AllocationProblem(Problem):
         ids = (job.id for job in instance.jobs)
         return {"workers": dict(zip(ids, solution.workers, strict=True))}
 
-    def check(self, instance: AllocationInstance, solution: Solution) -> AllocationReport:
+    def check(self, instance: Instance, solution: Solution) -> Report:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def dual_bound(self, instance: AllocationInstance) -> float:
+    def dual_bound(self, instance: Instance) -> float:
         """Return a proved bound on the optimum, above it for the reduction, else below."""
         from lyra_opt.allocation.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
 
-    def drawing_of(
-        self, variant: str
-    ) -> Callable[[AllocationInstance, Mapping[str, Any]], Figure] | None:
+    def drawing_of(self, variant: str) -> Callable[[Instance, Mapping[str, Any]], Figure] | None:
         """Return what draws schedules; one-shot objectives have no picture."""
         from lyra_opt.allocation.plot import draw_schedules
 

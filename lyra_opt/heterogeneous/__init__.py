@@ -1,11 +1,11 @@
 """Jobs on unlike GPUs: which kinds, how many and when (Hadar, HadarE, Gavel)."""
 
-from lyra_opt.heterogeneous.checker import HeterogeneousReport, check
+from lyra_opt.heterogeneous.checker import Report, check
 from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
     GpuType,
-    HeterogeneousInstance,
+    Instance,
     Objective,
     RoundEntry,
     RoundSchedule,
@@ -20,10 +20,10 @@ __all__ = [
     "GangJob",
     "GpuServer",
     "GpuType",
-    "HeterogeneousInstance",
-    "HeterogeneousReport",
+    "Instance",
     "InverseJct",
     "Objective",
+    "Report",
     "RoundEntry",
     "RoundSchedule",
     "Table",

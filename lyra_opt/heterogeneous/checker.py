@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.instance import (
         GangJob,
-        HeterogeneousInstance,
+        Instance,
         RoundEntry,
         Solution,
     )
@@ -45,7 +45,7 @@ SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
 @declared()
-class HeterogeneousReport(CheckReport):
+class Report(CheckReport):
     """What `check` found."""
 
     objective: float | None = key(ANY_NUMBER, "the value of the instance's objective", default=None)
@@ -65,7 +65,7 @@ class HeterogeneousReport(CheckReport):
     gpu_s: float | None = key(Number(), "GPU-seconds that gangs hold (schedules)", default=None)
 
 
-def check(instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousReport:
+def check(instance: Instance, solution: Solution) -> Report:
     """Return whether `solution` is valid and what it is worth.
 
     Time O(entries log entries) for a schedule, O(jobs types) for shares, in rational numbers.
@@ -73,9 +73,7 @@ def check(instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousR
     asks_for_shares = instance.objective in SHARE_OBJECTIVES
     if isinstance(solution, TimeShares) != asks_for_shares:
         needed = "shares of time" if asks_for_shares else "a schedule in rounds"
-        return HeterogeneousReport.invalid(
-            [f"the objective {instance.objective} asks for {needed}"]
-        )
+        return Report.invalid([f"the objective {instance.objective} asks for {needed}"])
     if isinstance(solution, TimeShares):
         return _check_shares(instance, solution)
     return _check_schedule(instance, solution)
@@ -89,12 +87,12 @@ def due_steps(job: GangJob) -> Fraction:
     return Fraction(job.steps) * (1 - STEPS_TOLERANCE)
 
 
-def jct_s(instance: HeterogeneousInstance, job: GangJob, last_round: int) -> Fraction:
+def jct_s(instance: Instance, job: GangJob, last_round: int) -> Fraction:
     """Return the time from release to the end of a round."""
     return (last_round + 1) * Fraction(instance.round_s) - Fraction(job.release_s)
 
 
-def worth(instance: HeterogeneousInstance, job: GangJob, last_round: int) -> Fraction:
+def worth(instance: Instance, job: GangJob, last_round: int) -> Fraction:
     """Return the weighted utility of a job that completes at the end of a round.
 
     The JCT is rounded to the nearest float before its utility is looked up.
@@ -103,7 +101,7 @@ def worth(instance: HeterogeneousInstance, job: GangJob, last_round: int) -> Fra
     return Fraction(job.weight) * Fraction(utility)
 
 
-def usable_types(instance: HeterogeneousInstance, job: GangJob) -> list[str]:
+def usable_types(instance: Instance, job: GangJob) -> list[str]:
     """Return the types on which a job can have a share: it runs there, and its gang fits."""
     return [
         name
@@ -120,7 +118,7 @@ def share_throughput(job: GangJob, shares: Mapping[str, float | Fraction]) -> Fr
     )
 
 
-def equal_throughput(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+def equal_throughput(instance: Instance, job: GangJob) -> Fraction:
     """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""
     gpus = sum(instance.gpus_of_type.values())
     shares = {
@@ -129,7 +127,7 @@ def equal_throughput(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
     return share_throughput(job, shares)
 
 
-def isolated_throughput(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+def isolated_throughput(instance: Instance, job: GangJob) -> Fraction:
     """Return a job's steps a second on an equal part of the cluster (Gavel's X_iso).
 
     Of each type the GPUs over jobs times gang, scaled down to a sum of 1 where it exceeds that.
@@ -157,14 +155,12 @@ def least_throughput(job: GangJob) -> Fraction | None:
 # Schedules in rounds
 
 
-def _check_schedule(
-    instance: HeterogeneousInstance, schedule: RoundSchedule
-) -> HeterogeneousReport:
+def _check_schedule(instance: Instance, schedule: RoundSchedule) -> Report:
     violations = [
         violation for entry in schedule.entries for violation in _entry_violations(instance, entry)
     ]
     if violations:  # what follows looks jobs, servers and types up
-        return HeterogeneousReport.invalid(violations)
+        return Report.invalid(violations)
     violations = _capacity_violations(instance, schedule.entries)
     by_job: dict[str, list[RoundEntry]] = {job.id: [] for job in instance.jobs}
     for entry in schedule.entries:
@@ -172,11 +168,7 @@ def _check_schedule(
     for job in instance.jobs:
         violations += _copy_violations(instance, job, by_job[job.id])
     if instance.objective is Objective.ROUND_PROGRESS:
-        return (
-            HeterogeneousReport.invalid(violations)
-            if violations
-            else _round_report(instance, by_job)
-        )
+        return Report.invalid(violations) if violations else _round_report(instance, by_job)
     completions: dict[str, int] = {}
     for job in instance.jobs:
         completion = completion_of(instance, job, by_job[job.id])
@@ -190,14 +182,10 @@ def _check_schedule(
             ]
         elif instance.objective is not Objective.UTILITY:
             violations.append(f"job {job.id!r} does not complete")
-    return (
-        HeterogeneousReport.invalid(violations)
-        if violations
-        else _report(instance, by_job, completions)
-    )
+    return Report.invalid(violations) if violations else _report(instance, by_job, completions)
 
 
-def _entry_violations(instance: HeterogeneousInstance, entry: RoundEntry) -> list[str]:
+def _entry_violations(instance: Instance, entry: RoundEntry) -> list[str]:
     """Return what is wrong with an entry by itself."""
     where = f"job {entry.job!r} in round {entry.round}"
     if entry.job not in instance.job_position:
@@ -228,9 +216,7 @@ def _entry_violations(instance: HeterogeneousInstance, entry: RoundEntry) -> lis
     return violations
 
 
-def _capacity_violations(
-    instance: HeterogeneousInstance, entries: Sequence[RoundEntry]
-) -> list[str]:
+def _capacity_violations(instance: Instance, entries: Sequence[RoundEntry]) -> list[str]:
     """Return which servers give more GPUs of a type in a round than they have."""
     given: dict[tuple[int, str, str], int] = defaultdict(int)
     for entry in entries:
@@ -248,9 +234,7 @@ def _capacity_violations(
     return violations
 
 
-def _copy_violations(
-    instance: HeterogeneousInstance, job: GangJob, entries: Sequence[RoundEntry]
-) -> list[str]:
+def _copy_violations(instance: Instance, job: GangJob, entries: Sequence[RoundEntry]) -> list[str]:
     """Return where a job runs twice in a round and may not."""
     seen: set[tuple[int, str]] = set()
     violations = []
@@ -264,9 +248,7 @@ def _copy_violations(
     return violations
 
 
-def completion_of(
-    instance: HeterogeneousInstance, job: GangJob, entries: Sequence[RoundEntry]
-) -> int | None:
+def completion_of(instance: Instance, job: GangJob, entries: Sequence[RoundEntry]) -> int | None:
     """Return the round by whose end the job has done its steps, None if there is none."""
     done: dict[int, Fraction] = defaultdict(Fraction)
     for entry in entries:
@@ -280,10 +262,10 @@ def completion_of(
 
 
 def _report(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     by_job: Mapping[str, Sequence[RoundEntry]],
     completions: Mapping[str, int],
-) -> HeterogeneousReport:
+) -> Report:
     completed = [job for job in instance.jobs if job.id in completions]
     jcts_s = [jct_s(instance, job, completions[job.id]) for job in completed]
     makespan_s = mean_jct_s = None
@@ -296,7 +278,7 @@ def _report(
         objective = float(sum(values, Fraction(0)))
     else:
         objective = makespan_s if instance.objective is Objective.MAKESPAN else mean_jct_s
-    return HeterogeneousReport(
+    return Report(
         objective=objective,
         completed=tuple(job.id for job in completed),
         makespan_s=makespan_s,
@@ -305,9 +287,7 @@ def _report(
     )
 
 
-def _round_report(
-    instance: HeterogeneousInstance, by_job: Mapping[str, Sequence[RoundEntry]]
-) -> HeterogeneousReport:
+def _round_report(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]) -> Report:
     progress = {
         job.id: min(
             Fraction(1),
@@ -320,7 +300,7 @@ def _round_report(
         for job in instance.jobs
     }
     total = sum((Fraction(job.weight) * progress[job.id] for job in instance.jobs), Fraction(0))
-    return HeterogeneousReport(
+    return Report(
         objective=float(total),
         completed=tuple(
             job.id
@@ -332,7 +312,7 @@ def _round_report(
 
 
 def steps_in_round(
-    instance: HeterogeneousInstance, job: GangJob, placement: Mapping[str, Mapping[str, int]]
+    instance: Instance, job: GangJob, placement: Mapping[str, Mapping[str, int]]
 ) -> Fraction:
     """Return the steps of a gang in the one round of ``round_progress``, its restart paid for."""
     stays = {server: dict(types) for server, types in placement.items()} == {
@@ -342,7 +322,7 @@ def steps_in_round(
     return Fraction(job.rate_of(placement)) * run_s
 
 
-def _gpu_s(instance: HeterogeneousInstance, by_job: Mapping[str, Sequence[RoundEntry]]) -> float:
+def _gpu_s(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]) -> float:
     gangs = sum(job.gang * len(by_job[job.id]) for job in instance.jobs)
     return float(gangs * Fraction(instance.round_s))
 
@@ -350,10 +330,10 @@ def _gpu_s(instance: HeterogeneousInstance, by_job: Mapping[str, Sequence[RoundE
 # Shares of time
 
 
-def _check_shares(instance: HeterogeneousInstance, solution: TimeShares) -> HeterogeneousReport:
+def _check_shares(instance: Instance, solution: TimeShares) -> Report:
     violations = _share_violations(instance, solution)
     if violations:
-        return HeterogeneousReport.invalid(violations)
+        return Report.invalid(violations)
     rates = {
         job.id: share_throughput(job, solution.shares.get(job.id, {})) for job in instance.jobs
     }
@@ -366,13 +346,11 @@ def _check_shares(instance: HeterogeneousInstance, solution: TimeShares) -> Hete
             if not rates[job.id]
         ]
     if violations:
-        return HeterogeneousReport.invalid(violations)
-    return HeterogeneousReport(
-        violations=(), objective=float(_share_objective(instance, solution, rates))
-    )
+        return Report.invalid(violations)
+    return Report(violations=(), objective=float(_share_objective(instance, solution, rates)))
 
 
-def _share_violations(instance: HeterogeneousInstance, solution: TimeShares) -> list[str]:
+def _share_violations(instance: Instance, solution: TimeShares) -> list[str]:
     violations = [
         f"job {job!r} is not in the instance"
         for job in solution.shares
@@ -400,9 +378,7 @@ def _share_violations(instance: HeterogeneousInstance, solution: TimeShares) -> 
     return violations
 
 
-def _deadline_violations(
-    instance: HeterogeneousInstance, rates: Mapping[str, Fraction]
-) -> list[str]:
+def _deadline_violations(instance: Instance, rates: Mapping[str, Fraction]) -> list[str]:
     violations = []
     for job in instance.jobs:
         needed = least_throughput(job)
@@ -417,7 +393,7 @@ def _deadline_violations(
 
 
 def _share_objective(
-    instance: HeterogeneousInstance, solution: TimeShares, rates: Mapping[str, Fraction]
+    instance: Instance, solution: TimeShares, rates: Mapping[str, Fraction]
 ) -> Fraction:
     jobs = instance.jobs
     if instance.objective is Objective.MAX_MIN_SHARE:
@@ -440,9 +416,7 @@ def _share_objective(
     )
 
 
-def finish_time_ratio(
-    instance: HeterogeneousInstance, job: GangJob, throughput: Fraction
-) -> Fraction:
+def finish_time_ratio(instance: Instance, job: GangJob, throughput: Fraction) -> Fraction:
     """Return the finish time of a job at a throughput over that on an equal part of the cluster."""
     shared_s = Fraction(job.elapsed_s) + Fraction(job.steps) / throughput
     isolated_s = Fraction(job.steps) / isolated_throughput(instance, job)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import networkx
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 
-def to_networkx(instance: HeterogeneousInstance) -> networkx.Graph:
+def to_networkx(instance: Instance) -> networkx.Graph:
     """Return the graph of servers, GPU types and jobs.
 
     Nodes are ``("gpu_type", name)`` with ``price_per_hour`` and the ``gpus`` of the whole cluster,

@@ -208,7 +208,7 @@ class GangJob:
         ]
     },
 )
-class HeterogeneousInstance:
+class Instance:
     """Which GPUs each gang gets, round by round or as shares of time."""
 
     name: str = key(Text(), "its name, used to match solutions")

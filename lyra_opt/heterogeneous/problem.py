@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.heterogeneous.checker import HeterogeneousReport, check
+from lyra_opt.heterogeneous.checker import Report, check
 from lyra_opt.heterogeneous.instance import (
-    HeterogeneousInstance,
+    Instance,
     Objective,
     RoundEntry,
     RoundSchedule,
@@ -37,11 +37,11 @@ class HeterogeneousProblem(Problem):
         Objective.COST: "lp-highs",
     }
     instance_format = "lyra-opt/heterogeneous"
-    instance_class = HeterogeneousInstance
+    instance_class = Instance
     solution_classes = (RoundSchedule, TimeShares)
-    report_class = HeterogeneousReport
+    report_class = Report
 
-    def answer(self, instance: HeterogeneousInstance, solution: Solution) -> Mapping[str, Any]:
+    def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the entries by round, then in file order, or the shares in file order."""
         types = [gpu_type.name for gpu_type in instance.gpu_types]
         if isinstance(solution, TimeShares):
@@ -73,11 +73,11 @@ class HeterogeneousProblem(Problem):
             ]
         }
 
-    def check(self, instance: HeterogeneousInstance, solution: Solution) -> HeterogeneousReport:
+    def check(self, instance: Instance, solution: Solution) -> Report:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def dual_bound(self, instance: HeterogeneousInstance) -> float:
+    def dual_bound(self, instance: Instance) -> float:
         """Return a proved bound on the optimum, above it where that is maximised, else below."""
         from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 

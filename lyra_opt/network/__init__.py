@@ -1,12 +1,12 @@
 """The network problem: gangs close together, or soon (Dally, arXiv 2401.16492)."""
 
-from lyra_opt.network.checker import NetworkReport, check
+from lyra_opt.network.checker import Report, check
 from lyra_opt.network.instance import (
     GangPlacement,
+    Instance,
     Machine,
-    NetworkInstance,
-    NetworkSolution,
     Objective,
+    Solution,
     WaitingJob,
 )
 from lyra_opt.network.problem import PROBLEM
@@ -14,11 +14,11 @@ from lyra_opt.network.problem import PROBLEM
 __all__ = [
     "PROBLEM",
     "GangPlacement",
+    "Instance",
     "Machine",
-    "NetworkInstance",
-    "NetworkReport",
-    "NetworkSolution",
     "Objective",
+    "Report",
+    "Solution",
     "WaitingJob",
     "check",
 ]

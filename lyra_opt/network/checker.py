@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.network.instance import (
         GangPlacement,
-        NetworkInstance,
-        NetworkSolution,
+        Instance,
+        Solution,
         WaitingJob,
     )
 
 
 @declared()
-class NetworkReport(CheckReport):
+class Report(CheckReport):
     """What `check` found."""
 
     objective: Number | None = key(
@@ -46,7 +46,7 @@ class NetworkReport(CheckReport):
     )
 
 
-def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction:
+def value_of(instance: Instance, job: WaitingJob, tier: Tier) -> Fraction:
     """Return what a gang that starts at a tier adds to the objective.
 
     Before what `Objective.LEAST_FRAGMENTATION` takes off for machines. For ``epoch``, weight times
@@ -68,7 +68,7 @@ def value_of(instance: NetworkInstance, job: WaitingJob, tier: Tier) -> Fraction
     return Fraction(instance.gpu_points * job.gang - crossed)
 
 
-def objective_of(instance: NetworkInstance, solution: NetworkSolution) -> Number:
+def objective_of(instance: Instance, solution: Solution) -> Number:
     """Return what a valid solution is worth, exact until it is rounded.
 
     O(machines + gangs placed).
@@ -82,7 +82,7 @@ def objective_of(instance: NetworkInstance, solution: NetworkSolution) -> Number
     return int(value) if instance.objective in COUNTING_OBJECTIVES else float(value)
 
 
-def _fragmented_machines(instance: NetworkInstance, solution: NetworkSolution) -> int:
+def _fragmented_machines(instance: Instance, solution: Solution) -> int:
     """Return how many machines are partly free afterwards."""
     left = {machine.id: machine.free_gpus for machine in instance.machines}
     for placement in solution.placements:
@@ -91,7 +91,7 @@ def _fragmented_machines(instance: NetworkInstance, solution: NetworkSolution) -
     return sum(0 < left[machine.id] < machine.gpus for machine in instance.machines)
 
 
-def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
+def check(instance: Instance, solution: Solution) -> Report:
     """Return whether `solution` is valid and what it is worth. O(machines + gangs placed)."""
     violations: list[str] = []
     taken: dict[str, int] = dict.fromkeys(instance.machine_position, 0)
@@ -114,11 +114,11 @@ def check(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport
                 f"{record.free_gpus} are free"
             )
     if violations:
-        return NetworkReport.invalid(violations)
+        return Report.invalid(violations)
     return _report(instance, solution)
 
 
-def _gang_violations(instance: NetworkInstance, placement: GangPlacement) -> list[str]:
+def _gang_violations(instance: Instance, placement: GangPlacement) -> list[str]:
     if placement.job not in instance.job_position:
         return [f"job {placement.job!r} is not a job of the instance"]
     job = instance.jobs[instance.job_position[placement.job]]
@@ -140,7 +140,7 @@ def _gang_violations(instance: NetworkInstance, placement: GangPlacement) -> lis
     return violations
 
 
-def _report(instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
+def _report(instance: Instance, solution: Solution) -> Report:
     computing = Fraction(0)
     by_tier = dict.fromkeys(TIER_OF_LABEL, 0)
     gpus = 0
@@ -149,7 +149,7 @@ def _report(instance: NetworkInstance, solution: NetworkSolution) -> NetworkRepo
         computing += job.gang * Fraction(job.efficiency[placement.tier])
         by_tier[placement.tier] += 1
         gpus += job.gang
-    return NetworkReport(
+    return Report(
         objective=objective_of(instance, solution),
         placed_gpus=gpus,
         machine_gangs=by_tier[Tier.MACHINE.label],

@@ -9,10 +9,10 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     import networkx
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 
-def to_networkx(instance: NetworkInstance) -> networkx.Graph:
+def to_networkx(instance: Instance) -> networkx.Graph:
     """Return the tree of network, racks and machines, and beside it the waiting jobs.
 
     Nodes are ``("network",)``, ``("rack", name)``, ``("machine", id)`` with ``gpus`` and

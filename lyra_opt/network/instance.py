@@ -123,7 +123,7 @@ class WaitingJob:
 
 
 @declared(slots=False)
-class NetworkInstance:
+class Instance:
     """Which waiting gangs start now, and where."""
 
     name: str = key(Text(), "its name, used to match solutions")
@@ -240,7 +240,7 @@ class GangPlacement:
 
 
 @declared(kw_only=False)
-class NetworkSolution:
+class Solution:
     """Which gangs start where; `check` judges it. Jobs left out go on waiting."""
 
     placements: tuple[GangPlacement, ...] = key(

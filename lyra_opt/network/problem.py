@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.network.checker import NetworkReport, check
-from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
+from lyra_opt.network.checker import Report, check
+from lyra_opt.network.instance import Instance, Objective, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +22,11 @@ class NetworkProblem(Problem):
     variants = Objective
     default_solvers = dict.fromkeys(Objective, "priced-placement")
     instance_format = "lyra-opt/network-placement"
-    instance_class = NetworkInstance
-    solution_classes = (NetworkSolution,)
-    report_class = NetworkReport
+    instance_class = Instance
+    solution_classes = (Solution,)
+    report_class = Report
 
-    def answer(self, instance: NetworkInstance, solution: NetworkSolution) -> Mapping[str, Any]:
+    def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the placements, jobs and machines in file order."""
         position = instance.machine_position
         return {
@@ -45,11 +45,11 @@ class NetworkProblem(Problem):
             ]
         }
 
-    def check(self, instance: NetworkInstance, solution: NetworkSolution) -> NetworkReport:
+    def check(self, instance: Instance, solution: Solution) -> Report:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def dual_bound(self, instance: NetworkInstance) -> AnyNumber:
+    def dual_bound(self, instance: Instance) -> AnyNumber:
         """Return a proved upper bound on the optimum."""
         from lyra_opt.network.bounds.dual_bound import dual_bound
 

@@ -14,14 +14,14 @@ from lyra_opt.core.rules import Integer, ListOf, Text
 from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim.instance import Job, ReclaimInstance, ReclaimSolution
+    from lyra_opt.reclaim.instance import Instance, Job, Solution
 
 SUM = Integer(most=2**100)
 """Sums of weights and GPUs may be beyond the integers that files hold."""
 
 
 @declared()
-class ReclaimReport(CheckReport):
+class Report(CheckReport):
     """What `check` found."""
 
     objective: int | None = key(SUM, "weight of the preempted jobs", default=None)
@@ -38,14 +38,14 @@ class ReclaimReport(CheckReport):
     )
 
 
-def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport:
+def check(instance: Instance, solution: Solution) -> Report:
     """Return whether `solution` is valid and what it costs, in integers.
 
     Time O(servers + worker groups).
     """
     violations = _violations(instance, solution)
     if violations:
-        return ReclaimReport.invalid(violations)
+        return Report.invalid(violations)
     reclaimed = set(solution.servers)
     objective = collateral_gpus = scaled_in_workers = 0
     preempted_jobs = []
@@ -60,7 +60,7 @@ def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport
             scaled_in_workers += sum(
                 group.workers for group in job.workers if group.server in reclaimed
             )
-    return ReclaimReport(
+    return Report(
         objective=objective,
         preempted_jobs=tuple(preempted_jobs),
         collateral_gpus=collateral_gpus,
@@ -68,7 +68,7 @@ def check(instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport
     )
 
 
-def _violations(instance: ReclaimInstance, solution: ReclaimSolution) -> list[str]:
+def _violations(instance: Instance, solution: Solution) -> list[str]:
     on_loan = {server.id: server.on_loan for server in instance.servers}
     violations = []
     seen = set()

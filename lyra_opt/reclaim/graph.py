@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import networkx
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
-def to_networkx(instance: ReclaimInstance) -> networkx.Graph:
+def to_networkx(instance: Instance) -> networkx.Graph:
     """Return the bipartite graph of servers and jobs.
 
     Nodes are ``("server", id)`` with the attributes ``gpus`` and ``on_loan``, and ``("job", id)``
@@ -49,7 +49,7 @@ def to_networkx(instance: ReclaimInstance) -> networkx.Graph:
     return graph
 
 
-def conflict_graph(instance: ReclaimInstance) -> networkx.Graph:
+def conflict_graph(instance: Instance) -> networkx.Graph:
     """Return the graph of jobs in which those that share a server are neighbours.
 
     Nodes are the ids of jobs with the attribute ``weight``, an edge has ``servers``, the ids of

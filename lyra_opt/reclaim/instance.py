@@ -113,7 +113,7 @@ class Job:
 
 
 @declared(slots=False)
-class ReclaimInstance:
+class Instance:
     """Which `reclaim_servers` servers on loan to give back, at least weight of preempted jobs.
 
     Source: Lyra (EuroSys 2023), section 4; with both semantics and off-loan servers made
@@ -233,16 +233,16 @@ class ReclaimInstance:
 
 
 @declared(kw_only=False)
-class ReclaimSolution:
+class Solution:
     """The ids of the chosen servers; `check` says whether they are a valid choice."""
 
     servers: tuple[str, ...] = key(ListOf(Text(), least=0), "ids of the servers")
 
     @classmethod
-    def of_positions(cls, instance: ReclaimInstance, positions: Iterable[int]) -> ReclaimSolution:
+    def of_positions(cls, instance: Instance, positions: Iterable[int]) -> Solution:
         """Return the solution that chooses the servers at `positions`, in file order."""
         return cls(tuple(instance.servers[position].id for position in sorted(positions)))
 
-    def positions(self, instance: ReclaimInstance) -> list[int]:
+    def positions(self, instance: Instance) -> list[int]:
         """Return the file positions of the chosen servers; KeyError for one not in `instance`."""
         return [instance.server_position[server] for server in self.servers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import as_written, house_style
-from lyra_opt.reclaim.checker import ReclaimReport, check
+from lyra_opt.reclaim.checker import Report, check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution, WorkerGroup
+    from lyra_opt.reclaim.instance import Instance, Solution, WorkerGroup
 
 MOST_SERVERS = 40
 """Servers that are drawn at most: those given back, then those of jobs that lose workers."""
@@ -33,7 +33,7 @@ KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK, FREE = (
 EDGE, VACATED_EDGE = "#ffffff", "#b8720a"
 
 
-def draw_reclaims(instance: ReclaimInstance, solutions: Mapping[str, ReclaimSolution]) -> Figure:
+def draw_reclaims(instance: Instance, solutions: Mapping[str, Solution]) -> Figure:
     """Return a figure with a panel for each solution, side by side, servers in the same rows.
 
     Parameters
@@ -79,9 +79,7 @@ def draw_reclaims(instance: ReclaimInstance, solutions: Mapping[str, ReclaimSolu
     return figure
 
 
-def plot_reclaim(
-    instance: ReclaimInstance, solution: ReclaimSolution, axes: Axes, shown: Sequence[str]
-) -> None:
+def plot_reclaim(instance: Instance, solution: Solution, axes: Axes, shown: Sequence[str]) -> None:
     """Draw servers one below the other, a unit of width a GPU, with a block for each job on one.
 
     Parameters
@@ -162,9 +160,9 @@ def _cut(name: str) -> str:
 
 
 def _shown_servers(
-    instance: ReclaimInstance,
-    solutions: Mapping[str, ReclaimSolution],
-    reports: Mapping[str, ReclaimReport],
+    instance: Instance,
+    solutions: Mapping[str, Solution],
+    reports: Mapping[str, Report],
 ) -> tuple[list[str], int]:
     """Return the servers on loan that are drawn, in file order, and how many are left out."""
     on_loan = [server.id for server in instance.servers if server.on_loan]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
-from lyra_opt.reclaim.checker import ReclaimReport, check
-from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution, Semantics
+from lyra_opt.reclaim.checker import Report, check
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,20 +22,20 @@ class ReclaimProblem(Problem):
     variants = Semantics
     default_solvers = dict.fromkeys(Semantics, "lyra-greedy")
     instance_format = "lyra-opt/reclaim"
-    instance_class = ReclaimInstance
-    solution_classes = (ReclaimSolution,)
-    report_class = ReclaimReport
+    instance_class = Instance
+    solution_classes = (Solution,)
+    report_class = Report
 
-    def answer(self, instance: ReclaimInstance, solution: ReclaimSolution) -> Mapping[str, Any]:
+    def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the chosen servers in file order."""
         position = instance.server_position
         return {"servers": sorted(solution.servers, key=position.__getitem__)}
 
-    def check(self, instance: ReclaimInstance, solution: ReclaimSolution) -> ReclaimReport:
+    def check(self, instance: Instance, solution: Solution) -> Report:
         """Recompute feasibility and objective."""
         return check(instance, solution)
 
-    def dual_bound(self, instance: ReclaimInstance) -> int:
+    def dual_bound(self, instance: Instance) -> int:
         """Return a proved lower bound on the weight of preempted jobs."""
         from lyra_opt.reclaim.bounds.dual_bound import dual_bound
 
@@ -44,7 +44,7 @@ class ReclaimProblem(Problem):
     def drawing_of(
         self,
         variant: str,  # noqa: ARG002
-    ) -> Callable[[ReclaimInstance, Mapping[str, Any]], Figure]:
+    ) -> Callable[[Instance, Mapping[str, Any]], Figure]:
         """Return what draws the servers, the jobs on them and what each solution takes."""
         from lyra_opt.reclaim.plot import draw_reclaims
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.reclaim.incidence import Incidence, partial_sums, sums_of_runs
-from lyra_opt.reclaim.instance import ReclaimSolution
+from lyra_opt.reclaim.instance import Solution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.reclaim.incidence import IntArray
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
     Row = dict[int, int]
 
@@ -77,14 +77,12 @@ class ReducedReclaim:
         is_preempted = self.losses.row_sums(is_chosen) > self.slack
         return exact_sum(self.server_cost[is_chosen == 1]) + exact_sum(self.weight[is_preempted])
 
-    def solution(self, instance: ReclaimInstance, chosen: Iterable[int]) -> ReclaimSolution:
+    def solution(self, instance: Instance, chosen: Iterable[int]) -> Solution:
         """Return the solution of `instance` that chooses the servers at the places `chosen`."""
-        return ReclaimSolution.of_positions(
-            instance, [int(self.servers[place]) for place in chosen]
-        )
+        return Solution.of_positions(instance, [int(self.servers[place]) for place in chosen])
 
 
-def reduce_instance(instance: ReclaimInstance) -> ReducedReclaim:
+def reduce_instance(instance: Instance) -> ReducedReclaim:
     """Apply every reduction that keeps the cost of each choice of servers.
 
     In this order:
@@ -110,7 +108,7 @@ def reduce_instance(instance: ReclaimInstance) -> ReducedReclaim:
     return reduce_with_rows(instance)[0]
 
 
-def reduce_with_rows(instance: ReclaimInstance) -> tuple[ReducedReclaim, IntArray]:
+def reduce_with_rows(instance: Instance) -> tuple[ReducedReclaim, IntArray]:
     """Return the reduced instance, and which of its jobs stands for each job of `instance`.
 
     The latter has shape (jobs,), and -1 for a job that was folded or dropped.

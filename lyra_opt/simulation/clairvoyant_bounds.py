@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
 from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.speed import Speed
 
@@ -103,7 +103,7 @@ def mean_jct_bound_s(workload: Workload, cluster: Cluster) -> float:
     """
     first_s = workload.jobs[0].submit_s
     running_s = least_running_s(workload, cluster)
-    instance = AllocationInstance(
+    instance = Instance(
         name=workload.name,
         objective=Objective.MEAN_JCT,
         gpus=cluster.gpus,

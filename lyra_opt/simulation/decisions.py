@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation.instance import ElasticJob, Objective
+from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim.instance import Instance as ReclaimInstance
+from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.simulation.best_fit import Group
 from lyra_opt.simulation.run import added
 

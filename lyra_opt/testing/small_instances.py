@@ -12,13 +12,15 @@ from itertools import combinations, combinations_with_replacement, islice, produ
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
+from lyra_opt.allocation.instance import ElasticJob
+from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.instance import Objective as AllocationObjective
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.validation import require_choice, require_integer
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim.instance import Instance as ReclaimInstance
+from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.testing.strategies import (
     allocation_instances,
     heterogeneous_instances,
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
+    from lyra_opt.network.instance import Instance as NetworkInstance
 
 MOST = 1_000_000
 """The largest limit."""

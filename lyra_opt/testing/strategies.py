@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from lyra_opt.allocation.instance import (
-    AllocationInstance,
     ElasticJob,
     Objective,
     WorkerAllocation,
+)
+from lyra_opt.allocation.instance import (
+    Instance as AllocationInstance,
 )
 from lyra_opt.heterogeneous.checker import due_steps
 from lyra_opt.heterogeneous.instance import (
@@ -29,22 +31,27 @@ from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
     GpuType,
-    HeterogeneousInstance,
     RoundEntry,
     RoundSchedule,
+)
+from lyra_opt.heterogeneous.instance import (
+    Instance as HeterogeneousInstance,
 )
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 from lyra_opt.network.instance import (
     GangPlacement,
     Machine,
-    NetworkInstance,
-    NetworkSolution,
+    Solution,
     WaitingJob,
+)
+from lyra_opt.network.instance import (
+    Instance as NetworkInstance,
 )
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.network.links import Tier
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim.instance import Instance as ReclaimInstance
+from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -565,7 +572,7 @@ def network_instances(
 
 
 @st.composite
-def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> NetworkSolution:
+def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> Solution:
     """Draw a valid solution: gangs in some order, on GPUs still free, where they accept to run."""
     free = {machine.id: machine.free_gpus for machine in instance.machines}
     placements = []
@@ -583,4 +590,4 @@ def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> NetworkSolu
         for machine, count in gpus.items():
             free[machine] -= count
         placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
-    return NetworkSolution(tuple(placements))
+    return Solution(tuple(placements))

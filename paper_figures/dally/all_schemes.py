@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.network.links import Tier
+from lyra_opt.paper_figures.comparison import MISSING, Table
+from lyra_opt.paper_figures.dally.reductions import DALLY, HOUR_S, OURS, bounds_s, over_seeds, short
+from lyra_opt.paper_figures.evaluation import Found
+from lyra_opt.paper_figures.setting import Run
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
-from paper_figures.comparison import MISSING, Table
-from paper_figures.dally.reductions import DALLY, HOUR_S, OURS, bounds_s, over_seeds, short
-from paper_figures.evaluation import Found
-from paper_figures.setting import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paper_figures.outcome import Outcome
-    from paper_figures.results import Part
+    from lyra_opt.paper_figures.outcome import Outcome
+    from lyra_opt.paper_figures.results import Part
 
 CONGESTED, FREE = SITUATIONS = ("batch-congested-2", "batch-free")
 CALLED = {CONGESTED: "Congested links (congested-2)", FREE: "Communication costs nothing"}

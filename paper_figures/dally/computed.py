@@ -6,25 +6,25 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from instances.network.job_sets import BATCH
-from instances.traces import TRACES_VARIABLE
+from lyra_opt.instances.network.job_sets import BATCH
+from lyra_opt.instances.traces import TRACES_VARIABLE
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.simulation.network.communication import ClosedForm
-from paper_figures.comparison import Table
-from paper_figures.dally.all_schemes import schemes_of_all_papers
-from paper_figures.dally.reductions import (
+from lyra_opt.paper_figures.comparison import Table
+from lyra_opt.paper_figures.dally.all_schemes import schemes_of_all_papers
+from lyra_opt.paper_figures.dally.reductions import (
     CONSOLIDATION,
     DALLY,
     HOUR_S,
     held_against,
     over_seeds,
 )
+from lyra_opt.simulation.network.communication import ClosedForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paper_figures.evaluation import Found
-    from paper_figures.results import Part
+    from lyra_opt.paper_figures.evaluation import Found
+    from lyra_opt.paper_figures.results import Part
 
 GANG = 16
 

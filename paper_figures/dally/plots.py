@@ -5,22 +5,22 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.style import line_style
 from lyra_opt.core.pictures import COLOURS, as_written
+from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
+from lyra_opt.paper_figures.document import Call, find_paper
+from lyra_opt.paper_figures.evaluation import name_of
+from lyra_opt.paper_figures.plots import PAPER_COLOUR, new_figure, with_legend
 from lyra_opt.simulation.scheme import find_scheme
-from paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
-from paper_figures.document import Call, find_paper
-from paper_figures.evaluation import name_of
-from paper_figures.plots import PAPER_COLOUR, new_figure, with_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
-    from experiments.plots.figures import Plot
-    from paper_figures.comparison import Comparison
-    from paper_figures.dally.reductions import Claim
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.paper_figures.comparison import Comparison
+    from lyra_opt.paper_figures.dally.reductions import Claim
 
 PARTS_OF_JCT = (
     ("computing", COLOURS[2]),

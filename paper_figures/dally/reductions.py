@@ -7,17 +7,17 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paper_figures.comparison import MISSING, Table
-from paper_figures.evaluation import Found
-from paper_figures.results import there
-from paper_figures.setting import Run
+from lyra_opt.paper_figures.comparison import MISSING, Table
+from lyra_opt.paper_figures.evaluation import Found
+from lyra_opt.paper_figures.results import there
+from lyra_opt.paper_figures.setting import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paper_figures.document import PaperTable
-    from paper_figures.outcome import Outcome
-    from paper_figures.results import Part
+    from lyra_opt.paper_figures.document import PaperTable
+    from lyra_opt.paper_figures.outcome import Outcome
+    from lyra_opt.paper_figures.results import Part
 
 DALLY, OURS = "dally", "priced-placement"
 CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity")

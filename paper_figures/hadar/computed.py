@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from instances.heterogeneous.clusters import find_cluster, hadar_60
-from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from instances.heterogeneous.trace_jobs import PHILLY_TRACE
-from instances.traces import locate
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
-from paper_figures.comparison import Table
-from paper_figures.document import GEOMETRIC, MORE, Measure
-from paper_figures.evaluation import Found
-from paper_figures.results import mean_and_spread, there
-from paper_figures.setting import Run, frozen
+from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
+from lyra_opt.instances.traces import locate
+from lyra_opt.paper_figures.comparison import Table
+from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure
+from lyra_opt.paper_figures.evaluation import Found
+from lyra_opt.paper_figures.results import mean_and_spread, there
+from lyra_opt.paper_figures.setting import Run, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.heterogeneous.instance import GangJob
+    from lyra_opt.paper_figures.outcome import Outcome
+    from lyra_opt.paper_figures.results import Part
     from lyra_opt.simulation.workload import Workload
-    from paper_figures.outcome import Outcome
-    from paper_figures.results import Part
 
 HOUR_S = 3600
 CURVE_POINTS = 101

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.style import line_style
 from lyra_opt.core.pictures import COLOURS, as_written
-from paper_figures.plots import bars, new_figure, with_legend
+from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.paper_figures.plots import bars, new_figure, with_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matplotlib.axes import Axes
 
-    from experiments.plots.figures import Plot
-    from paper_figures.comparison import Comparison
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.paper_figures.comparison import Comparison
 
 TESTBEDS = ("AWS", "laboratory")
 """What the clusters of HadarE are called."""

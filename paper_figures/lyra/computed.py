@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from instances.library import load_library_instance
-from instances.workloads.lyra_like import STEPS_PER_HOUR, inference_demand
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.library import load_library_instance
+from lyra_opt.instances.workloads.lyra_like import STEPS_PER_HOUR, inference_demand
+from lyra_opt.paper_figures.document import LESS, Measure
+from lyra_opt.paper_figures.evaluation import Found
+from lyra_opt.paper_figures.results import there
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, server_preemption_costs
-from paper_figures.document import LESS, Measure
-from paper_figures.evaluation import Found
-from paper_figures.results import there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lyra_opt.allocation.instance import AllocationInstance
-    from lyra_opt.reclaim import ReclaimInstance
-    from paper_figures.results import Part
+    from lyra_opt.allocation.instance import Instance as AllocationInstance
+    from lyra_opt.paper_figures.results import Part
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 DAYS_OF_WEEK = 7
 MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_mean_s")}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.style import line_style
 from lyra_opt.core.pictures import as_written
-from paper_figures.plots import (
+from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.paper_figures.plots import (
     OUR_COLOUR,
     PAPER_COLOUR,
     bars,
@@ -20,8 +20,8 @@ from paper_figures.plots import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.plots.figures import Plot
-    from paper_figures.comparison import Comparison
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.paper_figures.comparison import Comparison
 
 
 def gains_over_baseline(comparison: Comparison) -> Plot:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.family import FAMILIES
 from lyra_opt.core.solver import SOLVERS
+from lyra_opt.instances.family import FAMILIES
 from tests.experiments import plugin as plugin_module
 
 if TYPE_CHECKING:

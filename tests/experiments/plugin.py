@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from instances.family import find_family
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.instances.family import find_family
 from lyra_opt.reclaim.checker import check
-from lyra_opt.reclaim.instance import ReclaimInstance, ReclaimSolution
+from lyra_opt.reclaim.instance import Instance, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,16 +32,16 @@ reclaim.breaking = tests.experiments.plugin:BREAKING
 """
 
 
-def first_servers(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def first_servers(instance: Instance) -> SolveResult[Solution]:
     """Give back the first servers of the file."""
     chosen = [server.id for server in instance.servers if server.on_loan]
-    solution = ReclaimSolution(tuple(chosen[: instance.reclaim_servers]))
+    solution = Solution(tuple(chosen[: instance.reclaim_servers]))
     return SolveResult(
         status=Status.FEASIBLE, solution=solution, objective=check(instance, solution).objective
     )
 
 
-def boast(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def boast(instance: Instance) -> SolveResult[Solution]:
     """Claim that the first servers are optimal."""
     result = first_servers(instance)
     return SolveResult(
@@ -52,20 +52,20 @@ def boast(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
     )
 
 
-def fail(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def fail(instance: Instance) -> SolveResult[Solution]:
     raise ZeroDivisionError("this solver always fails")
 
 
-def die(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def die(instance: Instance) -> SolveResult[Solution]:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
 
-def leave(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def leave(instance: Instance) -> SolveResult[Solution]:
     raise SystemExit(3)
 
 
-def sleep(instance: ReclaimInstance) -> SolveResult[ReclaimSolution]:
+def sleep(instance: Instance) -> SolveResult[Solution]:
     time.sleep(0.2)
     return first_servers(instance)
 
@@ -75,7 +75,7 @@ class FakeSolver:
     """A solver around a function."""
 
     name: str
-    answer: Callable[[ReclaimInstance], SolveResult[ReclaimSolution]]
+    answer: Callable[[Instance], SolveResult[Solution]]
     problem: str = "reclaim"
     variants: tuple[str, ...] = ("rigid", "interchangeable")
     proves_optimality: bool = True  # warmed up once a process only
@@ -87,7 +87,7 @@ class FakeSolver:
     def supports(self, instance: Any) -> Unsupported | None:
         return None
 
-    def solve(self, instance: Any, **_: Any) -> SolveResult[ReclaimSolution]:
+    def solve(self, instance: Any, **_: Any) -> SolveResult[Solution]:
         return self.answer(instance)
 
 

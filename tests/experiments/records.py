@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
+from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import Status

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.contradictions import find_contradictions
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.contradictions import find_contradictions
 from tests.experiments.records import MAXIMISING, make_run
 
 if TYPE_CHECKING:
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE, UNKNOWN = Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN
 

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.diff import Diff, compare_folders
-from experiments.records import ReplayStatus
-from experiments.store import STORE_FILE, ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.diff import Diff, compare_folders
+from lyra_opt.experiments.records import ReplayStatus
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from experiments.records import RunRecord
+    from lyra_opt.experiments.records import RunRecord
 
 
 def stored(folder: Path, runs: Sequence[RunRecord], **study: Any) -> Path:

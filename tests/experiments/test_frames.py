@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.frames import frame_of, load_runs
-from experiments.store import ResultStore
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.frames import frame_of, load_runs
+from lyra_opt.experiments.store import ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:

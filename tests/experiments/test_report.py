@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from experiments.analysis import Analysis
-from experiments.plots.excess import excess_ticks
-from experiments.plots.excess_over_axis import plot_excess_over_axis
-from experiments.plots.figures import draw_plots, excess_over_axes, over_axis
-from experiments.plots.solve_time import plot_solve_time
-from experiments.store import ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import Analysis
+from lyra_opt.experiments.plots.excess import excess_ticks
+from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
+from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
+from lyra_opt.experiments.plots.solve_time import plot_solve_time
+from lyra_opt.experiments.store import ResultStore
 from tests.experiments.records import MAXIMISING, make_run, make_study
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from experiments.plots.figures import Plot
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
@@ -283,7 +283,7 @@ def drawn_figures(
         figures.append(figure)
         return name
 
-    monkeypatch.setattr("experiments.plots.figures.svg_text", keep)
+    monkeypatch.setattr("lyra_opt.experiments.plots.figures.svg_text", keep)
     plots = draw_plots(Analysis(runs))
     return {plot.name: (plot, figure) for plot, figure in zip(plots, figures, strict=True)}
 

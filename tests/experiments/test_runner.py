@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.runner import run_study
-from experiments.store import STORE_FILE, ResultStore
-from experiments.study import load_study
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from lyra_opt.experiments.study import load_study
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.records import SolverRecord
 
 SMALL = (("[10, 20]", "[10]"), ("[10, 30]", "[30]"))
 

@@ -7,7 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from experiments.analysis import (
+from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import (
     ASKED_SIZE,
     FAMILY,
     GROUP,
@@ -15,9 +16,8 @@ from experiments.analysis import (
     counted_proof_time_s,
     log_ratio,
 )
-from experiments.plots.cactus import plot_cactus
-from experiments.tables import csv_text, speed_table
-from lyra_opt.core.result import Status
+from lyra_opt.experiments.plots.cactus import plot_cactus
+from lyra_opt.experiments.tables import csv_text, speed_table
 from tests.experiments.records import make_run
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE

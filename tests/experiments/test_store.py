@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.store import STORE_FILE, ResultStore
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from experiments.command import bundled_studies, find_study
-from experiments.runner import run_study
-from experiments.store import ResultStore
-from experiments.study import load_study
-from experiments.trace import Trace, find_trace
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.command import bundled_studies, find_study
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.trace import Trace, find_trace
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.study import Study
+    from lyra_opt.experiments.study import Study
 
 STUDIES = sorted((REPOSITORY / "experiments" / "studies").glob("*.toml"))
 OF_CAPTURED = {

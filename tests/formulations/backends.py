@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from formulations.backends.backend import BackendRun
-from formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.backends.backend import BackendRun
+from lyra_opt.formulations.exact_model import ExactModelSolver
 
 BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from instances.family import generate
 from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Solution
 from tests.formulations.backends import BACKENDS, lying
 from tests.lyra_opt.heterogeneous import examples as heterogeneous
 from tests.lyra_opt.network import examples as network
 
 if TYPE_CHECKING:
-    from formulations.exact_model import ExactModelSolver
+    from lyra_opt.formulations.exact_model import ExactModelSolver
 
 
 class Case(NamedTuple):
@@ -37,8 +37,8 @@ MINIMAL = WorkerAllocation(tuple(job.min_workers for job in ELASTIC.jobs))
 CASES = {
     "reclaim": Case(
         LOANS,
-        ReclaimSolution.of_positions(LOANS, LOANS.index.on_loan.tolist()[-3:]),
-        ReclaimSolution(("nowhere",)),
+        Solution.of_positions(LOANS, LOANS.index.on_loan.tolist()[-3:]),
+        Solution(("nowhere",)),
         ("", "-strengthened"),
     ),
     "allocation": Case(

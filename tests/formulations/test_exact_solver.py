@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formulations.exact_solver import (
+from lyra_opt.core.result import Status, StoppedBy
+from lyra_opt.formulations.exact_solver import (
     Countdown,
     OutOfTimeError,
     concluded,
     next_multiple,
     safe_cost,
 )
-from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.heterogeneous import Objective
 from lyra_opt.reclaim import Semantics
 from lyra_opt.reclaim.heuristics.fast import Fast

@@ -9,32 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import allocation, heterogeneous, network, reclaim
-from formulations.allocation import cpsat_model as allocation_cpsat
-from formulations.allocation import mathopt_model as allocation_mathopt
-from formulations.allocation import model_data as knapsack
-from formulations.allocation import pulp_model as allocation_pulp
-from formulations.exact_model import ExactModelSolver
-from formulations.heterogeneous import cpsat_model as rounds_cpsat
-from formulations.heterogeneous import mathopt_model as rounds_mathopt
-from formulations.heterogeneous import pulp_model as rounds_pulp
-from formulations.heterogeneous.round_model import RoundModel
-from formulations.heterogeneous.shares import highs_model as shares_highs
-from formulations.heterogeneous.shares import mathopt_model as shares_mathopt
-from formulations.network.patterns import cpsat_model as patterns_cpsat
-from formulations.network.patterns import linear_model as patterns_linear
-from formulations.network.patterns import mathopt_model as patterns_mathopt
-from formulations.network.patterns import pulp_model as patterns_pulp
-from formulations.network.patterns.data import PatternModel
-from formulations.network.tiers import cpsat_model as tiers_cpsat
-from formulations.network.tiers import mathopt_model as tiers_mathopt
-from formulations.network.tiers import pulp_model as tiers_pulp
-from formulations.network.tiers.data import TierModel
-from formulations.reclaim import cpsat_model as reclaim_cpsat
-from formulations.reclaim import mathopt_model as reclaim_mathopt
-from formulations.reclaim import model_data as reclaiming
-from formulations.reclaim import pulp_model as reclaim_pulp
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
+from lyra_opt.formulations import allocation, heterogeneous, network, reclaim
+from lyra_opt.formulations.allocation import cpsat_model as allocation_cpsat
+from lyra_opt.formulations.allocation import mathopt_model as allocation_mathopt
+from lyra_opt.formulations.allocation import model_data as knapsack
+from lyra_opt.formulations.allocation import pulp_model as allocation_pulp
+from lyra_opt.formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.heterogeneous import cpsat_model as rounds_cpsat
+from lyra_opt.formulations.heterogeneous import mathopt_model as rounds_mathopt
+from lyra_opt.formulations.heterogeneous import pulp_model as rounds_pulp
+from lyra_opt.formulations.heterogeneous.round_model import RoundModel
+from lyra_opt.formulations.heterogeneous.shares import highs_model as shares_highs
+from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
+from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
+from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
+from lyra_opt.formulations.network.patterns import mathopt_model as patterns_mathopt
+from lyra_opt.formulations.network.patterns import pulp_model as patterns_pulp
+from lyra_opt.formulations.network.patterns.data import PatternModel
+from lyra_opt.formulations.network.tiers import cpsat_model as tiers_cpsat
+from lyra_opt.formulations.network.tiers import mathopt_model as tiers_mathopt
+from lyra_opt.formulations.network.tiers import pulp_model as tiers_pulp
+from lyra_opt.formulations.network.tiers.data import TierModel
+from lyra_opt.formulations.reclaim import cpsat_model as reclaim_cpsat
+from lyra_opt.formulations.reclaim import mathopt_model as reclaim_mathopt
+from lyra_opt.formulations.reclaim import model_data as reclaiming
+from lyra_opt.formulations.reclaim import pulp_model as reclaim_pulp
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
 from lyra_opt.testing.strategies import (
     allocation_instances,

@@ -11,11 +11,11 @@ import zlib
 
 import pytest
 
-from instances import command
-from instances.family import family_names, find_family, generate
 from lyra_opt.__main__ import main
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
+from lyra_opt.instances import command
+from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.reclaim import check
 
 GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"
@@ -210,7 +210,9 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
                 raise RuntimeError
             return span.generate({"servers": 3, "reclaim": 1}, seed)
 
-    monkeypatch.setattr("instances.family.find_family", lambda problem, name: BreaksLater())
+    monkeypatch.setattr(
+        "lyra_opt.instances.family.find_family", lambda problem, name: BreaksLater()
+    )
     words = ("--family", "x", "--reclaim", 1, "--count", 3, "--out", out)
     with pytest.raises(RuntimeError):
         run(*words)
@@ -235,9 +237,9 @@ def test_help_lists_the_families(capsys):
 
 def test_parser_is_built_without_numpy():
     code = (
-        "import argparse, sys, instances.command\n"
+        "import argparse, sys, lyra_opt.instances.command\n"
         "subparsers = argparse.ArgumentParser().add_subparsers()\n"
-        "instances.command.add_parser(subparsers)\n"
+        "lyra_opt.instances.command.add_parser(subparsers)\n"
         "print('numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

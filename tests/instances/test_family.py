@@ -6,10 +6,10 @@ import hashlib
 
 import pytest
 
-from instances.family import generate
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
+from lyra_opt.instances.family import generate
 
 FLEET = {"servers": 12, "reclaim": 3, "seed": 0}
 

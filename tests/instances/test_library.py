@@ -7,12 +7,12 @@ from itertools import product
 
 import pytest
 
-from instances.library import library_instances, library_solutions, load_library_instance
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.network.instance import GangPlacement, NetworkSolution
+from lyra_opt.instances.library import library_instances, library_solutions, load_library_instance
+from lyra_opt.network.instance import GangPlacement, Solution
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim.reference import optimum
 
@@ -91,7 +91,7 @@ def test_hurt_first():
     solution, claims = load_solution(library_solutions()["hurt-first"], loaded.problem)
     best = 0.0
     for spots in product(*(_placements(instance, job) for job in instance.jobs)):
-        placed = NetworkSolution(tuple(spot for spot in spots if spot is not None))
+        placed = Solution(tuple(spot for spot in spots if spot is not None))
         report = check(instance, placed)
         best = max(best, -1.0 if report.violations else report.objective)
     assert best == claims["objective"] == 4.9978

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.randomness import DrawableSet, IntegerStream
+from lyra_opt.instances.randomness import DrawableSet, IntegerStream
 
 PINNED_WORDS = [
     8_853_605_602_252_052_169,

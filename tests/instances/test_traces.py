@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.traces import TraceJob, read_trace
 from lyra_opt.core.errors import InputError
+from lyra_opt.instances.traces import TraceJob, read_trace
 from tests.conftest import assert_refused
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from paper_figures.document import find_paper
-from paper_figures.evaluation import compared
-from paper_figures.results import Results
-from paper_figures.setting import Setting
+from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.paper_figures.evaluation import compared
+from lyra_opt.paper_figures.results import Results
+from lyra_opt.paper_figures.setting import Setting
 
 if TYPE_CHECKING:
-    from paper_figures.comparison import Comparison, Entry
-    from paper_figures.document import PublicationTable
-    from paper_figures.setting import Draw, Run
+    from lyra_opt.paper_figures.comparison import Comparison, Entry
+    from lyra_opt.paper_figures.document import PublicationTable
+    from lyra_opt.paper_figures.setting import Draw, Run
 
 
 class MadeUp(Results):

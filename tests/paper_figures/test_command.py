@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.simulation.carried_out import SimulationError
-from experiments.simulation.runs import load_replays
 from lyra_opt import __version__
 from lyra_opt.__main__ import main
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_failed_runs_are_said_and_not_averaged(
     def fails(*arguments: object, **options: object) -> None:
         raise SimulationError("made up")
 
-    monkeypatch.setattr("experiments.simulation.replays.replay", fails)
+    monkeypatch.setattr("lyra_opt.experiments.simulation.replays.replay", fails)
     options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
     exit_code, out, _ = run("paper", "lyra", "--figure", "2", *options)
     assert exit_code == 1

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from paper_figures.comparison import Comparison, Entry, Verdict, gain, verdict_of_gains
+from lyra_opt.paper_figures.comparison import Comparison, Entry, Verdict, gain, verdict_of_gains
 
 
 @pytest.mark.parametrize(

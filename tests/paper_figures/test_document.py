@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.simulation.building import make_schemes
-from experiments.simulation.replay import FIGURES
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.simulation.building import make_schemes
+from lyra_opt.experiments.simulation.replay import FIGURES
+from lyra_opt.paper_figures import measures
+from lyra_opt.paper_figures.command import PAPERS
+from lyra_opt.paper_figures.document import PAPERS_FOLDER, Call, Measure, find_paper, read_paper
+from lyra_opt.paper_figures.evaluation import function_of, name_of
+from lyra_opt.paper_figures.paper import tasks_of
+from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
-from paper_figures import measures
-from paper_figures.command import PAPERS
-from paper_figures.document import PAPERS_FOLDER, Call, Measure, find_paper, read_paper
-from paper_figures.evaluation import function_of, name_of
-from paper_figures.paper import tasks_of
-from paper_figures.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paper_figures.document import PublicationTable
+    from lyra_opt.paper_figures.document import PublicationTable
 
 TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
 

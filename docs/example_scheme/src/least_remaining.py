@@ -4,11 +4,11 @@ And what else a package of one's own can add: schemes of known parts, workloads,
 of job traces, and a folder of scenarios.
 """
 
-from instances.heterogeneous.clusters import NamedCluster
-from instances.randomness import IntegerStream
-from instances.traces import TraceJob
-from instances.workloads.named import NamedWorkload
-from instances.workloads.tables import TableLayout
+from lyra_opt.instances.heterogeneous.clusters import NamedCluster
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.traces import TraceJob
+from lyra_opt.instances.workloads.named import NamedWorkload
+from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme

@@ -6,20 +6,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.runs import Replays
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.runs import Replays
 
 KIND, PREFIX = "reclaim", "reclaim-contested-"
 YARDSTICK = "exact"

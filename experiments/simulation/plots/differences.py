@@ -5,16 +5,16 @@ from __future__ import annotations
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import MARKERS, mark_points, round_numbers, svg_text
-from experiments.simulation.comparison import COMPARED, CONFIDENCE
-from experiments.simulation.plots.schemes import scheme_colour
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import MARKERS, mark_points, round_numbers, svg_text
+from lyra_opt.experiments.simulation.comparison import COMPARED, CONFIDENCE
+from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from experiments.simulation.comparison import Difference
+    from lyra_opt.experiments.simulation.comparison import Difference
 
 WIDTH_INCHES = 9.6
 ROW_INCHES = 0.27

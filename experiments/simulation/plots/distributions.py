@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
-from experiments.simulation.durations import DAY_S, HOUR_S, MINUTE_S
-from experiments.simulation.plots.schemes import scheme_line, scheme_mark
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
+from lyra_opt.experiments.simulation.durations import DAY_S, HOUR_S, MINUTE_S
+from lyra_opt.experiments.simulation.plots.schemes import scheme_line, scheme_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

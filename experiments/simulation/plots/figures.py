@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.simulation.plots.decision import decision
-from experiments.simulation.plots.differences import differences_plot
-from experiments.simulation.plots.distributions import distributions
-from experiments.simulation.plots.gantt import gantt, window_of
-from experiments.simulation.plots.over_axis import means_over_axes
-from experiments.simulation.plots.over_time import over_time
 from lyra_opt.core.pictures import house_style
+from lyra_opt.experiments.simulation.plots.decision import decision
+from lyra_opt.experiments.simulation.plots.differences import differences_plot
+from lyra_opt.experiments.simulation.plots.distributions import distributions
+from lyra_opt.experiments.simulation.plots.gantt import gantt, window_of
+from lyra_opt.experiments.simulation.plots.over_axis import means_over_axes
+from lyra_opt.experiments.simulation.plots.over_time import over_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from experiments.plots.figures import Plot
-    from experiments.records import ReplayRecord
-    from experiments.simulation.comparison import Difference
-    from experiments.simulation.runs import Replays
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.comparison import Difference
+    from lyra_opt.experiments.simulation.runs import Replays
 
 MOST_VARIANTS_DRAWN = 4
 """Variants that get plots of their own; of more, the first ones do."""
@@ -65,7 +65,7 @@ def draw_plots(
     found
         Differences from the first scheme, by variant.
     window_h
-        As `experiments.simulation.report.write_report`.
+        As `lyra_opt.experiments.simulation.report.write_report`.
     """
     drawn = dict(list(by_variant.items())[:MOST_VARIANTS_DRAWN])
     note = ""

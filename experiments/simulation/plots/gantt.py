@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
-from experiments.simulation.durations import DAY_S, HOUR_S
-from experiments.simulation.plots.schemes import scheme_colour
-from experiments.simulation.plots.time_axis import long_unit
-from experiments.simulation.replay import step_means
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
+from lyra_opt.experiments.simulation.durations import DAY_S, HOUR_S
+from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
+from lyra_opt.experiments.simulation.plots.time_axis import long_unit
+from lyra_opt.experiments.simulation.replay import step_means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,17 +6,17 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
-from experiments.simulation.comparison import COMPARED
-from experiments.simulation.durations import unit_of
-from experiments.simulation.plots.schemes import scheme_line, scheme_mark
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
+from lyra_opt.experiments.simulation.comparison import COMPARED
+from lyra_opt.experiments.simulation.durations import unit_of
+from lyra_opt.experiments.simulation.plots.schemes import scheme_line, scheme_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from experiments.records import ReplayRecord
+    from lyra_opt.experiments.records import ReplayRecord
 
 SIZE_INCHES = (9.6, 3.2)
 SPREAD = 0.2

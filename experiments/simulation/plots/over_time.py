@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.plots.figures import Plot
-from experiments.plots.style import svg_text
-from experiments.simulation.plots.schemes import scheme_colour
-from experiments.simulation.plots.time_axis import TimeAxis
 from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import svg_text
+from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
+from lyra_opt.experiments.simulation.plots.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from experiments.records import ReplayRecord
-    from experiments.simulation.runs import Replays
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.runs import Replays
 
 SCHEMES_A_ROW = 3
 WIDTHS_INCHES = (7.0, 9.9, 9.9)

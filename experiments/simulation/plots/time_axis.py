@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.simulation.durations import DAY_S, HOUR_S, MINUTE_S, UNITS, Unit
-from experiments.simulation.replay import step_means
+from lyra_opt.experiments.simulation.durations import DAY_S, HOUR_S, MINUTE_S, UNITS, Unit
+from lyra_opt.experiments.simulation.replay import step_means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from formulations.allocation.mean_jct.grid import (
+from lyra_opt.formulations.allocation.mean_jct.grid import (
     RATE_UNIT,
     ScheduleModel,
     ScheduleVariables,
     on_grid,
 )
-from formulations.backends.cpsat import BACKEND
-from formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.backends.cpsat import BACKEND
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 
 # Variables
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.exact_model import Formulation
-from formulations.exact_solver import ABSOLUTE_TOLERANCE
 from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.exact_model import Formulation
+from lyra_opt.formulations.exact_solver import ABSOLUTE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formulations.backends.backend import Values
-    from formulations.exact_solver import Incumbent
-    from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
+    from lyra_opt.allocation.instance import ElasticJob, Instance
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.exact_solver import Incumbent
 
     ByJobAndSlot = Mapping[tuple[int, int], Any]
 
@@ -47,14 +47,14 @@ class OnGrid(ABC):
         Mean JCT of a schedule that is known.
     """
 
-    instance: AllocationInstance
+    instance: Instance
     step_s: Fraction
     slots: int
     known_s: float
 
     @classmethod
     @abstractmethod
-    def of(cls, instance: AllocationInstance, known_s: float, step_s: float | None) -> OnGrid:
+    def of(cls, instance: Instance, known_s: float, step_s: float | None) -> OnGrid:
         """Return an instance on a grid of this step, None for one that depends on it."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
     """Return the formulation on slots of `step_s` seconds; neither form proves optimality."""
 
     def data(
-        instance: AllocationInstance,
+        instance: Instance,
         start: Incumbent[Schedule],
         in_floats: bool,  # noqa: ARG001
     ) -> OnGrid:
@@ -101,7 +101,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
     )
 
 
-def _supports(instance: AllocationInstance, _: bool) -> Unsupported | None:
+def _supports(instance: Instance, _: bool) -> Unsupported | None:
     if instance.objective is not Objective.MEAN_JCT:
         return Unsupported("the model is of the objective mean_jct")
     return None
@@ -126,7 +126,7 @@ class SlotModel(OnGrid):
     __slots__ = ()
 
     @classmethod
-    def of(cls, instance: AllocationInstance, known_s: float, step_s: float | None) -> SlotModel:
+    def of(cls, instance: Instance, known_s: float, step_s: float | None) -> SlotModel:
         """Return slots up to a time by which an optimal schedule is done.
 
         The last job completes no later than the sum of completions of a known schedule leaves it,
@@ -182,7 +182,7 @@ class SlotModel(OnGrid):
         return min(self.known_s, max(0.0, mean_s))
 
 
-def _known_sum_s(instance: AllocationInstance, known_s: float) -> float:
+def _known_sum_s(instance: Instance, known_s: float) -> float:
     """Return the sum of completions of a schedule, with a margin for the backend's tolerances."""
     total_s = known_s * len(instance.jobs) + math.fsum(job.release_s for job in instance.jobs)
     return total_s * (1 + KNOWN_MARGIN)
@@ -205,9 +205,7 @@ class ScheduleModel(OnGrid):
     __slots__ = ()
 
     @classmethod
-    def of(
-        cls, instance: AllocationInstance, known_s: float, step_s: float | None
-    ) -> ScheduleModel:
+    def of(cls, instance: Instance, known_s: float, step_s: float | None) -> ScheduleModel:
         """Return so many slots that all jobs fit one after another."""
         jobs = instance.jobs
         last_s = max(job.release_s for job in jobs)

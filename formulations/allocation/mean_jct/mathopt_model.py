@@ -12,12 +12,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.allocation.mean_jct.grid import SlotModel, SlotVariables, on_grid
-from formulations.backends.mathopt import GSCIP, run_gscip
-from formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.allocation.mean_jct.grid import SlotModel, SlotVariables, on_grid
+from lyra_opt.formulations.backends.mathopt import GSCIP, run_gscip
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from formulations.backends.backend import BackendRun, Built, Values
+    from lyra_opt.formulations.backends.backend import BackendRun, Built, Values
 
 WINDOW_MARGIN = 1e-12
 ROUNDS_OF_CUTS = 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.heterogeneous.shares.data import ShareData
+from lyra_opt.formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from formulations.exact_solver import Countdown, concluded, valued_start
-from formulations.heterogeneous.shares.highs_model import LpHighs
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver
+from lyra_opt.formulations.exact_solver import Countdown, concluded, valued_start
+from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs
 from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, RoundSchedule
+    from lyra_opt.heterogeneous.instance import Instance, RoundSchedule
 
 
 class LpMakespan(Solver):
@@ -43,7 +43,7 @@ class LpMakespan(Solver):
 
     def solve(
         self,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from formulations.backends.mathopt import MODULES, solve
-from formulations.heterogeneous.shares.data import ShareData
+from lyra_opt.formulations.backends.mathopt import MODULES, solve
+from lyra_opt.formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:

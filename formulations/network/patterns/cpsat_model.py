@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers, total, weighted
-from formulations.exact_model import ExactModelSolver, Statement
-from formulations.network.formulation import PATTERNS
-from formulations.network.tiers.cpsat_model import network_gpus, spans_racks
+from lyra_opt.formulations.backends.cpsat import BACKEND, integers, total, weighted
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.network.formulation import PATTERNS
+from lyra_opt.formulations.network.tiers.cpsat_model import network_gpus, spans_racks
 
 if TYPE_CHECKING:
-    from formulations.network.patterns.data import PatternModel, Variables
+    from lyra_opt.formulations.network.patterns.data import PatternModel, Variables
 
 
 # Variables

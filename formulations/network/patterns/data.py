@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.network.gang_data import MOST_COLUMNS
-from formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.formulations.network.gang_data import MOST_COLUMNS
+from lyra_opt.formulations.network.placing import Assignment, PlacementModel
 from lyra_opt.network.heuristics.list_placement import best_placement, filled
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
@@ -15,9 +15,9 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formulations.backends.backend import Values
-    from formulations.network.placing import Encoded, Terms
-    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.network.placing import Encoded, Terms
+    from lyra_opt.network.instance import Instance, Solution
 
 HARDLY = 1e-6
 """A share of a gang that counts as none."""
@@ -333,7 +333,7 @@ class PatternModel(PlacementModel):
 class RelaxedPatterns(PatternModel):
     """The linear relaxation: its bound, and placements that its values are rounded to."""
 
-    def solution(self, values: Values) -> NetworkSolution | None:
+    def solution(self, values: Values) -> Solution | None:
         """Return the better of two greedy placements; no guarantee.
 
         Gangs in order of the share of them that the relaxation places, or of their worth for each
@@ -371,7 +371,7 @@ def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tup
             yield (count, *gangs), packed + count * size
 
 
-def pattern_columns(instance: NetworkInstance) -> int:
+def pattern_columns(instance: Instance) -> int:
     """Return how many variables the model has, a few too many at times, without making them.
 
     Where there are more than `MOST_COLUMNS`, the count stops. O(`MOST_COLUMNS` sizes + jobs).

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.backends.linear import BACKEND, columns
-from formulations.exact_model import ExactModelSolver, Statement
-from formulations.network.formulation import RELAXED_PATTERNS
+from lyra_opt.formulations.backends.linear import BACKEND, columns
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.network.formulation import RELAXED_PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from formulations.backends.linear import Programme
-    from formulations.network.patterns.data import PatternModel, Variables
+    from lyra_opt.formulations.backends.linear import Programme
+    from lyra_opt.formulations.network.patterns.data import PatternModel, Variables
 
 
 # Variables

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formulations.backends.cpsat import BACKEND, integers, total, weighted
-from formulations.exact_model import ExactModelSolver, Statement
-from formulations.network.formulation import TIERS
+from lyra_opt.formulations.backends.cpsat import BACKEND, integers, total, weighted
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.network.formulation import TIERS
 
 if TYPE_CHECKING:
-    from formulations.network.tiers.data import TierModel, Variables
+    from lyra_opt.formulations.network.tiers.data import TierModel, Variables
 
 
 # Variables

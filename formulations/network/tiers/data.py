@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.formulations.network.placing import Assignment, PlacementModel
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formulations.network.placing import Encoded, Terms
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.formulations.network.placing import Encoded, Terms
+    from lyra_opt.network.instance import Instance
 
 
 class Variables(NamedTuple):
@@ -162,6 +162,6 @@ class TierModel(PlacementModel):
         )
 
 
-def tier_columns(instance: NetworkInstance) -> int:
+def tier_columns(instance: Instance) -> int:
     """Return about how many variables the model has."""
     return len(instance.jobs) * (len(instance.machines) + len(instance.racks) + 1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import AllocationInstance, ElasticJob
+    from lyra_opt.allocation.instance import ElasticJob, Instance
 
     FloatArray = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ PRICES = 100
 """Prices that are tried at most; between two kinks, whose intersection is the next, few are."""
 
 
-def dual_bound(instance: AllocationInstance) -> float:
+def dual_bound(instance: Instance) -> float:
     """Return an upper bound on the reduction, a lower bound on the other objectives; seconds."""
     if instance.objective is Objective.MEAN_JCT:
         from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
@@ -150,7 +150,7 @@ class _Chooser:
         return exact_s >= price * self.weight(workers)
 
 
-def _choosers(instance: AllocationInstance) -> tuple[list[_Chooser], int]:
+def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
     """Return the jobs that have a say, and the GPUs for what is not granted."""
     objective, free_gpus = instance.objective, instance.gpus
     horizon_s = Fraction(0)

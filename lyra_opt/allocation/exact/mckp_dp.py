@@ -13,7 +13,7 @@ from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
     from lyra_opt.allocation.knapsack.data import ReducedKnapsack
     from lyra_opt.core.result import Limits
     from lyra_opt.core.stopwatch import Stopwatch
@@ -37,7 +37,7 @@ class MckpDp(KnapsackSolver):
     proves_optimality = True
     gives_bound = True
 
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the instance is no knapsack or its table too large, None if it is neither."""
         refused = refusal(instance)
         if refused is not None or len(instance.jobs) * (instance.gpus + 1) <= MOST_CELLS:

@@ -24,7 +24,7 @@ from lyra_opt.allocation.schedules.kernel import (
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance, Schedule
+    from lyra_opt.allocation.instance import Instance, Schedule
 
 FILLS = (
     Fill(FILL_BASES_FIRST, REMAINING_WORK),  # srw: the first of equal ones is kept
@@ -68,7 +68,7 @@ class BestFill(SchedulePolicySolver):
 
     def schedule(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Schedule:
         """Return the best schedule, the first of equal ones."""

@@ -13,7 +13,7 @@ from lyra_opt.core.solver import HeuristicSolver
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance, Schedule
+    from lyra_opt.allocation.instance import Instance, Schedule
 
 
 class SchedulePolicySolver(HeuristicSolver):
@@ -33,19 +33,17 @@ class SchedulePolicySolver(HeuristicSolver):
     variants = (Objective.MEAN_JCT,)
 
     @abstractmethod
-    def schedule(self, instance: AllocationInstance, rng: np.random.Generator) -> Schedule:
+    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:
         """Return the schedule that the rule makes."""
 
-    def apply(
-        self, instance: AllocationInstance, rng: np.random.Generator
-    ) -> SolveResult[Schedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
         """Return the schedule and its mean JCT."""
         schedule = self.schedule(instance, rng)
         return SolveResult(
             status=Status.FEASIBLE, solution=schedule, objective=mean_jct_s(instance, schedule)
         )
 
-    def objective_of(self, instance: AllocationInstance, solution: Schedule) -> float:
+    def objective_of(self, instance: Instance, solution: Schedule) -> float:
         """Return its mean JCT in seconds."""
         return mean_jct_s(instance, solution)
 
@@ -62,7 +60,7 @@ class StepPolicy(SchedulePolicySolver):
 
     def schedule(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Schedule:
         """Return the schedule that the decisions make."""

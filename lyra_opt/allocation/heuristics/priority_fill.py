@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Schedule
+    from lyra_opt.allocation.instance import ElasticJob, Instance, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class PriorityFill(StepPolicy):
 
     def schedule(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Schedule:
         """Return the schedule that the key makes, by one kernel to its end."""

@@ -32,7 +32,7 @@ from lyra_opt.allocation.schedules.kernel import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lyra_opt.allocation.instance import AllocationInstance, Schedule
+    from lyra_opt.allocation.instance import Instance, Schedule
 
 ALL_ORDERS_UP_TO_JOBS = 5
 """Active jobs up to which every order is tried: 120."""
@@ -72,7 +72,7 @@ class Rollout(SchedulePolicySolver):
 
     name = "rollout"
 
-    def schedule(self, instance: AllocationInstance, rng: np.random.Generator) -> Schedule:
+    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:
         """Return the schedule of the best decisions."""
         state = FluidState(instance, compiled=True)
         while state.advance():

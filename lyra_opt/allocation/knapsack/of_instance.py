@@ -32,7 +32,7 @@ from lyra_opt.allocation.knapsack.data import (
 from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
 BoolArray = NDArray[np.bool_]
 
@@ -54,7 +54,7 @@ class JobArrays:
     running: BoolArray
 
     @classmethod
-    def of(cls, instance: AllocationInstance) -> JobArrays:
+    def of(cls, instance: Instance) -> JobArrays:
         """Gather the arrays; a few hundred nanoseconds a job."""
         jobs = instance.jobs
         return cls(
@@ -66,7 +66,7 @@ class JobArrays:
             np.array([job.running for job in jobs], dtype=np.bool_),
         )
 
-    def shortest_rank(self, instance: AllocationInstance) -> IntArray:
+    def shortest_rank(self, instance: Instance) -> IntArray:
         """Return the positions of the jobs by work / w_max, ties in file order; exact.
 
         Rounding keeps the order of different quotients, or makes them equal: only those that are
@@ -89,7 +89,7 @@ class JobArrays:
             )
         return np.array(ranked, dtype=np.int64)
 
-    def started_by_two_phase(self, instance: AllocationInstance) -> BoolArray:
+    def started_by_two_phase(self, instance: Instance) -> BoolArray:
         """Return which jobs get their base demand in phase 1, shape (jobs,)."""
         base = (self.min_workers * self.gpus_per_worker).tolist()
         started = self.running.tolist()
@@ -125,13 +125,13 @@ class AllocationKnapsack:
 
     knapsack: Knapsack
     jobs: IntArray
-    instance: AllocationInstance
+    instance: Instance
     base_workers: IntArray
     horizon_s: float
     arrays: JobArrays
 
     @classmethod
-    def of(cls, instance: AllocationInstance) -> AllocationKnapsack:
+    def of(cls, instance: Instance) -> AllocationKnapsack:
         """Return the knapsack of an instance, vectorised; time O(items).
 
         Raises
@@ -285,7 +285,7 @@ def _item_counts(
     return counts
 
 
-def refusal(instance: AllocationInstance, arrays: JobArrays | None = None) -> Unsupported | None:
+def refusal(instance: Instance, arrays: JobArrays | None = None) -> Unsupported | None:
     """Return why the instance is beyond these algorithms, None if it is not."""
     arrays = arrays or JobArrays.of(instance)
     if instance.objective not in KNAPSACK_OBJECTIVES:
@@ -311,7 +311,7 @@ def refusal(instance: AllocationInstance, arrays: JobArrays | None = None) -> Un
     return None
 
 
-def knapsack_bound(instance: AllocationInstance) -> float:
+def knapsack_bound(instance: Instance) -> float:
     """Return the certificate: the bound of the linear relaxation on a knapsack objective.
 
     Above the optimum for ``jct_reduction``, below it for ``two_phase`` and ``joint``. It is the

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.allocation.instance import AllocationInstance, NamedWorkers, WorkerAllocation
+    from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
     from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
     from lyra_opt.core.result import Limits, StoppedBy
     from lyra_opt.core.solver import Unsupported
@@ -65,13 +65,13 @@ class KnapsackSolver(Solver):
     ) -> KnapsackChoice:
         """Return items of a reduced knapsack; for `Limits` see `lyra_opt.core.solver.Solver`."""
 
-    def supports(self, instance: AllocationInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the instance is no knapsack or a too large one, None if it is neither."""
         return refusal(instance)
 
     def solve(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002

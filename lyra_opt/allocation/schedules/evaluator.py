@@ -24,7 +24,7 @@ from lyra_opt.allocation.schedules import kernel as fluid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
     from lyra_opt.core.kernels import Kernel
 
 COMPILE_FROM_JOBS = 40
@@ -54,7 +54,7 @@ class FluidState:
     """
 
     def __init__(
-        self, instance: AllocationInstance, *, compiled: bool | None = None, logs: bool = True
+        self, instance: Instance, *, compiled: bool | None = None, logs: bool = True
     ) -> None:
         jobs = instance.jobs
         self.instance = instance
@@ -289,7 +289,7 @@ def evaluate(state: FluidState, decide: Callable[[FluidState], None]) -> Schedul
     return state.schedule()
 
 
-def mean_jct_s(instance: AllocationInstance, schedule: Schedule) -> float:
+def mean_jct_s(instance: Instance, schedule: Schedule) -> float:
     """Return the mean job completion time, rounded once."""
     completion_s: dict[str, float] = {}
     for piece in schedule.pieces:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Prices = NDArray[np.float64]
     """By round, server and type."""
@@ -78,7 +78,7 @@ class PricingOracle:
         With the objective utility.
     """
 
-    def __init__(self, instance: HeterogeneousInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._types = [gpu_type.name for gpu_type in instance.gpu_types]
         self.capacity = np.array(

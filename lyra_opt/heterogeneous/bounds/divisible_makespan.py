@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.heterogeneous.exact.shares.solver import Engine
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 MOST_RELEASES = 16
 """Releases from which on the jobs are bounded together; the rest is left out."""
@@ -56,7 +56,7 @@ class MakespanInterval:
 
 
 def makespan_programme(
-    instance: HeterogeneousInstance, jobs: Sequence[GangJob], *, forking: bool
+    instance: Instance, jobs: Sequence[GangJob], *, forking: bool
 ) -> ShareProgramme:
     """Return the programme of some jobs that all are there from the start.
 
@@ -98,7 +98,7 @@ class _Columns:
     limit: list[int]
 
 
-def _type_columns(instance: HeterogeneousInstance, jobs: Sequence[GangJob]) -> _Columns:
+def _type_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
     """Return the types; a job's rate on one is the better of those that some gang can have."""
     largest: dict[str, int] = defaultdict(int)  # GPUs of the largest server that has the type
     for server in instance.servers:
@@ -124,7 +124,7 @@ def _type_columns(instance: HeterogeneousInstance, jobs: Sequence[GangJob]) -> _
     )
 
 
-def _server_columns(instance: HeterogeneousInstance, jobs: Sequence[GangJob]) -> _Columns:
+def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
     """Return the types of each kind of server; a copy is on one server, one copy on each."""
     kinds: dict[tuple[tuple[str, int], ...], int] = defaultdict(int)
     for server in instance.servers:
@@ -143,7 +143,7 @@ def _server_columns(instance: HeterogeneousInstance, jobs: Sequence[GangJob]) ->
 
 
 def divisible_makespan(
-    instance: HeterogeneousInstance, engine: Engine, *, forking: bool, time_s: float | None = None
+    instance: Instance, engine: Engine, *, forking: bool, time_s: float | None = None
 ) -> MakespanInterval:
     """Return where the optimum of the programme of all jobs is, releases and rounds left out.
 
@@ -161,7 +161,7 @@ def divisible_makespan(
 
 
 def _interval(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     jobs: Sequence[GangJob],
     engine: Engine,
     *,
@@ -182,7 +182,7 @@ def _interval(
 
 
 def makespan_bound_s(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     engine: Engine,
     *,
     remaining_s: Callable[[], float | None] = lambda: None,

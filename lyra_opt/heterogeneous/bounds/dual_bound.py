@@ -49,10 +49,10 @@ from lyra_opt.heterogeneous.checker import (
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 
-def dual_bound(instance: HeterogeneousInstance) -> float:
+def dual_bound(instance: Instance) -> float:
     """Return a bound on the optimum: above it where that is maximised, else below.
 
     Of an instance without a valid solution any number is one. Time: two linear programmes of at
@@ -74,7 +74,7 @@ def dual_bound(instance: HeterogeneousInstance) -> float:
     return -float_up(-least)
 
 
-def simple_bound(instance: HeterogeneousInstance) -> Fraction:
+def simple_bound(instance: Instance) -> Fraction:
     """Return the better of the bounds on schedules that need no linear programme."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return sum((_progress_alone(instance, job) for job in instance.jobs), Fraction(0))
@@ -99,14 +99,14 @@ def simple_bound(instance: HeterogeneousInstance) -> Fraction:
     return max(alone_s, _one_machine_s(instance)) / len(instance.jobs)
 
 
-def _progress_alone(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+def _progress_alone(instance: Instance, job: GangJob) -> Fraction:
     if instance.first_round(job) > 0:
         return Fraction(0)
     progress = most_steps_a_round(instance, job) / Fraction(job.steps)
     return Fraction(job.weight) * min(Fraction(1), progress)
 
 
-def _one_machine_s(instance: HeterogeneousInstance) -> Fraction:
+def _one_machine_s(instance: Instance) -> Fraction:
     """Return the least sum of JCTs on one fast machine, completions rounded up to rounds."""
     gpus = sum(instance.gpus_of_type.values())
     round_s = Fraction(instance.round_s)
@@ -135,7 +135,7 @@ def _one_machine_s(instance: HeterogeneousInstance) -> Fraction:
     return completed_rounds * round_s - released_s
 
 
-def _share_bound(instance: HeterogeneousInstance) -> float:
+def _share_bound(instance: Instance) -> float:
     slack = 1 + SHARE_TOLERANCE
     best = {
         job.id: slack * max(Fraction(job.throughput[name]) for name in usable_types(instance, job))

@@ -12,7 +12,7 @@ from lyra_opt.heterogeneous.instance import Objective
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 
 def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float]) -> float:
@@ -27,7 +27,7 @@ def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float])
     return 0.0
 
 
-def best_rates_by_server(instance: HeterogeneousInstance, job: GangJob) -> list[float]:
+def best_rates_by_server(instance: Instance, job: GangJob) -> list[float]:
     """Return the greatest rate of the whole gang on each server, 0 where it does not fit."""
     known: dict[tuple[tuple[str, int], ...], float] = {}
     rates = []
@@ -39,7 +39,7 @@ def best_rates_by_server(instance: HeterogeneousInstance, job: GangJob) -> list[
     return rates
 
 
-def best_spread_rate(instance: HeterogeneousInstance, job: GangJob) -> float:
+def best_spread_rate(instance: Instance, job: GangJob) -> float:
     """Return the greatest rate of a gang on several servers, 0 if there is none.
 
     Types are taken from the fastest on until they hold the gang and are on two servers at least:
@@ -57,7 +57,7 @@ def best_spread_rate(instance: HeterogeneousInstance, job: GangJob) -> float:
     return 0.0
 
 
-def most_steps_a_round(instance: HeterogeneousInstance, job: GangJob) -> Fraction:
+def most_steps_a_round(instance: Instance, job: GangJob) -> Fraction:
     """Return the most steps that a job can do in a round; its copies' sum with forking.
 
     Complexity O(servers types log types).
@@ -81,7 +81,7 @@ def most_steps_a_round(instance: HeterogeneousInstance, job: GangJob) -> Fractio
     return steps + max(Fraction(0), stays - Fraction(by_server[position]) * run_s)
 
 
-def earliest_completion(instance: HeterogeneousInstance, job: GangJob) -> int | None:
+def earliest_completion(instance: Instance, job: GangJob) -> int | None:
     """Return the round in which a job completes at the earliest, None if never."""
     steps = most_steps_a_round(instance, job)
     if not steps:

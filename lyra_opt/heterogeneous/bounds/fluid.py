@@ -29,7 +29,7 @@ from lyra_opt.heterogeneous.instance import Objective
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 MOST_VARIABLES = 12_000
 MOST_SEGMENTS = 64
@@ -104,7 +104,7 @@ class Programme:
         return total
 
 
-def fluid_bound(instance: HeterogeneousInstance) -> Fraction | None:
+def fluid_bound(instance: Instance) -> Fraction | None:
     """Return a bound on the optimum of a schedule objective, None if there is none to be had."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return _progress_bound(instance)
@@ -126,7 +126,7 @@ def _steps_of_gpu(job: GangJob, name: str) -> Fraction:
     return Fraction(max(rates)) / job.gang
 
 
-def _progress_bound(instance: HeterogeneousInstance) -> Fraction | None:
+def _progress_bound(instance: Instance) -> Fraction | None:
     jobs = [job for job in instance.jobs if instance.first_round(job) == 0]
     if len(jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
         return None
@@ -158,7 +158,7 @@ def _progress_bound(instance: HeterogeneousInstance) -> Fraction | None:
     return None if bound is None else -bound * scale
 
 
-def _makespan_bound(instance: HeterogeneousInstance) -> Fraction | None:
+def _makespan_bound(instance: Instance) -> Fraction | None:
     """Bound the number of rounds: ``min T``, GPU-rounds after each release within ``T - f``."""
     programme = Programme()
     rounds = programme.variable(1, instance.horizon_rounds)
@@ -188,7 +188,7 @@ def _makespan_bound(instance: HeterogeneousInstance) -> Fraction | None:
     return None if bound is None else math.ceil(bound) * Fraction(instance.round_s)
 
 
-def _completion_bound(instance: HeterogeneousInstance) -> Fraction | None:
+def _completion_bound(instance: Instance) -> Fraction | None:
     r"""Bound `utility` and the mean JCT, time cut into segments of whole rounds.
 
     ``z_jk`` is whether job j completes in segment k, at its value in the first round of it in
@@ -242,7 +242,7 @@ def _completion_bound(instance: HeterogeneousInstance) -> Fraction | None:
     return bound * scale / len(instance.jobs) if minimises else -bound * scale
 
 
-def _segments(instance: HeterogeneousInstance) -> list[int]:
+def _segments(instance: Instance) -> list[int]:
     """Return the rounds in which segments begin, short ones first: they decide more."""
     by_size = MOST_VARIABLES // (len(instance.jobs) * (len(instance.gpu_types) + 1))
     rounds, most = instance.horizon_rounds, max(1, min(MOST_SEGMENTS, by_size))
@@ -252,7 +252,7 @@ def _segments(instance: HeterogeneousInstance) -> list[int]:
 
 
 def _values(
-    instance: HeterogeneousInstance, starts: Sequence[int], ends: Sequence[int]
+    instance: Instance, starts: Sequence[int], ends: Sequence[int]
 ) -> list[dict[int, Fraction]]:
     """Return by job what it is worth (or its JCT) at best if it completes in a segment."""
     value = jct_s if instance.objective is Objective.MEAN_JCT else worth

@@ -11,7 +11,7 @@ from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOra
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
 """By which given prices are multiplied; at 0 the bound is what all jobs are worth alone."""
@@ -37,9 +37,7 @@ class PriceBound(NamedTuple):
     """Jobs whose pricing problem was relaxed once at least, its payoff an upper bound."""
 
 
-def price_bound(
-    instance: HeterogeneousInstance, prices: NDArray[np.float64], utility: float
-) -> PriceBound:
+def price_bound(instance: Instance, prices: NDArray[np.float64], utility: float) -> PriceBound:
     """Return an upper bound on the offline optimum from any prices.
 
     Weak duality. Let k[t, h, r] >= 0 be prices, c[h, r] the GPUs, S_j the schedules of job j that
@@ -93,7 +91,7 @@ def price_bound(
 class _PriceSearch:
     """Evaluates D and keeps the best; see `price_bound`."""
 
-    def __init__(self, instance: HeterogeneousInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         self._jobs = instance.jobs
         self._oracle = PricingOracle(instance)
         self.best = np.inf

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
     Shares = Mapping[str, Mapping[str, float]]
     """By job and type."""
@@ -35,7 +35,7 @@ LEAST_RESET_S = 1_920.0
 SHARE_SOLVER = "lp-highs"
 
 
-def solver_shares(instance: HeterogeneousInstance, solver: str = SHARE_SOLVER) -> Shares | None:
+def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> Shares | None:
     """Return the best shares of a share instance, None if there are none.
 
     Parameters
@@ -123,7 +123,7 @@ class GavelRounds(RoundPolicy):
     def __init__(
         self,
         objective: Objective,
-        shares: Callable[[HeterogeneousInstance], Shares | None] = solver_shares,
+        shares: Callable[[Instance], Shares | None] = solver_shares,
         least_reset_s: float = LEAST_RESET_S,
     ) -> None:
         self.name = NAMES[objective]
@@ -321,7 +321,7 @@ def at_attainable_rates(job: GangJob, largest: Mapping[str, int]) -> GangJob:
     return replace(job, throughput=rates) if any(rates.values()) else job
 
 
-def share_instance(state: RoundState, objective: Objective) -> HeterogeneousInstance:
+def share_instance(state: RoundState, objective: Objective) -> Instance:
     """Return the share instance whose best shares Gavel runs the active jobs by.
 
     The makespan on shares is the least T with thr_j >= steps_j / T for all j, so its shares are

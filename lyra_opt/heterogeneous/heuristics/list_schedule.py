@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Placement
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Free = dict[str, dict[str, int]]
 
@@ -55,7 +55,7 @@ class ListSchedule(HeuristicSolver):
 
     def apply(
         self,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> SolveResult[RoundSchedule]:
         """Return the best of the orders' schedules."""
@@ -76,7 +76,7 @@ class ListSchedule(HeuristicSolver):
 class _Search:
     """The best schedule of the orders that were tried."""
 
-    def __init__(self, instance: HeterogeneousInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.sign = 1 if instance.variant.sense == "min" else -1
         self.best: tuple[RoundSchedule, float] | None = None
@@ -102,9 +102,7 @@ class _Search:
         return True
 
 
-def _moved(
-    instance: HeterogeneousInstance, order: Sequence[GangJob]
-) -> Iterator[Sequence[GangJob]]:
+def _moved(instance: Instance, order: Sequence[GangJob]) -> Iterator[Sequence[GangJob]]:
     """Yield the orders that differ in one job: left out, or in another place."""
     for job in instance.jobs:
         others = [other for other in order if other.id != job.id]
@@ -115,7 +113,7 @@ def _moved(
                 yield moved
 
 
-def without_waste(instance: HeterogeneousInstance, schedule: RoundSchedule) -> RoundSchedule:
+def without_waste(instance: Instance, schedule: RoundSchedule) -> RoundSchedule:
     """Return the schedule without entries after a job's completion or of a job without one.
 
     In ``round_progress`` every entry counts.
@@ -130,9 +128,7 @@ def without_waste(instance: HeterogeneousInstance, schedule: RoundSchedule) -> R
     return RoundSchedule(tuple(sorted(kept, key=lambda entry: entry.round)))
 
 
-def _orders(
-    instance: HeterogeneousInstance, alone: Sequence[int | None]
-) -> Iterator[Sequence[GangJob]]:
+def _orders(instance: Instance, alone: Sequence[int | None]) -> Iterator[Sequence[GangJob]]:
     def rounds(position: int) -> int:
         number = alone[position]
         first = instance.first_round(instance.jobs[position])
@@ -150,7 +146,7 @@ def _orders(
         yield [instance.jobs[p] for p in sorted(positions, key=key) if alone[p] is not None]
 
 
-def _schedule(instance: HeterogeneousInstance, order: Sequence[GangJob]) -> RoundSchedule:
+def _schedule(instance: Instance, order: Sequence[GangJob]) -> RoundSchedule:
     left = {job.id: due_steps(job) for job in order}
     entries = []
     for number in range(instance.horizon_rounds):
@@ -170,7 +166,7 @@ def _schedule(instance: HeterogeneousInstance, order: Sequence[GangJob]) -> Roun
 
 
 def _placements(
-    instance: HeterogeneousInstance, job: GangJob, free: Free, left: Fraction
+    instance: Instance, job: GangJob, free: Free, left: Fraction
 ) -> Iterator[Placement]:
     """Yield where the job runs: once, or with forking on the fastest servers until it is done."""
     whole = [

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, Placement
+from lyra_opt.heterogeneous.instance import Instance, Objective, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ class RoundState:
     jobs: list[ActiveJob] = field(default_factory=list)
     is_changed: bool = True
 
-    def instance(self, objective: Objective, *, name: str = "round") -> HeterogeneousInstance:
+    def instance(self, objective: Objective, *, name: str = "round") -> Instance:
         """Return the question about the active jobs as a standalone instance.
 
         Steps are those that are left, time 0 is now, and all jobs are released.
@@ -109,7 +109,7 @@ class RoundState:
             )
             for active in self.jobs
         )
-        return HeterogeneousInstance(
+        return Instance(
             name=name,
             objective=objective,
             gpu_types=tuple(self.gpu_types),

@@ -14,7 +14,7 @@ from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundStat
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
     GangJob,
-    HeterogeneousInstance,
+    Instance,
     Objective,
     RoundEntry,
     RoundSchedule,
@@ -48,7 +48,7 @@ class RoundPolicySolver(HeuristicSolver):
     ``round_progress`` there is one decision, and jobs have had the placement `GangJob.current`
     before it.
 
-    Complexity: that of the policy's decision, at most `HeterogeneousInstance.horizon_rounds`
+    Complexity: that of the policy's decision, at most `Instance.horizon_rounds`
     times, plus O(active jobs) for each. It has the guarantee of the policy, if that has one.
 
     Parameters
@@ -64,7 +64,7 @@ class RoundPolicySolver(HeuristicSolver):
         self.name = name
         self._make: Callable[[], RoundPolicy] = ROUND_POLICIES[name]
 
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""
         policy = self._make()
         if policy.forks and not instance.forking:
@@ -73,16 +73,14 @@ class RoundPolicySolver(HeuristicSolver):
             return Unsupported(f"{self.name} takes jobs of one GPU alone")
         return super().supports(instance)
 
-    def apply(
-        self, instance: HeterogeneousInstance, rng: np.random.Generator
-    ) -> SolveResult[RoundSchedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:
         """Run the policy."""
         return result_of(instance, run_policy(self._make(), instance, rng))
 
 
 def run_policy(
     policy: RoundPolicy,
-    instance: HeterogeneousInstance,
+    instance: Instance,
     rng: np.random.Generator,
     on_round: Callable[[int, RoundState, Decision], None] | None = None,
 ) -> Run:
@@ -189,7 +187,7 @@ def _run_round(state: RoundState, decision: Decision, done: dict[str, Fraction])
 
 
 def result_of(
-    instance: HeterogeneousInstance,
+    instance: Instance,
     found: Run,
     *,
     dual_bound: float | None = None,

@@ -15,7 +15,7 @@ from lyra_opt.heterogeneous.instance import Objective, TimeShares
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 ROUNDS = 400
 """Half a round that each job begins with, and the last rounds, blur shares by about one in 400."""
@@ -36,9 +36,7 @@ class RoundShares(HeuristicSolver):
     problem = "heterogeneous"
     variants = (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
 
-    def apply(
-        self, instance: HeterogeneousInstance, rng: np.random.Generator
-    ) -> SolveResult[TimeShares]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[TimeShares]:
         """Return the shares that the rounds give."""
         shares = shares_of_rounds(instance, rng)
         return SolveResult(
@@ -47,7 +45,7 @@ class RoundShares(HeuristicSolver):
 
 
 def shares_of_rounds(
-    instance: HeterogeneousInstance, rng: np.random.Generator, *, rounds: int = ROUNDS
+    instance: Instance, rng: np.random.Generator, *, rounds: int = ROUNDS
 ) -> TimeShares:
     """Return what part of its time each job has had on each type when the rounds are over."""
     state = RoundState(

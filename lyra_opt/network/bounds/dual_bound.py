@@ -15,10 +15,10 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 
-def dual_bound(instance: NetworkInstance) -> int | float:
+def dual_bound(instance: Instance) -> int | float:
     """Return a bound on the optimum, an integer for objectives that count.
 
     The better of `knapsack_bound` and `lyra_opt.network.bounds.prices`; it does not depend on the
@@ -37,7 +37,7 @@ def dual_bound(instance: NetworkInstance) -> int | float:
     return float_up(least)
 
 
-def offers_of(instance: NetworkInstance) -> list[Offer]:
+def offers_of(instance: Instance) -> list[Offer]:
     """Return the values of the gangs that may and could start if they were alone, sorted."""
     rooms = _rooms(instance)
     offers = []
@@ -51,7 +51,7 @@ def offers_of(instance: NetworkInstance) -> list[Offer]:
     return sorted(offers, key=lambda offer: (offer.gang, offer.values))
 
 
-def _rooms(instance: NetworkInstance) -> dict[Tier, int]:
+def _rooms(instance: Instance) -> dict[Tier, int]:
     """Return the largest gang for which there is room at each tier, all units of it spanned."""
     racks = [
         [instance.machines[position].free_gpus for position in positions]
@@ -65,7 +65,7 @@ def _rooms(instance: NetworkInstance) -> dict[Tier, int]:
     }
 
 
-def knapsack_bound(instance: NetworkInstance, offers: Sequence[Offer]) -> Fraction:
+def knapsack_bound(instance: Instance, offers: Sequence[Offer]) -> Fraction:
     """Return the best values of gangs as a fractional knapsack of all free GPUs.
 
     By value for each GPU, until the free GPUs are used up, the last gang in part.

@@ -53,7 +53,7 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 MOST_WORK = 20_000_000
 """Elementary steps of the dynamic programmes, from which on racks are taken apart."""
@@ -127,7 +127,7 @@ class Offer:
     values: tuple[Fraction, Fraction, Fraction]
 
 
-def price_bound(instance: NetworkInstance, offers: Sequence[Offer]) -> PriceBound | None:
+def price_bound(instance: Instance, offers: Sequence[Offer]) -> PriceBound | None:
     """Return the bound of the best prices; None where there are too many gangs or GPUs for it.
 
     Parameters
@@ -166,7 +166,7 @@ class _Relaxation:
     """The linear programme over patterns, and the exact bound at given prices."""
 
     def __init__(
-        self, instance: NetworkInstance, offers: Sequence[Offer], *, racks_are_whole: bool
+        self, instance: Instance, offers: Sequence[Offer], *, racks_are_whole: bool
     ) -> None:
         self.is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
         merged: dict[Offer, int] = {}
@@ -208,7 +208,7 @@ class _Relaxation:
         pairs = zip(self.first_machine[:-1], self.first_machine[1:], strict=True)
         return [slice(int(begin), int(end)) for begin, end in pairs]
 
-    def _group_racks(self, instance: NetworkInstance, *, racks_are_whole: bool) -> None:
+    def _group_racks(self, instance: Instance, *, racks_are_whole: bool) -> None:
         """Count racks whose machines have the same GPUs free."""
         found: dict[tuple[tuple[int, int], ...], int] = {}
         for positions in instance.racks.values():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.instance import GangPlacement, NetworkSolution, Objective
+from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.core.result import Number
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
     Wish = tuple[int, Sequence[Tier]]
     """A job and the tiers to try for it."""
@@ -40,9 +40,9 @@ class ListPlacement(HeuristicSolver):
 
     def apply(
         self,
-        instance: NetworkInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[NetworkSolution]:
+    ) -> SolveResult[Solution]:
         """Return the best of the orders' placements."""
         tiers: list[Sequence[Tier]] = []
         worth = []
@@ -57,17 +57,15 @@ class ListPlacement(HeuristicSolver):
             sorted(positions, key=lambda j: -instance.jobs[j].gang),
             positions,
         )
-        tried = [NetworkSolution(())]
+        tried = [Solution(())]
         tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
         solution, objective = best_placement(instance, tried)
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
 
-def best_placement(
-    instance: NetworkInstance, tried: Sequence[NetworkSolution]
-) -> tuple[NetworkSolution, Number]:
+def best_placement(instance: Instance, tried: Sequence[Solution]) -> tuple[Solution, Number]:
     """Return the first of the best of valid solutions and its value."""
-    best: tuple[NetworkSolution, Number] | None = None
+    best: tuple[Solution, Number] | None = None
     for solution in tried:
         value = check(instance, solution).objective
         if value is not None and (best is None or value > best[1]):
@@ -76,7 +74,7 @@ def best_placement(
     return best
 
 
-def filled(instance: NetworkInstance, wishes: Sequence[Wish]) -> NetworkSolution:
+def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
     """Return the placement of gangs in this order, each at the first of its tiers with room.
 
     On the fullest machine, or in the fullest rack, that has room; beyond a machine on the emptiest
@@ -96,7 +94,7 @@ def filled(instance: NetworkInstance, wishes: Sequence[Wish]) -> NetworkSolution
             gpus = {instance.machines[m].id: count for m, count in held.items()}
             placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
             break
-    return NetworkSolution(tuple(placements))
+    return Solution(tuple(placements))
 
 
 def _room(

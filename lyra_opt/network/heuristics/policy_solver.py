@@ -15,9 +15,9 @@ from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
 from lyra_opt.network.instance import (
     GangPlacement,
-    NetworkInstance,
-    NetworkSolution,
+    Instance,
     Objective,
+    Solution,
 )
 from lyra_opt.network.links import Tier
 
@@ -40,7 +40,7 @@ class Epoch(NamedTuple):
     """File position of each machine of the state."""
 
 
-def state_of(instance: NetworkInstance, lease_s: float = LEASE_S) -> Epoch:
+def state_of(instance: Instance, lease_s: float = LEASE_S) -> Epoch:
     """Return what a policy decides on, at time 0, in O(machines + jobs)."""
     order = [position for rack in instance.racks.values() for position in rack]
     machines = [instance.machines[position] for position in order]
@@ -79,12 +79,10 @@ def _seconds(timer_s: float | None) -> float:
     return math.inf if timer_s is None else timer_s
 
 
-def solution_of(
-    instance: NetworkInstance, epoch: Epoch, grants: Sequence[Grant]
-) -> NetworkSolution:
+def solution_of(instance: Instance, epoch: Epoch, grants: Sequence[Grant]) -> Solution:
     """Return what a policy decided in the instance's own names."""
     names = [instance.machines[position].id for position in epoch.machine_order]
-    return NetworkSolution(
+    return Solution(
         tuple(
             GangPlacement(
                 job=instance.jobs[grant.job].id,
@@ -128,7 +126,7 @@ class PlacementPolicySolver(HeuristicSolver):
         self._make = make or PLACEMENT_POLICIES[name]
         self._keeps_timers = keeps_timers
 
-    def supports(self, instance: NetworkInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""
         for job in instance.jobs if not self._keeps_timers else ():
             if len(instance.tiers_of(job)) < len(job.efficiency):
@@ -137,9 +135,7 @@ class PlacementPolicySolver(HeuristicSolver):
                 )
         return super().supports(instance)
 
-    def apply(
-        self, instance: NetworkInstance, rng: np.random.Generator
-    ) -> SolveResult[NetworkSolution]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
         """Ask the policy."""
         policy = self._make()
         epoch = state_of(instance)

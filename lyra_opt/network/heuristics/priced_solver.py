@@ -12,7 +12,7 @@ from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.delay_scheduling import most_hurt_first
 from lyra_opt.network.heuristics.packing import pack
 from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver, solution_of, state_of
-from lyra_opt.network.instance import NetworkInstance, NetworkSolution, Objective
+from lyra_opt.network.instance import Instance, Objective, Solution
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class PricedPlacementSolver(PlacementPolicySolver):
     def __init__(self) -> None:
         super().__init__("priced-placement", keeps_timers=True)
 
-    def apply(
-        self, instance: NetworkInstance, rng: np.random.Generator
-    ) -> SolveResult[NetworkSolution]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
         """Return the best packing found."""
         epoch = state_of(instance)
         state = epoch.state
@@ -60,7 +58,7 @@ class PricedPlacementSolver(PlacementPolicySolver):
         return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
 
 
-def values_of(state: PlacementState, instance: NetworkInstance) -> NDArray[np.float64]:
+def values_of(state: PlacementState, instance: Instance) -> NDArray[np.float64]:
     """Return what each gang adds to the objective at each tier, 0 where its timers forbid it.
 
     As `lyra_opt.network.checker.value_of`, but in floats; shape (jobs, 3).

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.reclaim.incidence import IntArray, ReclaimIndex
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
-def dual_bound(instance: ReclaimInstance) -> int:
+def dual_bound(instance: Instance) -> int:
     """Return a proved lower bound: the rigid Lagrangian bound, or the interchangeable LP bound."""
     if instance.semantics is Semantics.RIGID:
         return rigid_bound(instance).bound
@@ -166,7 +166,7 @@ class RigidBound:
 
 
 def rigid_bound(
-    instance: ReclaimInstance, reduction: tuple[ReducedReclaim, IntArray] | None = None
+    instance: Instance, reduction: tuple[ReducedReclaim, IntArray] | None = None
 ) -> RigidBound:
     """Return the lower convex envelope at N_R of f*(k), the least weight for k servers.
 
@@ -347,7 +347,7 @@ MULTIPLIER_UNIT = 2**24
 """Resolution to which the multipliers of a linear programme are rounded."""
 
 
-def interchangeable_bound(instance: ReclaimInstance) -> int:
+def interchangeable_bound(instance: Instance) -> int:
     """Return the bound of the linear relaxation, safely rounded.
 
     HiGHS solves the relaxation in floating point; only its multipliers are used, rounded to
@@ -362,7 +362,7 @@ def interchangeable_bound(instance: ReclaimInstance) -> int:
     return _relaxation_prices(instance).bound(index, instance.reclaim_servers)
 
 
-def _relaxation_prices(instance: ReclaimInstance) -> PriceCertificate:
+def _relaxation_prices(instance: Instance) -> PriceCertificate:
     """Solve the linear relaxation and return its multipliers; zeros if it was not solved."""
     with loading():
         from scipy.optimize import linprog

@@ -16,7 +16,7 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import reduce_instance
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
@@ -63,13 +63,13 @@ class Exact(Solver):
 
     def solve(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,
-        warm_start: ReclaimSolution | None = None,
+        warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[ReclaimSolution]:
+    ) -> SolveResult[Solution]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         stopwatch = Stopwatch()
         known = _Known(observer)

@@ -10,13 +10,13 @@ import numpy as np
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.instance import Semantics, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.reclaim.incidence import ReclaimIndex
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class ReclaimHeuristic(HeuristicSolver):
@@ -26,21 +26,19 @@ class ReclaimHeuristic(HeuristicSolver):
     variants = tuple(Semantics)
 
     @abstractmethod
-    def choose(self, instance: ReclaimInstance, rng: np.random.Generator) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
         """Return the positions of ``reclaim_servers`` distinct servers on loan."""
 
-    def apply(
-        self, instance: ReclaimInstance, rng: np.random.Generator
-    ) -> SolveResult[ReclaimSolution]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
         """Return the chosen servers as a solution."""
         positions = self.choose(instance, rng)
         return SolveResult(
             status=Status.FEASIBLE,
-            solution=ReclaimSolution.of_positions(instance, positions),
+            solution=Solution.of_positions(instance, positions),
             objective=preempted_weight(instance.index, positions),
         )
 
-    def objective_of(self, instance: ReclaimInstance, solution: ReclaimSolution) -> int:
+    def objective_of(self, instance: Instance, solution: Solution) -> int:
         """Return the weight of the jobs that it preempts."""
         return preempted_weight(instance.index, solution.positions(instance))
 

@@ -15,7 +15,7 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRu
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import peel_places, peel_servers
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import reduce_with_rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Limits
     from lyra_opt.reclaim.bounds.dual_bound import RigidBound
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
@@ -56,13 +56,13 @@ class Fast(Solver):
 
     def solve(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,
-        warm_start: ReclaimSolution | None = None,
+        warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[ReclaimSolution]:
+    ) -> SolveResult[Solution]:
         """Return the best answer found and the bound; see `lyra_opt.core.solver.Solver.solve`.
 
         The time limit is looked at between two heuristics.
@@ -109,8 +109,8 @@ class _Incumbent:
 
     def __init__(
         self,
-        instance: ReclaimInstance,
-        warm_start: ReclaimSolution | None,
+        instance: Instance,
+        warm_start: Solution | None,
         observer: Callable[[str, int | float], None] | None,
     ) -> None:
         self._instance = instance
@@ -137,13 +137,13 @@ class _Incumbent:
         """Whether the best so far is proved to be best by `bound`."""
         return self.objective is not None and self.objective <= bound
 
-    def solution(self) -> ReclaimSolution:
+    def solution(self) -> Solution:
         """Return the best so far."""
-        return ReclaimSolution.of_positions(self._instance, self._positions)
+        return Solution.of_positions(self._instance, self._positions)
 
 
 def _around_segment(
-    instance: ReclaimInstance, reduced: ReducedReclaim, segment: RigidBound
+    instance: Instance, reduced: ReducedReclaim, segment: RigidBound
 ) -> Iterator[Sequence[int]]:
     """Yield choices in the order in which they tend to meet the bound soonest."""
     span, lower = instance.index.base.span(), segment.lower_servers
@@ -162,7 +162,7 @@ def _around_segment(
         yield marginal.take()
 
 
-def _aware_of_slack(instance: ReclaimInstance, rng: np.random.Generator) -> Iterator[Sequence[int]]:
+def _aware_of_slack(instance: Instance, rng: np.random.Generator) -> Iterator[Sequence[int]]:
     """Yield choices, the rules that see slack first."""
     yield LyraGreedyElastic().choose(instance, rng)
     yield peel_servers(instance, instance.index.is_on_loan)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.reclaim.incidence import IntArray
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class TieRule(StrEnum):
@@ -77,7 +77,7 @@ class LyraGreedy(ReclaimHeuristic):
 
     def choose(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""
@@ -85,7 +85,7 @@ class LyraGreedy(ReclaimHeuristic):
         return take_servers_by_share(instance, span, self.tie_rule)
 
 
-def server_preemption_costs(instance: ReclaimInstance) -> list[Fraction]:
+def server_preemption_costs(instance: Instance) -> list[Fraction]:
     """Return Lyra's cost of each server before any is taken, in file order.
 
     The sum of w_j / |S_j| over the jobs with a base worker on the server; Lyra (EuroSys 2023),
@@ -100,7 +100,7 @@ def server_preemption_costs(instance: ReclaimInstance) -> list[Fraction]:
 
 
 def take_servers_by_share(
-    instance: ReclaimInstance,
+    instance: Instance,
     denominators: IntArray,
     tie_rule: TieRule,
     taken_before: Sequence[int] = (),
@@ -133,9 +133,7 @@ class ShareRule:
     `take_servers_by_share`.
     """
 
-    def __init__(
-        self, instance: ReclaimInstance, denominators: IntArray, tie_rule: TieRule
-    ) -> None:
+    def __init__(self, instance: Instance, denominators: IntArray, tie_rule: TieRule) -> None:
         base = instance.index.base
         self._instance = instance
         self._tie_sign = _TIE_SIGN[tie_rule]

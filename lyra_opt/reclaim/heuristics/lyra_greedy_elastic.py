@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.reclaim.incidence import IntArray
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class LyraGreedyElastic(ReclaimHeuristic):
@@ -38,14 +38,14 @@ class LyraGreedyElastic(ReclaimHeuristic):
 
     def choose(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""
         return take_servers_with_slack(instance, instance.index.gpus.span())
 
 
-def take_servers_with_slack(instance: ReclaimInstance, denominators: IntArray) -> list[int]:
+def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[int]:
     """Take servers by the least sum of w_j / denominator_j over the jobs that would die."""
     index = instance.index
     losses = index.losses

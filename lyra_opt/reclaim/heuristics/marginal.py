@@ -14,7 +14,7 @@ from lyra_opt.reclaim.instance import Semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class Marginal(ReclaimHeuristic):
@@ -36,7 +36,7 @@ class Marginal(ReclaimHeuristic):
 
     def choose(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers in the order in which the rule takes them."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.reclaim.incidence import Incidence, IntArray
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
@@ -41,16 +41,14 @@ class Peeling(ReclaimHeuristic):
 
     def choose(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the servers that are left."""
         return peel_servers(instance, instance.index.is_on_loan)
 
 
-def peel_servers(
-    instance: ReclaimInstance, is_chosen: IntArray, *, by_share: bool = False
-) -> list[int]:
+def peel_servers(instance: Instance, is_chosen: IntArray, *, by_share: bool = False) -> list[int]:
     """Return servers from the chosen ones until N_R are left; give their positions.
 
     Parameters

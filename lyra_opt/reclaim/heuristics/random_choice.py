@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class RandomChoice(ReclaimHeuristic):
@@ -24,7 +24,7 @@ class RandomChoice(ReclaimHeuristic):
 
     name = "random"
 
-    def choose(self, instance: ReclaimInstance, rng: np.random.Generator) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
         """Return a uniform sample without replacement."""
         on_loan = instance.index.on_loan
         chosen = rng.permutation(len(on_loan))[: instance.reclaim_servers]

@@ -12,7 +12,7 @@ from lyra_opt.reclaim.instance import Semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 
 class SmallestCountFirst(ReclaimHeuristic):
@@ -31,7 +31,7 @@ class SmallestCountFirst(ReclaimHeuristic):
 
     def choose(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Sequence[int]:
         """Return the first N_R servers in order of job count."""

@@ -16,13 +16,13 @@ from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import Peeling
 from lyra_opt.reclaim.heuristics.tabu_kernel import SwapProblem, Walk, swap_servers
-from lyra_opt.reclaim.instance import ReclaimSolution, Semantics
+from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import reduce_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 MOVES_PER_START = 3_000
@@ -72,7 +72,7 @@ class Tabu(ReclaimHeuristic):
             raise ValueError(f"moves_per_start {moves_per_start}: must be at least 0")
         self.moves_per_start = moves_per_start
 
-    def choose(self, instance: ReclaimInstance, rng: np.random.Generator) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
         """Return the best choice, in file order."""
         solution = self.solve(instance, limits=Limits(), rng=rng).solution
         assert solution is not None
@@ -80,13 +80,13 @@ class Tabu(ReclaimHeuristic):
 
     def solve(
         self,
-        instance: ReclaimInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,
-        warm_start: ReclaimSolution | None = None,
+        warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
-    ) -> SolveResult[ReclaimSolution]:
+    ) -> SolveResult[Solution]:
         """Search from each start in turn, within the time limit."""
         stopwatch = Stopwatch()
         reduced = reduce_instance(instance)
@@ -108,10 +108,10 @@ class Tabu(ReclaimHeuristic):
 
 
 def _starts(
-    instance: ReclaimInstance,
+    instance: Instance,
     reduced: ReducedReclaim,
     rng: np.random.Generator,
-    warm_start: ReclaimSolution | None,
+    warm_start: Solution | None,
 ) -> Iterable[list[int]]:
     """Yield the choices to start from, as places in the reduced instance."""
     place = {int(server): place for place, server in enumerate(reduced.servers)}

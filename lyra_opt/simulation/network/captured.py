@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.instance import Machine, NetworkInstance, Objective, WaitingJob
+from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def instance_of(
     state: PlacementState, *, name: str, timers_s: Sequence[tuple[float, float]] | None = None
-) -> NetworkInstance:
+) -> Instance:
     """Return a decision as an instance; O(machines + jobs).
 
     On GPUs faster than reference ones a gang computes more than all of the time, which an instance
@@ -44,7 +44,7 @@ def instance_of(
     efficiency = waiting.efficiency / faster[:, None]
     sizes = np.diff(machines.first_machine_of_rack)
     rack_of = np.repeat(np.arange(len(sizes)), sizes)
-    return NetworkInstance(
+    return Instance(
         name=name,
         objective=Objective.EPOCH,
         waiting_weight_per_s=state.waiting_weight_per_s,

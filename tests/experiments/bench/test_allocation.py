@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from experiments.bench import __main__ as bench
-from experiments.bench import allocation, trials
-from experiments.bench.allocation import Case, certificate, certified, loss_figures
-from experiments.bench.trials import frame_of, interleaved, proved_within, require_agreement
-from instances.family import generate
 from lyra_opt.allocation.instance import WorkerAllocation
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import Unsupported, find_solver
 from lyra_opt.core.solving import Answer
+from lyra_opt.experiments.bench import __main__ as bench
+from lyra_opt.experiments.bench import allocation, trials
+from lyra_opt.experiments.bench.allocation import Case, certificate, certified, loss_figures
+from lyra_opt.experiments.bench.trials import (
+    frame_of,
+    interleaved,
+    proved_within,
+    require_agreement,
+)
+from lyra_opt.instances.family import generate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,19 +9,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.analysis import Analysis
-from experiments.bench import __main__ as bench
-from experiments.bench.studies import comparison_figures, exact_figures
-from experiments.bench.timing import Figure, figures_table, percentile, time_function, timed_figure
-from experiments.store import STORE_FILE, ResultStore
-from experiments.study import load_study
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import Analysis
+from lyra_opt.experiments.bench import __main__ as bench
+from lyra_opt.experiments.bench.studies import comparison_figures, exact_figures
+from lyra_opt.experiments.bench.timing import (
+    Figure,
+    figures_table,
+    percentile,
+    time_function,
+    timed_figure,
+)
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from lyra_opt.experiments.study import load_study
 from tests.experiments.records import make_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from experiments.records import SolverRecord
+    from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 

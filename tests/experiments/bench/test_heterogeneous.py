@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
-from experiments.bench import __main__ as bench
-from experiments.bench import heterogeneous
-from experiments.bench.heterogeneous import offline_instance
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
+from lyra_opt.experiments.bench import __main__ as bench
+from lyra_opt.experiments.bench import heterogeneous
+from lyra_opt.experiments.bench.heterogeneous import offline_instance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
-from experiments.bench import __main__ as bench
-from experiments.bench import heterogeneous_shares
-from experiments.bench.heterogeneous_shares import share_instance
+from lyra_opt.experiments.bench import __main__ as bench
+from lyra_opt.experiments.bench import heterogeneous_shares
+from lyra_opt.experiments.bench.heterogeneous_shares import share_instance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from experiments.bench import replays
+from lyra_opt.experiments.bench import replays
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.executor import kept_or_temporary, run_stored
-from experiments.pool import IN_THIS_PROCESS
-from experiments.simulation.bounds import MAKESPAN, MEAN_JCT, require_kept
-from experiments.simulation.carried_out import SimulationError
-from experiments.simulation.replays import replay_tasks, study_of
-from experiments.simulation.runs import load_replays
-from experiments.simulation.scenario import Change, load_scenario
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.executor import kept_or_temporary, run_stored
+from lyra_opt.experiments.pool import IN_THIS_PROCESS
+from lyra_opt.experiments.simulation.bounds import MAKESPAN, MEAN_JCT, require_kept
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
+from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from experiments.simulation.building import make_schemes, make_setup
-from experiments.simulation.command import add_parsers, given_scenario
-from experiments.simulation.replays import replay_tasks
-from experiments.simulation.scenario import ScenarioTable, bundled, load_scenario, parse_change
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+from lyra_opt.experiments.simulation.command import add_parsers, given_scenario
+from lyra_opt.experiments.simulation.replays import replay_tasks
+from lyra_opt.experiments.simulation.scenario import (
+    ScenarioTable,
+    bundled,
+    load_scenario,
+    parse_change,
+)
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
@@ -172,7 +177,7 @@ class TestScenarios:
 
     def test_parts_that_cannot_be_had(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         """It says what cannot be loaded, beside all that can."""
-        from instances.workloads.named import WORKLOADS
+        from lyra_opt.instances.workloads.named import WORKLOADS
 
         broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.workloads")
         monkeypatch.setattr(WORKLOADS, "_points", {**WORKLOADS._points, "odd": broken})

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from experiments.store import table_path
 from lyra_opt.core.loading import load_instance
+from lyra_opt.experiments.store import table_path
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.simulation.network.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
@@ -434,7 +434,7 @@ class TestRacks:
     def test_the_example_topology_is_that_of_the_scenario(self, simulate: Run) -> None:
         """Racks said in a file, and in the scenario: the same cluster, the same figures."""
         few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
-        path = files("instances.network") / "four-racks.toml"
+        path = files("lyra_opt.instances.network") / "four-racks.toml"
         by_file = changes(f'cluster={{network={{topology="{path}"}}}}')
         records = [result(simulate("dally-batch", *given, *few)) for given in ((), by_file)]
         for record in records:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from experiments.frames import load_runs
-from experiments.store import table_path
 from lyra_opt.core.loading import load_instance
+from lyra_opt.experiments.frames import load_runs
+from lyra_opt.experiments.store import table_path
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import (
     HEADER,
@@ -324,7 +324,7 @@ class TestRuns:
         self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What finished before an interrupt is kept; other jobs are refused."""
-        from experiments.simulation import replays
+        from lyra_opt.experiments.simulation import replays
 
         ran: list[str] = []
 
@@ -355,7 +355,7 @@ class TestRuns:
 
     def test_the_store_keeps_the_scenario(self, three_jobs: Run, tmp_path: Path) -> None:
         """Word for word, with what was changed on the command line above it."""
-        from experiments.simulation.runs import load_replays
+        from lyra_opt.experiments.simulation.runs import load_replays
 
         three_jobs("--out", tmp_path / "out")
         text = load_replays(tmp_path / "out").study.text
@@ -509,7 +509,7 @@ class TestFailures:
             if simulation.policy.name == "fifo":
                 raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
 
-        monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", refuse)
+        monkeypatch.setattr("lyra_opt.experiments.simulation.carried_out.require_conserved", refuse)
         exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
         assert (exit_code, out) == (1, "")
         assert "scheme fifo: the simulation is wrong: jobs held 3 GPU-seconds" in err
@@ -550,7 +550,8 @@ class TestFailures:
         def interrupt(simulation: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("experiments.simulation.carried_out.require_conserved", interrupt)
+        module = "lyra_opt.experiments.simulation.carried_out"
+        monkeypatch.setattr(f"{module}.require_conserved", interrupt)
         exit_code, out, err = three_jobs("--capture", tmp_path / "new" / "capture")
         assert (exit_code, out) == (130, "")
         assert "interrupted: 0 of 1 runs are done" in err
@@ -560,7 +561,7 @@ class TestFailures:
         self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is found out first; what was made on the way to it is gone again."""
-        monkeypatch.setattr("experiments.simulation.replays.replay", None)  # none is run
+        monkeypatch.setattr("lyra_opt.experiments.simulation.replays.replay", None)  # none is run
         given = ("--out", tmp_path / "new" / ("x" * 300))  # too long for any file system
         assert_one_line_error(three_jobs(*given), "cannot be made")
         assert not (tmp_path / "new").exists()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.simulation.building import make_setup
-from experiments.simulation.scenario import load_scenario, parse_change
-from experiments.simulation.setup import DAY_S, Setup
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.simulation.building import make_setup
+from lyra_opt.experiments.simulation.scenario import load_scenario, parse_change
+from lyra_opt.experiments.simulation.setup import DAY_S, Setup
 from lyra_opt.network.links import Tier, find_link_set
 
 if TYPE_CHECKING:

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.simulation.capture import (
+from lyra_opt.allocation.instance import ElasticJob, Objective
+from lyra_opt.allocation.instance import Instance as AllocationInstance
+from lyra_opt.core.loading import load_instance
+from lyra_opt.experiments.simulation.capture import (
     Capture,
     Reservoir,
     lacks_free_gpus,
@@ -18,21 +21,22 @@ from experiments.simulation.capture import (
     lacks_gpus_for_gangs,
     preempts_somebody,
 )
-from experiments.simulation.replay import step_means
-from experiments.simulation.setup import (
+from lyra_opt.experiments.simulation.replay import step_means
+from lyra_opt.experiments.simulation.setup import (
     LONGEST_PLAN_DAYS,
     make_loaning,
     plan_days,
     proportional_inference_servers,
 )
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
-from lyra_opt.core.loading import load_instance
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType
+from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
-from lyra_opt.network.instance import Machine, NetworkInstance, WaitingJob
+from lyra_opt.network.instance import Instance as NetworkInstance
+from lyra_opt.network.instance import Machine, WaitingJob
 from lyra_opt.network.instance import Objective as NetworkObjective
+from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job as HostedJob
-from lyra_opt.reclaim.instance import ReclaimInstance, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim.instance import Semantics, Server, WorkerGroup
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 

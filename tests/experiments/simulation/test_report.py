@@ -17,12 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.simulation.comparison import bootstrap_interval, differences, student_interval
-from experiments.simulation.plots.decision import decision
-from experiments.simulation.plots.distributions import points
-from experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
-from experiments.simulation.report import headline
-from experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.comparison import (
+    bootstrap_interval,
+    differences,
+    student_interval,
+)
+from lyra_opt.experiments.simulation.plots.decision import decision
+from lyra_opt.experiments.simulation.plots.distributions import points
+from lyra_opt.experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
+from lyra_opt.experiments.simulation.report import headline
+from lyra_opt.experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:

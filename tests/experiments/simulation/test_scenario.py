@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.simulation.building import make_cluster, make_schemes, make_setup
-from experiments.simulation.demand import demand_by_day
-from experiments.simulation.replays import replay_tasks
-from experiments.simulation.scenario import (
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.simulation.building import make_cluster, make_schemes, make_setup
+from lyra_opt.experiments.simulation.demand import demand_by_day
+from lyra_opt.experiments.simulation.replays import replay_tasks
+from lyra_opt.experiments.simulation.scenario import (
     Change,
     Scenario,
     bundled,
@@ -19,7 +20,6 @@ from experiments.simulation.scenario import (
     scenario_text,
     variants,
 )
-from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path

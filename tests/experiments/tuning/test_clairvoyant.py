@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.simulation.carried_out import SimulationError
-from experiments.tuning.clairvoyant import (
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.tuning.clairvoyant import (
     BOUND,
     IN_DALLYS_ORDER,
     SCHEDULE,
@@ -18,7 +18,7 @@ from experiments.tuning.clairvoyant import (
     compared_with,
     shares_in_words,
 )
-from experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared
+from lyra_opt.experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared
 from lyra_opt.simulation.network.class_timers import read_timers
 
 if TYPE_CHECKING:

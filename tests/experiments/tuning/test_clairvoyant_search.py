@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
-from instances.network.generated_jobs import dally_batch, dally_poisson
+from lyra_opt.experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
+from lyra_opt.instances.network.generated_jobs import dally_batch, dally_poisson
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
 from lyra_opt.simulation.metrics import measure, require_conserved

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.simulation import building
-from experiments.tuning import command
-from instances.network.generated_jobs import dally_batch
+from lyra_opt.experiments.simulation import building
+from lyra_opt.experiments.tuning import command
+from lyra_opt.instances.network.generated_jobs import dally_batch
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.network.class_timers import read_timers
 from lyra_opt.simulation.network.communication import MODELS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from experiments.simulation.setup import Setup
+    from lyra_opt.experiments.simulation.setup import Setup
 
     Run = Callable[..., tuple[int, str, str]]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from experiments.tuning.outcome import compare, regret_in_words
-from experiments.tuning.search import LEAST_TRIALS, best_of, tune
-from experiments.tuning.situation import Situation, evaluator, mean_jct_s
-from experiments.tuning.timer_space import BASELINES, TimerSpace
-from instances.network.generated_jobs import dally_batch
 from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.experiments.tuning.outcome import compare, regret_in_words
+from lyra_opt.experiments.tuning.search import LEAST_TRIALS, best_of, tune
+from lyra_opt.experiments.tuning.situation import Situation, evaluator, mean_jct_s
+from lyra_opt.experiments.tuning.timer_space import BASELINES, TimerSpace
+from lyra_opt.instances.network.generated_jobs import dally_batch
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.network.communication import ClosedForm

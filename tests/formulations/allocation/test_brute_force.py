@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.allocation import brute_force
-from formulations.allocation.brute_force import BruteForce
-from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective, WorkerAllocation
+from lyra_opt.allocation import ElasticJob, Instance, Objective, WorkerAllocation
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.allocation import brute_force
+from lyra_opt.formulations.allocation.brute_force import BruteForce
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.reference import best_allocation, example
 
@@ -22,7 +22,7 @@ ALLOCATION = find_problem("allocation")
 @given(
     st.sampled_from(BruteForce.variants).flatmap(lambda kind: allocation_instances(objective=kind))
 )
-def test_optimum_is_that_of_every_choice(instance: AllocationInstance) -> None:
+def test_optimum_is_that_of_every_choice(instance: Instance) -> None:
     """Two enumerations that share nothing but the checker."""
     _, optimum = best_allocation(instance)
     answer = solve_and_check(ALLOCATION, instance, BruteForce())
@@ -35,7 +35,7 @@ def test_first_of_the_best_is_kept() -> None:
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=2, work_worker_s=4) for name in "ab"
     )
-    instance = AllocationInstance(name="x", objective="jct_reduction", gpus=1, jobs=jobs)
+    instance = Instance(name="x", objective="jct_reduction", gpus=1, jobs=jobs)
     answer = solve_and_check(ALLOCATION, instance, BruteForce())
     assert answer.solution == WorkerAllocation((1, 2))
 
@@ -45,11 +45,11 @@ def test_too_many_choices_are_refused() -> None:
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=1000, work_worker_s=1) for name in "abc"
     )
-    instance = AllocationInstance(name="x", objective="joint", gpus=1, jobs=jobs)
+    instance = Instance(name="x", objective="joint", gpus=1, jobs=jobs)
     refusal = BruteForce().supports(instance)
     assert refusal is not None
     assert "1003003001 ways" in refusal.reason
-    two_phase = AllocationInstance(name="x", objective="two_phase", gpus=2, jobs=jobs)
+    two_phase = Instance(name="x", objective="two_phase", gpus=2, jobs=jobs)
     assert BruteForce().supports(two_phase) is None
 
 

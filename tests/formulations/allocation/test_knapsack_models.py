@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
-from formulations.allocation.model_data import KnapsackModel, plain, strengthened
-from formulations.exact_solver import safe_cost
-from lyra_opt.allocation import AllocationInstance, ElasticJob, WorkerAllocation
+from lyra_opt.allocation import ElasticJob, Instance, WorkerAllocation
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
@@ -21,6 +18,9 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
+from lyra_opt.formulations.exact_solver import safe_cost
 from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
 
@@ -33,10 +33,10 @@ drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
 every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 
-def cluster(objective: str = "jct_reduction", jobs: int = 40, seed: int = 2) -> AllocationInstance:
+def cluster(objective: str = "jct_reduction", jobs: int = 40, seed: int = 2) -> Instance:
     """Return an instance on which branch and bound has something to do."""
     rng = np.random.default_rng(seed)
-    return AllocationInstance(
+    return Instance(
         name="cluster",
         objective=objective,
         gpus=6 * jobs,
@@ -167,7 +167,7 @@ def test_bounds_are_moved_to_the_safe_side():
 def test_choices_that_are_none_or_do_not_fit_are_reported():
     jobs = (ElasticJob(id="a", min_workers=1, max_workers=3, work_worker_s=5.0),)
     jobs += (replace(jobs[0], id="b"),)
-    instance = AllocationInstance(name="two", objective="jct_reduction", gpus=2, jobs=jobs)
+    instance = Instance(name="two", objective="jct_reduction", gpus=2, jobs=jobs)
     for values, said in (
         ([0] * 6, "one choice of each class"),
         ([1, 1, 0, 0, 0, 0], "one choice of each class"),

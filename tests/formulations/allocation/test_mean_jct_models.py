@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from formulations.allocation.cpsat_solver import CpsatSolver
-from formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
-from formulations.allocation.mean_jct.grid import ScheduleModel
-from formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.allocation import (
-    AllocationInstance,
     ElasticJob,
+    Instance,
     Objective,
     Schedule,
     WorkerAllocation,
@@ -24,6 +20,10 @@ from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.allocation.cpsat_solver import CpsatSolver
+from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
+from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
+from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def relaxed(instance: AllocationInstance, step_s: float, start: Schedule | None = None) -> float:
+def relaxed(instance: Instance, step_s: float, start: Schedule | None = None) -> float:
     solver = time_indexed(step_s)
     bound = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start).dual_bound
     assert bound is not None
     return float(bound)
 
 
-def on_grid(instance: AllocationInstance, step_s: float) -> tuple[Schedule, float]:
+def on_grid(instance: Instance, step_s: float) -> tuple[Schedule, float]:
     """Return the best schedule on the grid, and its mean JCT in whole slots."""
     model, solver = ScheduleModel.of(instance, 0.0, step_s), schedule_on_grid()
     run = solver.backend.run(solver.build(model), None, None, 0)
@@ -50,7 +50,7 @@ def on_grid(instance: AllocationInstance, step_s: float) -> tuple[Schedule, floa
     return model.solution(run.values), model.mean_s(run.bound)
 
 
-def assert_bracket(instance: AllocationInstance, steps: tuple[float, ...]) -> None:
+def assert_bracket(instance: Instance, steps: tuple[float, ...]) -> None:
     """Assert that each halved step brackets the optimum, and no wider than before."""
     exact = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
     best = exact.objective
@@ -91,7 +91,7 @@ def test_bracket_shrinks_further(seed: int, fit: bool) -> None:
 @pytest.mark.parametrize("step_s", [10.0, 5.0])
 def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
     """Waiting example: completions at 10 and 80 s, whole workers, the second starts at 10 s."""
-    instance = AllocationInstance(
+    instance = Instance(
         name="waiting",
         objective="mean_jct",
         gpus=6,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 
 
 def drawn(
@@ -18,7 +18,7 @@ def drawn(
     largest_gang: int = 8,
     with_deadlines: bool = False,
     horizon_rounds: int = 1,
-) -> HeterogeneousInstance:
+) -> Instance:
     """Return jobs of random types on so many servers of 4 GPUs of each of three types."""
     rng = np.random.default_rng(seed)
     table = gavel_throughputs()
@@ -42,7 +42,7 @@ def drawn(
             )
         )
     prices = (0.74, 0.43, 0.135)
-    return HeterogeneousInstance(
+    return Instance(
         name=f"drawn-{jobs}-{seed}",
         objective=objective,
         gpu_types=tuple(

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from formulations.heterogeneous.brute_force import BruteForce
-from formulations.heterogeneous.pulp_model import PULP_HIGHS
-from formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, solve_and_check
-from lyra_opt.heterogeneous import GpuServer, HeterogeneousInstance, Objective, check
+from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
+from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
+from lyra_opt.formulations.heterogeneous.round_model import RoundModel
+from lyra_opt.heterogeneous import GpuServer, Instance, Objective, check
 from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.heterogeneous.problem import PROBLEM
@@ -26,7 +26,7 @@ VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
 ORACLE_LIMIT_S = 3.0
 
 
-def solved(one: HeterogeneousInstance, name: str, **limits: float) -> Answer:
+def solved(one: Instance, name: str, **limits: float) -> Answer:
     """Return the checked answer of a solver, which must not be an error."""
     found = solve_and_check(
         PROBLEM, one, find_solver("heterogeneous", name), limits=Limits(**limits)
@@ -35,7 +35,7 @@ def solved(one: HeterogeneousInstance, name: str, **limits: float) -> Answer:
     return found
 
 
-def drawn_with_optimum(data: st.DataObject) -> tuple[HeterogeneousInstance, Answer]:
+def drawn_with_optimum(data: st.DataObject) -> tuple[Instance, Answer]:
     """Draw a tiny instance and solve it by brute force."""
     one = data.draw(
         st.sampled_from(VARIANTS).flatmap(lambda kind: heterogeneous_instances(objective=kind))

@@ -6,13 +6,13 @@ import json
 import re
 from pathlib import Path
 
-import formulations.heterogeneous
+import lyra_opt.formulations.heterogeneous
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.heterogeneous.problem import PROBLEM
 
-README = Path(formulations.heterogeneous.__path__[0]) / "README.md"
+README = Path(lyra_opt.formulations.heterogeneous.__path__[0]) / "README.md"
 
 
 def test_the_example_is_solved() -> None:

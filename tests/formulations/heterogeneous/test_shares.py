@@ -22,7 +22,7 @@ from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
     GpuType,
-    HeterogeneousInstance,
+    Instance,
     Objective,
     TimeShares,
 )
@@ -37,14 +37,14 @@ EXACT = SOLVERS[:2]
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 
 
-def solved(instance: HeterogeneousInstance, solver: str = "lp-highs", **more: object) -> Answer:
+def solved(instance: Instance, solver: str = "lp-highs", **more: object) -> Answer:
     answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", solver), **more)
     assert answer.status is not Status.ERROR, answer.message
     return answer
 
 
-def one_type(jobs: list[GangJob], gpus: int, objective: str) -> HeterogeneousInstance:
-    return HeterogeneousInstance(
+def one_type(jobs: list[GangJob], gpus: int, objective: str) -> Instance:
+    return Instance(
         name="one-type",
         objective=objective,
         gpu_types=(GpuType(name="a", price_per_hour=2.0),),
@@ -68,7 +68,7 @@ def test_solver_conforms(solver: str, objective: str) -> None:
 
 @settings(max_examples=25)
 @given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
-def test_solvers_agree(instance: HeterogeneousInstance) -> None:
+def test_solvers_agree(instance: Instance) -> None:
     """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
@@ -109,7 +109,7 @@ def test_one_type(solver: str) -> None:
 @pytest.mark.parametrize("solver", EXACT)
 def test_one_job(solver: str) -> None:
     """A job alone has its best type all the time."""
-    instance = HeterogeneousInstance(
+    instance = Instance(
         name="one-job",
         objective="max_min_share",
         gpu_types=(GpuType(name="a"), GpuType(name="b", price_per_hour=4.0)),
@@ -130,7 +130,7 @@ def test_one_job(solver: str) -> None:
 def test_equal_throughputs(solver: str, objective: str) -> None:
     """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
     alike = tuple(job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5))
-    instance = HeterogeneousInstance(
+    instance = Instance(
         name="alike",
         objective=objective,
         gpu_types=(GpuType(name="a"), GpuType(name="b")),
@@ -178,7 +178,7 @@ def test_deadlines_that_just_can_be_met(solver: str) -> None:
     heterogeneous_instances(objective="max_min_share", max_jobs=4),
     st.integers(0, 2**32 - 1),
 )
-def test_any_prices_prove_a_bound(instance: HeterogeneousInstance, seed: int) -> None:
+def test_any_prices_prove_a_bound(instance: Instance, seed: int) -> None:
     """The certificate needs no honest solver: random prices bound the optimum too."""
     arrays = ShareArrays.of(instance)
     rng = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
 
 @settings(max_examples=25)
 @given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
-def test_equal_parts_of_the_cluster_are_feasible(instance: HeterogeneousInstance) -> None:
+def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
     """X_iso, from which solvers start, keeps all rules; its worst finish-time ratio is known."""
     instance = replace(instance, objective="finish_time_fairness")
     arrays = ShareArrays.of(instance)
@@ -313,7 +313,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
 @pytest.mark.parametrize("solver", EXACT)
 def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver: str) -> None:
     """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
-    late = HeterogeneousInstance(
+    late = Instance(
         name="hair",
         objective=Objective.COST,
         gpu_types=(GpuType(name="v100"),),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan, makespan_bound_s
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
@@ -29,9 +29,9 @@ def engine_of(name: str):
     return find_solver("heterogeneous", name).point_of
 
 
-def two_servers(*, forking: bool, jobs: int = 1, **more: object) -> HeterogeneousInstance:
+def two_servers(*, forking: bool, jobs: int = 1, **more: object) -> Instance:
     """A fast and a slow GPU on servers of their own, jobs of 30 steps at 2 and 1 steps a second."""
-    return HeterogeneousInstance(
+    return Instance(
         name="two-servers",
         objective="makespan",
         gpu_types=(GpuType(name="fast"), GpuType(name="slow")),
@@ -89,7 +89,7 @@ def test_bound_counts_whole_rounds_and_releases() -> None:
     heterogeneous_instances(objective="makespan", max_jobs=3, max_rounds=8),
     st.sampled_from(ENGINES),
 )
-def test_no_schedule_is_below(instance: HeterogeneousInstance, engine: str) -> None:
+def test_no_schedule_is_below(instance: Instance, engine: str) -> None:
     """The exact optimum of the rounds, where there is one, is at or above the bound."""
     bound = makespan_bound_s(instance, engine_of(engine))
     exact = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "cpsat"))
@@ -104,7 +104,7 @@ def test_no_schedule_is_below(instance: HeterogeneousInstance, engine: str) -> N
 
 @settings(max_examples=40)
 @given(heterogeneous_instances(objective="makespan", forking=True, max_jobs=4))
-def test_forking_never_has_a_larger_bound(instance: HeterogeneousInstance) -> None:
+def test_forking_never_has_a_larger_bound(instance: Instance) -> None:
     """Gangs that any server holds, no faster spread: what runs once can run as one copy."""
     smallest = min(sum(server.gpus.values()) for server in instance.servers)
     instance = replace(

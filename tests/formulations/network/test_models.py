@@ -11,21 +11,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from formulations.backends.cpsat import run_cpsat
-from formulations.network.brute_force import BruteForce
-from formulations.network.gang_data import gang_data, simple_bound
-from formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
-from formulations.network.patterns.data import PatternModel, pattern_columns
-from formulations.network.patterns.linear_model import LP_HIGHS
-from formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
-from formulations.network.tiers.cpsat_model import CPSAT
-from formulations.network.tiers.data import TierModel
-from formulations.network.tiers.pulp_model import PULP_HIGHS
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.formulations.backends.cpsat import run_cpsat
+from lyra_opt.formulations.network.brute_force import BruteForce
+from lyra_opt.formulations.network.gang_data import gang_data, simple_bound
+from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
+from lyra_opt.formulations.network.patterns.data import PatternModel, pattern_columns
+from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
+from lyra_opt.formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
+from lyra_opt.formulations.network.tiers.cpsat_model import CPSAT
+from lyra_opt.formulations.network.tiers.data import TierModel
+from lyra_opt.formulations.network.tiers.pulp_model import PULP_HIGHS
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import Machine, NetworkInstance, NetworkSolution
+from lyra_opt.network.instance import Instance, Machine, Solution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.formulations.backends import BACKENDS
@@ -39,14 +39,14 @@ IN_CPSAT = {TierModel: CPSAT, PatternModel: CPSAT_PATTERNS}
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-def solved(one: NetworkInstance, name: str, **given_too: Any) -> Answer:
+def solved(one: Instance, name: str, **given_too: Any) -> Answer:
     """Return the checked answer of a solver, which must not be an error."""
     found = solve_and_check(PROBLEM, one, find_solver("network", name), **given_too)
     assert found.status is not Status.ERROR, found.message
     return found
 
 
-def drawn_with_optimum(data: st.DataObject) -> tuple[NetworkInstance, Answer]:
+def drawn_with_optimum(data: st.DataObject) -> tuple[Instance, Answer]:
     """Draw a tiny instance and solve it by brute force."""
     one = data.draw(network_instances())
     assume(BruteForce().supports(one) is None)
@@ -93,7 +93,7 @@ def test_bounds_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
 
 @given(network_instances())
 @settings(max_examples=25)
-def test_patterns_are_the_tighter_relaxation(one: NetworkInstance) -> None:
+def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
     """Where no gang has to be apart in a rack."""
     import pulp
 
@@ -159,7 +159,7 @@ def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -
     built = IN_CPSAT[form].build(model)
     wanted = data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
     built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.in_order)))
-    run = run_cpsat(built, model.start(NetworkSolution(())), None, 0)
+    run = run_cpsat(built, model.start(Solution(())), None, 0)
     report = check(one, model.solution(run.values))
     assert report.violations == ()
     priced = IN_PULP[form].build(model)
@@ -321,7 +321,7 @@ def test_optima_do_not_depend_on_order_or_names(data: st.DataObject) -> None:
 
 @given(network_instances())
 @settings(max_examples=30)
-def test_columns_are_not_underestimated(one: NetworkInstance) -> None:
+def test_columns_are_not_underestimated(one: Instance) -> None:
     """What guards against a model that is too large is at least its size."""
     patterns = PatternModel.of(one)
     made = sum(len(of_class) for of_class in patterns.patterns)

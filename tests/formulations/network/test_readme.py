@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-import formulations.network
+import lyra_opt.formulations.network
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
@@ -19,7 +19,7 @@ from lyra_opt.simulation.network.class_timers import read_timers
 from lyra_opt.simulation.network.communication import read_slowdowns
 from lyra_opt.simulation.network.topology import read_topology
 
-README = (Path(formulations.network.__path__[0]) / "README.md").read_text()
+README = (Path(lyra_opt.formulations.network.__path__[0]) / "README.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

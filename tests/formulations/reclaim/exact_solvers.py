@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 from tests.formulations.backends import BACKENDS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MODEL_SOLVERS = tuple(f"{name}{form}" for name in BACKENDS for form in ("", "-st
 
 def scattered_jobs(
     servers: int, spans: Sequence[int], reclaim_servers: int, *, interchangeable: bool = False
-) -> ReclaimInstance:
+) -> Instance:
     """Return jobs of weight 1 with a worker on each of as many random servers as the span says.
 
     Interchangeable jobs survive the loss of a third of their workers.
@@ -29,7 +29,7 @@ def scattered_jobs(
         groups = tuple(WorkerGroup(server=f"s{host}", base=1) for host in hosts)
         needed = {"min_workers": span - span // 3} if interchangeable else {}
         jobs.append(Job(id=f"j{number}", workers=groups, **needed))
-    return ReclaimInstance(
+    return Instance(
         name="scattered",
         semantics="interchangeable" if interchangeable else "rigid",
         reclaim_servers=reclaim_servers,
@@ -38,9 +38,7 @@ def scattered_jobs(
     )
 
 
-def last_servers(instance: ReclaimInstance) -> ReclaimSolution:
+def last_servers(instance: Instance) -> Solution:
     """Return the choice of the last servers on loan: valid, and rarely good."""
     on_loan = instance.index.on_loan.tolist()
-    return ReclaimSolution.of_positions(
-        instance, on_loan[len(on_loan) - instance.reclaim_servers :]
-    )
+    return Solution.of_positions(instance, on_loan[len(on_loan) - instance.reclaim_servers :])

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from formulations.reclaim.brute_force import BruteForce
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.formulations.reclaim.brute_force import BruteForce
+from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.reclaim.exact_solvers import last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.reference import all_choices, objective
@@ -59,7 +59,7 @@ def test_time_limit_claims_nothing(time_s):
 def test_stopped_run_is_no_worse_than_its_start():
     instance = scattered_jobs(22, [3] * 30, 11)
     first = next(all_choices(instance))
-    for start in (first, last_servers(instance), ReclaimSolution(first.servers[::-1])):
+    for start in (first, last_servers(instance), Solution(first.servers[::-1])):
         result = BruteForce().solve(
             instance, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start
         )

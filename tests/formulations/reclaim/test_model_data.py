@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.reclaim.model_data import plain, strengthened
-from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.formulations.reclaim.model_data import plain, strengthened
+from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.lyra_opt.reclaim.reference import objective, optimum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formulations.reclaim.model_data import ReclaimModel
+    from lyra_opt.formulations.reclaim.model_data import ReclaimModel
 
 FORMS = [plain, strengthened]
 
@@ -79,7 +79,7 @@ def test_plain_form_charges_each_choice_what_the_checker_does(instance):
             for y in product((0, 1), repeat=len(model.jobs))
             if satisfies(model, x, y)
         )
-        assert cheapest == objective(instance, ReclaimSolution(servers))
+        assert cheapest == objective(instance, Solution(servers))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -87,7 +87,7 @@ def test_plain_form_charges_each_choice_what_the_checker_does(instance):
 def test_start_is_feasible_and_costs_no_more_than_the_choice_it_was_made_of(form, instance, data):
     chosen = data.draw(reclaim_servers_of(instance))
     model = form(instance)
-    solution = ReclaimSolution.of_positions(instance, chosen)
+    solution = Solution.of_positions(instance, chosen)
     start = model.start(solution)
     x, y = start[: len(model.positions)], start[len(model.positions) :]
     assert satisfies(model, x, y)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.reclaim.brute_force import BruteForce
-from formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
-from formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
-from formulations.reclaim.pulp_model import PULP_HIGHS
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.formulations.reclaim.brute_force import BruteForce
+from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+from lyra_opt.formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
+from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS
+from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
@@ -125,7 +125,7 @@ def test_weights_beyond_64_bits_are_declined_by_cpsat():
         Job(id=f"j{n}", weight=2**53 - 1, workers=(WorkerGroup(server="s", base=1),))
         for n in range(600)
     )
-    instance = ReclaimInstance(
+    instance = Instance(
         name="heavy",
         semantics="rigid",
         reclaim_servers=1,
@@ -138,7 +138,7 @@ def test_weights_beyond_64_bits_are_declined_by_cpsat():
 
 def test_too_many_workers_for_floats_are_declined():
     """A threshold of 10^6 workers within 1e-6 is off by one worker."""
-    instance = ReclaimInstance(
+    instance = Instance(
         name="crowded",
         semantics="interchangeable",
         reclaim_servers=1,

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pulp
 import pytest
 
-from formulations.backends.backend import Built
-from formulations.backends.pulp import read_cbc_log, run_cbc
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.formulations.backends.backend import Built
+from lyra_opt.formulations.backends.pulp import read_cbc_log, run_cbc
 
 OPTIMAL = """
 Cbc0045I MIPStart provided solution with cost 4

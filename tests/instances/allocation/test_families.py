@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from instances.family import family_names, find_family, generate
 from lyra_opt.__main__ import main
-from lyra_opt.allocation import AllocationInstance, Objective
+from lyra_opt.allocation import Instance, Objective
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import find_problem
+from lyra_opt.instances.family import family_names, find_family, generate
 
 FAMILIES = ["light", "load", "worst-case"]
 
 
-def content(instance: AllocationInstance) -> str:
+def content(instance: Instance) -> str:
     return format_document(find_problem("allocation").instance_document(instance))
 
 
@@ -111,7 +111,7 @@ def test_load_has_inelastic_and_very_elastic_jobs():
     assert {job.max_workers - job.min_workers for job in extra} == {8}
 
 
-def total_of_shortest_first(instance: AllocationInstance) -> float:
+def total_of_shortest_first(instance: Instance) -> float:
     """Return the sum of completions where extra workers go to the least remaining work first."""
     remaining = [job.work_worker_s for job in instance.jobs]
     now_s = total_s = 0.0
@@ -177,7 +177,7 @@ def test_help_lists_the_families(capsys):
 
 
 def test_objectives_that_can_be_asked_for_are_all_there_are():
-    from instances.allocation.parameters import AllocationParameters
-    from instances.parameters import parameters_of
+    from lyra_opt.instances.allocation.parameters import AllocationParameters
+    from lyra_opt.instances.parameters import parameters_of
 
     assert set(parameters_of(AllocationParameters)["objective"].choices) == set(map(str, Objective))

@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from instances.heterogeneous.clusters import CLUSTERS, cluster_of, find_cluster
-from instances.heterogeneous.gpu_types import gpu_types
-from instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.instances.heterogeneous.clusters import CLUSTERS, cluster_of, find_cluster
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from instances.heterogeneous.gpu_types import types_of
-from instances.heterogeneous.throughput_files import parse_throughputs
-from instances.heterogeneous.trace_jobs import HADAR_CLASSES, hadar_480
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
+from lyra_opt.instances.heterogeneous.gpu_types import types_of
+from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
+from lyra_opt.instances.heterogeneous.trace_jobs import HADAR_CLASSES, hadar_480
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

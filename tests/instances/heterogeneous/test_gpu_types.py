@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.heterogeneous.clusters import cluster_of
-from instances.heterogeneous.gpu_types import gpu_types, read_gpu_types, speeds_in_words, types_of
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.instances.heterogeneous.clusters import cluster_of
+from lyra_opt.instances.heterogeneous.gpu_types import (
+    gpu_types,
+    read_gpu_types,
+    speeds_in_words,
+    types_of,
+)
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 from tests.conftest import assert_refused

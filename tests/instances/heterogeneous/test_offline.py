@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.family import generate
-from instances.heterogeneous.clusters import cluster_of
-from instances.heterogeneous.offline import offline_instance
-from instances.heterogeneous.offline_family import OFFLINE
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.instances.family import generate
+from lyra_opt.instances.heterogeneous.clusters import cluster_of
+from lyra_opt.instances.heterogeneous.offline import offline_instance
+from lyra_opt.instances.heterogeneous.offline_family import OFFLINE
 
 if TYPE_CHECKING:
     from pathlib import Path

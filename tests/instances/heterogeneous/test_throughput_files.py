@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.heterogeneous.gpu_types import gpu_types
-from instances.heterogeneous.throughput_files import (
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.heterogeneous.throughput_files import (
     THROUGHPUTS,
     gavel_throughputs,
     load_throughputs,
     parse_throughputs,
 )
-from lyra_opt.core.errors import InputError, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.heterogeneous.gpu_types import types_of
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.heterogeneous.gpu_types import types_of
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.simulation.cluster import GpuType
 
 if TYPE_CHECKING:

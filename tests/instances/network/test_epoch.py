@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import generate
-from instances.network.busy_cluster import busy_machines
-from instances.network.epoch import LEAST_TIMERS_S, LONGEST_WAIT_S, epoch_instance
-from instances.network.epoch_family import EPOCH
-from instances.randomness import IntegerStream
 from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.family import generate
+from lyra_opt.instances.network.busy_cluster import busy_machines
+from lyra_opt.instances.network.epoch import LEAST_TIMERS_S, LONGEST_WAIT_S, epoch_instance
+from lyra_opt.instances.network.epoch_family import EPOCH
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.family import family_names, find_family, generate
-from instances.reclaim.placed import CHURN_ROUNDS
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.problem import find_problem
-from lyra_opt.reclaim import ReclaimInstance, check
+from lyra_opt.instances.family import family_names, find_family, generate
+from lyra_opt.instances.reclaim.placed import CHURN_ROUNDS
+from lyra_opt.reclaim import Instance, check
 from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
 
 PLACED = [f"{rule}-{mix}" for rule in ("bf", "rnd", "messy") for mix in ("trace", "dist")]
@@ -22,15 +22,15 @@ FLEET_FAMILIES = [*PLACED, "span", "grid", "reg4", "hyp8", "planted"]
 SOLVED_FAMILIES = ["decoy", "net", "net-joined"]
 
 
-def content(instance: ReclaimInstance) -> str:
+def content(instance: Instance) -> str:
     return format_document(find_problem("reclaim").instance_document(instance))
 
 
-def spans(instance: ReclaimInstance) -> list[int]:
+def spans(instance: Instance) -> list[int]:
     return [len(job.workers) for job in instance.jobs]
 
 
-def jobs_by_server(instance: ReclaimInstance) -> dict[str, set[str]]:
+def jobs_by_server(instance: Instance) -> dict[str, set[str]]:
     jobs: dict[str, set[str]] = {server.id: set() for server in instance.servers}
     for job in instance.jobs:
         for group in job.workers:
@@ -38,7 +38,7 @@ def jobs_by_server(instance: ReclaimInstance) -> dict[str, set[str]]:
     return jobs
 
 
-def used_gpus(instance: ReclaimInstance) -> int:
+def used_gpus(instance: Instance) -> int:
     return sum(job.total_workers for job in instance.jobs)
 
 
@@ -295,8 +295,8 @@ def test_shares_round_half_up_and_give_at_least_one(percent, servers, reclaimed)
 
 
 def test_largest_decoy_is_the_largest_fleet():
-    from instances.reclaim.decoy import LARGEST_RECLAIM
-    from instances.reclaim.parameters import LARGEST_FLEET
+    from lyra_opt.instances.reclaim.decoy import LARGEST_RECLAIM
+    from lyra_opt.instances.reclaim.parameters import LARGEST_FLEET
 
     def servers(k: int) -> int:
         return 2 * k - (-64 * k**2 // 7)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import find_family, generate
-from instances.randomness import IntegerStream
-from instances.reclaim.placement import PLACEMENT_RULES, BestFit
-from instances.reclaim.replay import replay
-from instances.traces import Trace, TraceJob, read_trace
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
+from lyra_opt.instances.family import find_family, generate
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES, BestFit
+from lyra_opt.instances.reclaim.replay import replay
+from lyra_opt.instances.traces import Trace, TraceJob, read_trace
 from tests.instances.workloads.published import published
 
 
@@ -223,7 +223,7 @@ def test_snapshots_of_one_call_equal_those_asked_alone(trace_file, rule):
         return snapshot_of(trace_file, rule, 12, 3, seed)
 
     together = [cut(seed) for seed in range(4)]
-    from instances.reclaim import snapshot
+    from lyra_opt.instances.reclaim import snapshot
 
     for seed in (3, 1):
         snapshot._replay_once.cache_clear()

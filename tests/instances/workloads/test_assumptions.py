@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.workloads.assumptions import JobAssumptions, assigned
 from lyra_opt.simulation.workload import Job
 
 percents = st.integers(0, 100)

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.workloads.assumptions import JobAssumptions
-from instances.workloads.lyra_like import (
+from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.lyra_like import (
     GPUS_PER_JOB,
     INFERENCE_BUSY_PER_MILLE,
     bootstrapped,
     inference_demand,
     lyra_like,
 )
-from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.workload import Job, Workload
 
 DAY_S = 86_400

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from instances.heterogeneous.clusters import find_cluster
-from instances.heterogeneous.generated_jobs import MIX_SIZES
-from instances.workloads.named import WORKLOADS, find_workload
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.heterogeneous.clusters import find_cluster
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES
+from lyra_opt.instances.workloads.named import WORKLOADS, find_workload
 from lyra_opt.simulation.cluster import Cluster
 
 if TYPE_CHECKING:

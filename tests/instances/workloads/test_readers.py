@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.workloads.adaptdl import measured_runs
-from instances.workloads.readers import LAYOUTS as READERS
-from instances.workloads.readers import read_workload
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.workloads.adaptdl import measured_runs
+from lyra_opt.instances.workloads.readers import LAYOUTS as READERS
+from lyra_opt.instances.workloads.readers import read_workload
 from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
 

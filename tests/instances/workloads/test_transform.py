@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.workloads.assumptions import JobAssumptions
-from instances.workloads.readers import read_workload
-from instances.workloads.transform import (
+from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.transform import (
     demand_in_words,
     first_days,
     limited,
@@ -19,7 +20,6 @@ from instances.workloads.transform import (
     with_assumptions,
     without_oversized,
 )
-from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
 

@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from instances.workloads.usage import read_usage
 from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.workloads.usage import read_usage
 from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
 

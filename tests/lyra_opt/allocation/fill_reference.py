@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.allocation import AllocationInstance, ElasticJob
+    from lyra_opt.allocation import ElasticJob, Instance
 
 
 def mean_jct_of_fill(
-    instance: AllocationInstance,
+    instance: Instance,
     key: Callable[[ElasticJob, Fraction], Fraction],
     *,
     one_by_one: bool = False,

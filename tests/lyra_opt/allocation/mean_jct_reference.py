@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linprog
 
-from lyra_opt.allocation import AllocationInstance, ElasticJob
+from lyra_opt.allocation import ElasticJob, Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Happening = tuple[str, int]
 
 
-def orders(instance: AllocationInstance, releases: list[float]) -> Iterator[list[Happening]]:
+def orders(instance: Instance, releases: list[float]) -> Iterator[list[Happening]]:
     """Yield every order of starts, completions and releases that can be."""
     jobs = instance.jobs
     everything = [("completes", j) for j in range(len(jobs))]
@@ -45,9 +45,7 @@ def orders(instance: AllocationInstance, releases: list[float]) -> Iterator[list
     yield from extended([])
 
 
-def value_of_order(
-    instance: AllocationInstance, order: list[Happening], releases: list[float]
-) -> float:
+def value_of_order(instance: Instance, order: list[Happening], releases: list[float]) -> float:
     """Return the least sum of completions of an order, infinite if there is none."""
     jobs, intervals = instance.jobs, len(order)
     size = intervals * (1 + len(jobs))
@@ -98,7 +96,7 @@ def value_of_order(
     return float(answer.fun) if answer.status == 0 else float("inf")
 
 
-def optimum(instance: AllocationInstance) -> float:
+def optimum(instance: Instance) -> float:
     """Return the least mean JCT."""
     releases = sorted({job.release_s for job in instance.jobs if job.release_s > 0})
     best = min(value_of_order(instance, order, releases) for order in orders(instance, releases))
@@ -129,7 +127,7 @@ def drawn(
     releases: bool = False,
     loss: bool = False,
     wide: bool = False,
-) -> AllocationInstance:
+) -> Instance:
     """Return a small random instance.
 
     Parameters
@@ -150,7 +148,7 @@ def drawn(
     else:
         gpus = max(int((least * per_worker).max()), int(base / rng.uniform(1.2, 4)))
     latest = int(0.7 * work.sum() / gpus)
-    return AllocationInstance(
+    return Instance(
         name=f"drawn-{jobs}-{seed}",
         objective="mean_jct",
         gpus=gpus,

@@ -6,8 +6,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation import (
-    AllocationInstance,
     ElasticJob,
+    Instance,
     Objective,
     Schedule,
     SchedulePiece,
@@ -34,11 +34,9 @@ EXAMPLE_ROWS = {
 """Lyra, section 5.1: job A and the first workers of A and B, then completions and mean JCT."""
 
 
-def example(
-    job: ElasticJob = LONG, objective: str = "mean_jct", gpus: int = 8
-) -> AllocationInstance:
+def example(job: ElasticJob = LONG, objective: str = "mean_jct", gpus: int = 8) -> Instance:
     """Return Lyra's first example, or its second with `NARROW`."""
-    return AllocationInstance(name="example", objective=objective, gpus=gpus, jobs=(job, SHORT))
+    return Instance(name="example", objective=objective, gpus=gpus, jobs=(job, SHORT))
 
 
 def example_schedule(job: ElasticJob, first: int, second: int) -> Schedule:
@@ -61,7 +59,7 @@ def example_schedule(job: ElasticJob, first: int, second: int) -> Schedule:
     return Schedule(tuple(pieces))
 
 
-def all_allocations(instance: AllocationInstance) -> Iterator[tuple[WorkerAllocation, float]]:
+def all_allocations(instance: Instance) -> Iterator[tuple[WorkerAllocation, float]]:
     """Yield every valid allocation with its objective, by the checker."""
     ranges = [(0, *range(job.min_workers, job.max_workers + 1)) for job in instance.jobs]
     for workers in product(*ranges):
@@ -71,7 +69,7 @@ def all_allocations(instance: AllocationInstance) -> Iterator[tuple[WorkerAlloca
             yield solution, objective
 
 
-def best_allocation(instance: AllocationInstance) -> tuple[WorkerAllocation, float]:
+def best_allocation(instance: Instance) -> tuple[WorkerAllocation, float]:
     """Return an optimal allocation and its objective."""
     best = max if instance.objective is Objective.JCT_REDUCTION else min
     return best(all_allocations(instance), key=lambda found: found[1])

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import (
-    AllocationInstance,
     ElasticJob,
+    Instance,
     NamedWorkers,
     Objective,
     Schedule,
@@ -36,7 +36,7 @@ from tests.lyra_opt.allocation.reference import (
 ONE_SHOT = [objective for objective in Objective if objective is not Objective.MEAN_JCT]
 
 
-def violations_of(instance: AllocationInstance, solution: Any) -> str:
+def violations_of(instance: Instance, solution: Any) -> str:
     """Return what is wrong, in one text, and nothing else may be known then."""
     report = check(instance, solution)
     assert report.violations
@@ -90,7 +90,7 @@ def test_two_phase_keeps_running_jobs_first_and_skips_what_does_not_fit() -> Non
         ElasticJob(id="running", min_workers=3, max_workers=3, work_worker_s=900, running=True),
         ElasticJob(id="small", min_workers=1, max_workers=1, work_worker_s=1000),
     )
-    instance = AllocationInstance(name="x", objective="two_phase", gpus=6, jobs=jobs)
+    instance = Instance(name="x", objective="two_phase", gpus=6, jobs=jobs)
     assert started_by_two_phase(instance) == [False, True, False, True, True]
 
 
@@ -110,7 +110,7 @@ def test_joint_charges_a_waiting_job_with_the_horizon() -> None:
 def test_reduction_ignores_what_is_running_and_released() -> None:
     """Base demands are granted to all jobs, so that each must have them."""
     jobs = (replace(LONG, running=True), replace(SHORT, release_s=9))
-    instance = AllocationInstance(name="x", objective="jct_reduction", gpus=0, jobs=jobs)
+    instance = Instance(name="x", objective="jct_reduction", gpus=0, jobs=jobs)
     assert check(instance, WorkerAllocation((2, 2))).objective == 0
     assert violations_of(instance, WorkerAllocation((2, 0))) == (
         "job 'B' has no workers, but its base demand is granted"
@@ -155,7 +155,7 @@ def put(schedule: Schedule, position: int, **changes: float | str) -> Schedule:
 
 GOOD = example_schedule(LONG, 2, 6)  # B on 6 until 20, A on 2 until 20 and on 6 until 63.33
 
-BROKEN: dict[str, tuple[AllocationInstance, Schedule, str]] = {
+BROKEN: dict[str, tuple[Instance, Schedule, str]] = {
     "unknown_job": (example(), put(GOOD, 0, job="C"), "job 'C' is not in the instance; job 'B' is"),
     "job_missing": (example(), Schedule(GOOD.pieces[1:]), "job 'B' is not in the schedule"),
     "no_piece": (example(), Schedule(()), "job 'A' is not in the schedule; job 'B' is not in"),
@@ -189,7 +189,7 @@ def test_broken_rule_of_a_schedule_is_named(case: str) -> None:
 def test_scaling_loss_slows_extra_workers_only() -> None:
     """With a loss of a half, 2 + 4 workers do the work of 4; fractions of workers count."""
     job = replace(SHORT, scaling_loss=0.5)
-    instance = AllocationInstance(name="x", objective="mean_jct", gpus=6, jobs=(job,))
+    instance = Instance(name="x", objective="mean_jct", gpus=6, jobs=(job,))
 
     def schedule(end_s: float, workers: float) -> Schedule:
         return Schedule((SchedulePiece(job="B", start_s=0, end_s=end_s, workers=workers),))
@@ -239,7 +239,7 @@ def test_rounding_breaks_no_rule_and_more_does(relative: float) -> None:
 def test_overlap_within_rounding_does_no_work_twice() -> None:
     """Many pieces that overlap a little cannot make a job end early."""
     job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=1000)
-    instance = AllocationInstance(name="x", objective="mean_jct", gpus=1, jobs=(job,))
+    instance = Instance(name="x", objective="mean_jct", gpus=1, jobs=(job,))
     pieces, end_s = [], 0.0
     for _ in range(1000):
         pieces.append(
@@ -255,7 +255,7 @@ def test_long_lists_of_violations_are_cut() -> None:
         ElasticJob(id=f"j{number}", min_workers=1, max_workers=2, work_worker_s=1)
         for number in range(100)
     )
-    instance = AllocationInstance(name="x", objective="joint", gpus=100, jobs=jobs)
+    instance = Instance(name="x", objective="joint", gpus=100, jobs=jobs)
     report = check(instance, WorkerAllocation((3,) * 100))
     assert len(report.violations) == MOST_VIOLATIONS + 1
     assert report.violations[-1] == "81 more violations"
@@ -285,7 +285,7 @@ def test_one_shot_objective_against_its_definition(data: st.DataObject) -> None:
 
 
 @given(allocation_instances(objective="mean_jct"))
-def test_one_after_the_other_is_a_schedule(instance: AllocationInstance) -> None:
+def test_one_after_the_other_is_a_schedule(instance: Instance) -> None:
     """Where no job is running: each alone with its base demand, after the one before."""
     assume(not any(job.running for job in instance.jobs))
     pieces, end_s, total = [], Fraction(0), Fraction(0)

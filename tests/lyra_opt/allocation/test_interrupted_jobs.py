@@ -14,12 +14,12 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
     PricedSchedules,
     priced_schedules_bound,
 )
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective
 
 
-def instance_of(*jobs: tuple[float, int, float]) -> AllocationInstance:
+def instance_of(*jobs: tuple[float, int, float]) -> Instance:
     """Return rigid jobs given by release, GPUs and seconds, on four GPUs."""
-    return AllocationInstance(
+    return Instance(
         name="rigid",
         objective=Objective.MEAN_JCT,
         gpus=4,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from matplotlib.image import imread
 
-from instances.family import generate
 from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
 from lyra_opt.allocation.plot import (
     MOST_BANDS,
@@ -22,6 +21,7 @@ from lyra_opt.allocation.plot import (
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.pictures import save_picture
+from lyra_opt.instances.family import generate
 from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.reference import example
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job
@@ -29,10 +29,10 @@ from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lyra_opt.allocation import AllocationInstance, Schedule
+    from lyra_opt.allocation import Instance, Schedule
 
 
-def srw(instance: AllocationInstance) -> Schedule:
+def srw(instance: Instance) -> Schedule:
     return SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
 
 
@@ -45,7 +45,7 @@ def instance_file(tmp_path: Path) -> Path:
 
 
 @given(instance=SCHEDULES)
-def test_bands_stack_what_jobs_hold(instance: AllocationInstance) -> None:
+def test_bands_stack_what_jobs_hold(instance: Instance) -> None:
     """At any time the bands lie one on the other without gaps, each as high as its job's GPUs."""
     schedule = srw(instance)
     bands = _stacked(instance, schedule)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import generate
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, schema_of, with_change
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Text
+from lyra_opt.instances.family import generate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from instances.family import find_family, generate
-from instances.library import library_instances, library_solutions
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.format_tables import with_tables
 from lyra_opt.core.problem import find_problem, problem_of_file, problems
+from lyra_opt.instances.family import find_family, generate
+from lyra_opt.instances.library import library_instances, library_solutions
 from lyra_opt.testing import strategies
 from tests.conftest import assert_one_line_error
 from tests.malformed import INSTANCES, SOLUTIONS, defects

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from instances.family import generate
-from lyra_opt.allocation.instance import AllocationInstance, ElasticJob, Objective
+from lyra_opt.allocation.instance import ElasticJob, Objective
+from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, relative_gap, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_bounds, solve_and_check
-from lyra_opt.reclaim import ReclaimSolution
+from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Solution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 PROBLEM = find_problem("reclaim")
-GOOD, BAD = ReclaimSolution(("s1", "s2")), ReclaimSolution(("s1", "s5"))  # they cost 1 and 3
+GOOD, BAD = Solution(("s1", "s2")), Solution(("s1", "s5"))  # they cost 1 and 3
 
 
 class ScriptedSolver:
@@ -50,7 +51,7 @@ class ScriptedSolver:
 
 def claim(
     status: Status,
-    solution: ReclaimSolution | None = None,
+    solution: Solution | None = None,
     objective: int | None = None,
     dual_bound: int | None = None,
 ) -> ScriptedSolver:
@@ -83,7 +84,7 @@ def claim(
             id="bound_above_a_solution",
         ),
         pytest.param(
-            claim(Status.FEASIBLE, ReclaimSolution(("s1",)), 1),
+            claim(Status.FEASIBLE, Solution(("s1",)), 1),
             "the solution is not valid: 1 servers are chosen, but reclaim_servers is 2",
             id="solution_not_valid",
         ),

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from formulations.exact_solver import Countdown
 from lyra_opt.core import stopwatch
 from lyra_opt.core.stopwatch import Stopwatch, loading
+from lyra_opt.formulations.exact_solver import Countdown
 
 
 class Clock:

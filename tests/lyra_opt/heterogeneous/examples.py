@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 
 TYPES = (GpuType(name="fast"), GpuType(name="slow"))
@@ -17,9 +17,9 @@ def job(name: str = "a", gang: int = 1, steps: float = 8.0, **fields: Any) -> Ga
     return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": RATES, **fields})
 
 
-def instance(*jobs: GangJob, **fields: Any) -> HeterogeneousInstance:
+def instance(*jobs: GangJob, **fields: Any) -> Instance:
     """Return an instance on 2 fast and 3 slow GPUs, with 4 rounds of a second."""
-    return HeterogeneousInstance(
+    return Instance(
         **{
             "name": "example",
             "objective": "utility",

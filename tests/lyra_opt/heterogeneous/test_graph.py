@@ -10,11 +10,11 @@ from lyra_opt.heterogeneous.graph import to_networkx
 from lyra_opt.testing.strategies import heterogeneous_instances
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
 
 @given(heterogeneous_instances())
-def test_servers_and_jobs_meet_at_their_types(instance: HeterogeneousInstance) -> None:
+def test_servers_and_jobs_meet_at_their_types(instance: Instance) -> None:
     """GPUs of a type add up, and a job has an edge to exactly the types that it can run on."""
     graph = to_networkx(instance)
     parts = len(instance.gpu_types) + len(instance.servers) + len(instance.jobs)

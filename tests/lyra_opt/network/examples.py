@@ -6,9 +6,9 @@ from typing import Any
 
 from lyra_opt.network.instance import (
     GangPlacement,
+    Instance,
     Machine,
-    NetworkInstance,
-    NetworkSolution,
+    Solution,
     WaitingJob,
 )
 
@@ -26,9 +26,9 @@ def job(name: str = "a", gang: int = 2, **fields: Any) -> WaitingJob:
     return WaitingJob(**{"id": name, "gang": gang, "efficiency": tiers, **fields})
 
 
-def instance(*jobs: WaitingJob, **fields: Any) -> NetworkInstance:
+def instance(*jobs: WaitingJob, **fields: Any) -> Instance:
     """Return an instance on two racks with 6 and 4 GPUs free."""
-    return NetworkInstance(
+    return Instance(
         **{
             "name": "example",
             "objective": "work_rate",
@@ -44,6 +44,6 @@ def placement(name: str, tier: str, **gpus: int) -> GangPlacement:
     return GangPlacement(job=name, tier=tier, gpus=gpus)
 
 
-def solution(*placements: GangPlacement) -> NetworkSolution:
+def solution(*placements: GangPlacement) -> Solution:
     """Return a solution."""
-    return NetworkSolution(placements)
+    return Solution(placements)

@@ -12,11 +12,11 @@ from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
 
 if TYPE_CHECKING:
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 
 @given(network_instances())
-def test_the_cluster_is_a_tree_beside_the_jobs(instance: NetworkInstance) -> None:
+def test_the_cluster_is_a_tree_beside_the_jobs(instance: Instance) -> None:
     """What a gang spans is how far apart its machines are; waiting jobs stand alone."""
     graph = to_networkx(instance)
     jobs = [("job", job.id) for job in instance.jobs]

@@ -6,27 +6,27 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lyra_opt.reclaim import ReclaimSolution, check
+from lyra_opt.reclaim import Solution, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lyra_opt.reclaim import Job, ReclaimInstance
+    from lyra_opt.reclaim import Instance, Job
 
 
-def all_choices(instance: ReclaimInstance) -> Iterator[ReclaimSolution]:
+def all_choices(instance: Instance) -> Iterator[Solution]:
     """Yield every valid solution."""
     on_loan = [server.id for server in instance.servers if server.on_loan]
     for servers in combinations(on_loan, instance.reclaim_servers):
-        yield ReclaimSolution(servers)
+        yield Solution(servers)
 
 
-def optimum(instance: ReclaimInstance) -> int:
+def optimum(instance: Instance) -> int:
     """Return the least weight of preempted jobs, by looking at every choice."""
     return min(objective(instance, solution) for solution in all_choices(instance))
 
 
-def objective(instance: ReclaimInstance, solution: ReclaimSolution) -> int:
+def objective(instance: Instance, solution: Solution) -> int:
     """Return the checker's objective of a valid solution."""
     report = check(instance, solution)
     assert report.objective is not None, report.violations
@@ -34,7 +34,7 @@ def objective(instance: ReclaimInstance, solution: ReclaimSolution) -> int:
 
 
 def greedy(
-    instance: ReclaimInstance, key: Callable[[str, set[str]], tuple[Fraction | int, ...]]
+    instance: Instance, key: Callable[[str, set[str]], tuple[Fraction | int, ...]]
 ) -> list[str]:
     """Take the free server of least key, computed anew from (server, those taken) each time."""
     taken: list[str] = []
@@ -49,7 +49,7 @@ def servers_of(job: Job, *, base_only: bool) -> set[str]:
     return {group.server for group in job.workers if group.base or not base_only}
 
 
-def living_jobs(instance: ReclaimInstance, server: str, taken: set[str]) -> list[Job]:
+def living_jobs(instance: Instance, server: str, taken: set[str]) -> list[Job]:
     """Return the jobs with a base worker on `server` and none on a taken server."""
     return [
         job
@@ -68,7 +68,7 @@ def gpus_elsewhere(jobs: Iterable[Job], server: str, taken: set[str]) -> int:
     )
 
 
-def lyra_cost(instance: ReclaimInstance, server: str, taken: set[str]) -> Fraction:
+def lyra_cost(instance: Instance, server: str, taken: set[str]) -> Fraction:
     """Return Lyra's server preemption cost: the sum of w_j / |S_j| over living jobs."""
     return sum(
         (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerGroup
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.testing.strategies import reclaim_instances
@@ -15,9 +15,9 @@ from tests.lyra_opt.reclaim import reference
 
 
 @pytest.fixture
-def mixed() -> ReclaimInstance:
+def mixed() -> Instance:
     """Three servers on loan and one not, with flexible workers, weights and wide workers."""
-    return ReclaimInstance(
+    return Instance(
         name="mixed",
         semantics=Semantics.RIGID,
         reclaim_servers=1,
@@ -56,7 +56,7 @@ def mixed() -> ReclaimInstance:
     ],
 )
 def test_rigid(
-    mixed: ReclaimInstance,
+    mixed: Instance,
     server: str,
     objective: int,
     preempted: tuple[str, ...],
@@ -64,7 +64,7 @@ def test_rigid(
     scaled_in_workers: int,
 ) -> None:
     """A base worker touched preempts; flexible workers are scaled in."""
-    report = check(mixed, ReclaimSolution((server,)))
+    report = check(mixed, Solution((server,)))
     assert report.violations == ()
     assert (report.objective, report.preempted_jobs) == (objective, preempted)
     assert report.collateral_gpus == collateral_gpus
@@ -80,7 +80,7 @@ def test_rigid(
     ],
 )
 def test_interchangeable(
-    mixed: ReclaimInstance,
+    mixed: Instance,
     servers: tuple[str, ...],
     objective: int,
     preempted: tuple[str, ...],
@@ -89,20 +89,20 @@ def test_interchangeable(
 ) -> None:
     """All workers count alike, those off loan too; min_workers must remain."""
     instance = replace(mixed, semantics=Semantics.INTERCHANGEABLE, reclaim_servers=len(servers))
-    report = check(instance, ReclaimSolution(servers))
+    report = check(instance, Solution(servers))
     assert (report.objective, report.preempted_jobs) == (objective, preempted)
     assert report.collateral_gpus == collateral_gpus
     assert report.scaled_in_workers == scaled_in_workers
 
 
-def test_a_job_that_needs_no_worker_is_never_preempted(mixed: ReclaimInstance) -> None:
+def test_a_job_that_needs_no_worker_is_never_preempted(mixed: Instance) -> None:
     """min_workers 0: it loses all its workers and survives."""
     instance = replace(
         mixed,
         semantics=Semantics.INTERCHANGEABLE,
         jobs=(Job(id="j", min_workers=0, workers=(WorkerGroup(server="a", base=2),)),),
     )
-    report = check(instance, ReclaimSolution(("a",)))
+    report = check(instance, Solution(("a",)))
     assert (report.objective, report.preempted_jobs, report.scaled_in_workers) == (0, (), 2)
 
 
@@ -116,9 +116,9 @@ def test_a_job_that_needs_no_worker_is_never_preempted(mixed: ReclaimInstance) -
         (("a", "a"), "server 'a' is chosen twice"),
     ],
 )
-def test_violations(mixed: ReclaimInstance, servers: tuple[str, ...], violation: str) -> None:
+def test_violations(mixed: Instance, servers: tuple[str, ...], violation: str) -> None:
     """Every broken rule is named, and nothing is computed for an invalid choice."""
-    report = check(mixed, ReclaimSolution(servers))
+    report = check(mixed, Solution(servers))
     assert violation in report.violations
     assert report.objective is None
     assert report.measures() == {
@@ -129,7 +129,7 @@ def test_violations(mixed: ReclaimInstance, servers: tuple[str, ...], violation:
 
 
 @given(reclaim_instances())
-def test_arrays_agree_with_the_checker(instance: ReclaimInstance) -> None:
+def test_arrays_agree_with_the_checker(instance: Instance) -> None:
     """The algorithms' own evaluation equals the checker's, for every choice."""
     position = instance.server_position
     for solution in reference.all_choices(instance):

@@ -11,11 +11,11 @@ from lyra_opt.reclaim.graph import conflict_graph, to_networkx
 from lyra_opt.testing.strategies import reclaim_instances
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance
 
 
 @given(reclaim_instances())
-def test_servers_and_jobs_are_bipartite(instance: ReclaimInstance) -> None:
+def test_servers_and_jobs_are_bipartite(instance: Instance) -> None:
     """Every record is a node or an edge, with its numbers; a server's edges fit its GPUs."""
     graph = to_networkx(instance)
     assert len(graph) == len(instance.servers) + len(instance.jobs)
@@ -36,7 +36,7 @@ def test_servers_and_jobs_are_bipartite(instance: ReclaimInstance) -> None:
 
 
 @given(reclaim_instances(min_servers=1))
-def test_jobs_conflict_where_they_share_a_server(instance: ReclaimInstance) -> None:
+def test_jobs_conflict_where_they_share_a_server(instance: Instance) -> None:
     """As in networkx' own projection of the bipartite graph, shared servers counted."""
     bipartite = to_networkx(instance)
     jobs = [("job", job.id) for job in instance.jobs]

@@ -11,7 +11,7 @@ import pytest
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.loading import content_hash, load_instance
 from lyra_opt.core.problem import find_problem
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_defaults(write_json: Callable[[str, Any], Path]) -> None:
 
 
 def test_explicit_defaults_are_the_defaults(
-    figure_5: ReclaimInstance, figure_5_document: dict[str, Any]
+    figure_5: Instance, figure_5_document: dict[str, Any]
 ) -> None:
     """The format's own example spells some defaults out; it is the same instance."""
     figure_5_document["servers"][2]["on_loan"] = True
@@ -54,7 +54,7 @@ def test_explicit_defaults_are_the_defaults(
 
 
 def test_gzip_is_known_by_its_content(
-    figure_5: ReclaimInstance, figure_5_document: dict[str, Any], tmp_path: Path
+    figure_5: Instance, figure_5_document: dict[str, Any], tmp_path: Path
 ) -> None:
     """Read with the ending .json.gz, and with any other."""
     data = gzip.compress(json.dumps(figure_5_document).encode())
@@ -65,9 +65,7 @@ def test_gzip_is_known_by_its_content(
 
 def test_no_servers_and_no_jobs() -> None:
     """An empty fleet is a valid, if dull, instance."""
-    instance = ReclaimInstance(
-        name="empty", semantics="rigid", reclaim_servers=0, servers=(), jobs=()
-    )
+    instance = Instance(name="empty", semantics="rigid", reclaim_servers=0, servers=(), jobs=())
     assert instance.index.losses.entries == 0
 
 
@@ -93,12 +91,12 @@ def test_index_counts_what_each_semantics_counts() -> None:
             ),
         ),
     }
-    rigid = ReclaimInstance(semantics="rigid", **fields).index
+    rigid = Instance(semantics="rigid", **fields).index
     assert rigid.losses.row(0) == [(0, 1)]
     assert rigid.slack.tolist() == [0]
     assert rigid.base.row(0) == [(0, 6), (2, 6)]
     assert rigid.gpus.row(0) == [(0, 6), (1, 2), (2, 6)]
-    interchangeable = ReclaimInstance(semantics="interchangeable", **fields).index
+    interchangeable = Instance(semantics="interchangeable", **fields).index
     assert interchangeable.losses.row(0) == [(0, 3), (1, 1)]
     assert interchangeable.slack.tolist() == [3]
     assert interchangeable.losses.column(0) == [(0, 3)]

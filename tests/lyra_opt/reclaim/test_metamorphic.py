@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 from lyra_opt.reclaim.bounds.dual_bound import dual_bound
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
@@ -30,15 +30,15 @@ def prover(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def proved_optimum(solver: str, instance: ReclaimInstance) -> int:
+def proved_optimum(solver: str, instance: Instance) -> int:
     answer = solve_and_check(PROBLEM, instance, find_solver("reclaim", solver))
     assert answer.status == "optimal", answer.message
     return answer.objective
 
 
 def shuffled(
-    instance: ReclaimInstance, servers: Sequence[int], jobs: Sequence[int], prefix: str
-) -> ReclaimInstance:
+    instance: Instance, servers: Sequence[int], jobs: Sequence[int], prefix: str
+) -> Instance:
     """Return the same fleet in another file order, with every id changed."""
     return replace(
         instance,
@@ -64,7 +64,7 @@ def test_renaming_and_reordering(prover: str) -> None:
 
     @given(reclaim_instances(max_servers=6), st.data())
     @settings(max_examples=40)
-    def unchanged(instance: ReclaimInstance, data: st.DataObject) -> None:
+    def unchanged(instance: Instance, data: st.DataObject) -> None:
         servers = data.draw(st.permutations(range(len(instance.servers))))
         jobs = data.draw(st.permutations(range(len(instance.jobs))))
         other = shuffled(instance, servers, jobs, data.draw(st.sampled_from(["", "z", "é "])))
@@ -79,7 +79,7 @@ def test_adding_a_job(prover: str) -> None:
 
     @given(reclaim_instances(min_servers=1, max_servers=6), st.data())
     @settings(max_examples=40)
-    def never_lower(instance: ReclaimInstance, data: st.DataObject) -> None:
+    def never_lower(instance: Instance, data: st.DataObject) -> None:
         hosts = data.draw(st.sets(st.sampled_from(instance.servers), min_size=1, max_size=3))
         job = Job(
             id="one more",
@@ -101,7 +101,7 @@ def _id(server: Server) -> str:
 
 
 @given(reclaim_instances(min_servers=2), st.data())
-def test_a_superset_never_costs_less(instance: ReclaimInstance, data: st.DataObject) -> None:
+def test_a_superset_never_costs_less(instance: Instance, data: st.DataObject) -> None:
     """Reclaiming more servers preempts at least the same jobs."""
     on_loan = [server.id for server in instance.servers if server.on_loan]
     assume(on_loan)
@@ -109,7 +109,7 @@ def test_a_superset_never_costs_less(instance: ReclaimInstance, data: st.DataObj
     fewer = more[: data.draw(st.integers(0, len(more)))]
     costs = [
         reference.objective(
-            replace(instance, reclaim_servers=len(servers)), ReclaimSolution(tuple(servers))
+            replace(instance, reclaim_servers=len(servers)), Solution(tuple(servers))
         )
         for servers in (fewer, more)
     ]
@@ -121,7 +121,7 @@ def test_reclaiming_more_servers(prover: str) -> None:
 
     @given(reclaim_instances(max_servers=6))
     @settings(max_examples=25)
-    def never_falls(instance: ReclaimInstance) -> None:
+    def never_falls(instance: Instance) -> None:
         on_loan = sum(server.on_loan for server in instance.servers)
         steps = [replace(instance, reclaim_servers=k) for k in range(on_loan + 1)]
         optima = [proved_optimum(prover, step) for step in steps]
@@ -138,7 +138,7 @@ def test_scaling_weights(prover: str) -> None:
 
     @given(reclaim_instances(max_servers=6), st.sampled_from([0, 2, 7, 1000]))
     @settings(max_examples=40)
-    def scales(instance: ReclaimInstance, factor: int) -> None:
+    def scales(instance: Instance, factor: int) -> None:
         heavier = replace(
             instance,
             jobs=tuple(replace(job, weight=factor * job.weight) for job in instance.jobs),
@@ -150,7 +150,7 @@ def test_scaling_weights(prover: str) -> None:
 
 @given(reclaim_instances(semantics="rigid", max_servers=6))
 @settings(max_examples=60)
-def test_without_slack_the_semantics_agree(instance: ReclaimInstance) -> None:
+def test_without_slack_the_semantics_agree(instance: Instance) -> None:
     """If every worker is base and needed, interchangeable is rigid."""
     base_only = replace(
         instance,

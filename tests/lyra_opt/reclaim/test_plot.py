@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.reclaim import Job, ReclaimInstance, ReclaimSolution, Semantics, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerGroup
 from lyra_opt.reclaim.plot import (
     GIVEN_BACK,
     KEPT,
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def instance(servers: int = 3) -> ReclaimInstance:
+def instance(servers: int = 3) -> Instance:
     """Return job `wide` on servers 0 and 1, and `elastic`, flexible on server 1, base on 2."""
-    return ReclaimInstance(
+    return Instance(
         name="toy",
         semantics=Semantics.RIGID,
         reclaim_servers=1,
@@ -62,7 +62,7 @@ def test_colours_say_who_loses_what() -> None:
     """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
     figure = draw_reclaims(
         instance(),
-        {"first": ReclaimSolution(servers=("s1",)), "second": ReclaimSolution(servers=("s2",))},
+        {"first": Solution(servers=("s1",)), "second": Solution(servers=("s2",))},
     )
     first, second = (blocks(figure, panel) for panel in (0, 1))
     assert (PREEMPTED, 0, 0, 4) in first
@@ -82,7 +82,7 @@ def test_colours_say_who_loses_what() -> None:
 def test_of_many_servers_those_that_matter_are_drawn() -> None:
     """Protects large fleets: what is given back, and who loses, is among what is drawn."""
     large = instance(MOST_SERVERS + 20)
-    figure = draw_reclaims(large, {"last": ReclaimSolution(servers=(large.servers[-1].id,))})
+    figure = draw_reclaims(large, {"last": Solution(servers=(large.servers[-1].id,))})
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(labels) == MOST_SERVERS
     assert labels[-1] == large.servers[-1].id

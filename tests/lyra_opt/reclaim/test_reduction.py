@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup, reduction
+from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup, reduction
 from lyra_opt.reclaim.reduction import (
     ReducedReclaim,
     dominance_pairs,
@@ -34,9 +34,9 @@ def instance_of(
     weights: dict[str, int] | None = None,
     min_workers: dict[str, int] | None = None,
     servers: str = "stuv",
-) -> ReclaimInstance:
+) -> Instance:
     """Return an instance with base workers by job and server, and one server per letter."""
-    return ReclaimInstance(
+    return Instance(
         name="made",
         semantics=semantics,
         reclaim_servers=0,
@@ -81,7 +81,7 @@ def subsets(servers: int) -> Iterator[tuple[int, ...]]:
         yield from combinations(range(servers), size)
 
 
-def assert_costs_are_kept(instance: ReclaimInstance) -> ReducedReclaim:
+def assert_costs_are_kept(instance: Instance) -> ReducedReclaim:
     """Hold the cost of every choice of servers against the checker."""
     reduced = reduce_instance(instance)
     for chosen in subsets(len(reduced.servers)):
@@ -233,7 +233,7 @@ def test_cheaper_server_with_more_shared_jobs_does_not_dominate():
 def test_thousands_of_servers_without_shared_jobs_form_one_chain():
     """As many pairs as servers, not as many as pairs of servers."""
     servers = [f"s{number}" for number in range(3000)]
-    instance = ReclaimInstance(
+    instance = Instance(
         name="chain",
         semantics="rigid",
         reclaim_servers=5,
@@ -347,7 +347,7 @@ def test_choice_moved_to_respect_dominance_costs_no_more(instance, data):
 
 
 @given(reclaim_instances())
-def test_row_that_stands_for_a_job(instance: ReclaimInstance) -> None:
+def test_row_that_stands_for_a_job(instance: Instance) -> None:
     """Each row weighs what its jobs do together, and every other job is folded or costs nothing."""
     reduced, row = reduce_with_rows(instance)
     weight = [0] * len(reduced.weight)
@@ -362,7 +362,7 @@ def test_row_that_stands_for_a_job(instance: ReclaimInstance) -> None:
 
 
 @given(reclaim_instances())
-def test_merging_does_not_rest_on_the_hash(instance: ReclaimInstance) -> None:
+def test_merging_does_not_rest_on_the_hash(instance: Instance) -> None:
     """Jobs with equal fingerprints are compared in full: here all have the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduction, "_mix", lambda values: np.zeros(len(values), dtype=np.uint64))

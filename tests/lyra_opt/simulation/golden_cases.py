@@ -19,19 +19,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from instances.heterogeneous.clusters import cluster_of, gavel_108, hadar_60, hadare_aws, hadare_lab
-from instances.heterogeneous.generated_jobs import gavel_like, mix
-from instances.heterogeneous.throughput_files import gavel_throughputs
-from instances.heterogeneous.workload_throughputs import with_throughputs
-from instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
-from instances.network.trace_jobs import assigned_models as with_network_models
-from instances.randomness import IntegerStream
-from instances.workloads.assumptions import JobAssumptions
-from instances.workloads.lyra_like import inference_demand, lyra_like
-from instances.workloads.readers import read_workload
-from instances.workloads.transform import rescaled, with_assumptions
 from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.instances.heterogeneous.clusters import (
+    cluster_of,
+    gavel_108,
+    hadar_60,
+    hadare_aws,
+    hadare_lab,
+)
+from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like, mix
+from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
+from lyra_opt.instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
+from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
+from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.lyra_like import inference_demand, lyra_like
+from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.transform import rescaled, with_assumptions
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.reclaim.instance import ReclaimSolution
+from lyra_opt.reclaim.instance import Solution
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
 from lyra_opt.simulation.scheme import prepare
@@ -21,7 +21,7 @@ from tests.lyra_opt.simulation.replays import job_of, lending
         (
             SolveResult(
                 status=Status.FEASIBLE,
-                solution=ReclaimSolution(("inference-2", "inference-2")),
+                solution=Solution(("inference-2", "inference-2")),
                 objective=0,
             ),
             "odd chose 1 of 2 servers",

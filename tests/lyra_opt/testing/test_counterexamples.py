@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.allocation import AllocationInstance
+    from lyra_opt.allocation import Instance as AllocationInstance
     from lyra_opt.core.result import SolveResult
     from lyra_opt.core.solver import Solver
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 SPACE = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 2, "jobs": 1})
 

@@ -13,7 +13,7 @@ from lyra_opt.testing.reductions import reductions
 from lyra_opt.testing.strategies import network_instances
 
 if TYPE_CHECKING:
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 DOCUMENT = {
     "servers": [{"id": "a", "gpus": 4}, {"id": "b", "gpus": 4}],
@@ -59,7 +59,7 @@ def test_what_is_left_out(changes: dict[str, Any], meaning: str) -> None:
 
 @settings(max_examples=10)
 @given(network_instances(min_jobs=2, max_jobs=3))
-def test_one_job_less_is_an_instance(instance: NetworkInstance) -> None:
+def test_one_job_less_is_an_instance(instance: Instance) -> None:
     """A format that the reductions know nothing of."""
     problem = find_problem("network")
     sizes = set()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.paper_figures.comparison import Entry, Source, Verdict
+from lyra_opt.paper_figures.dally.all_schemes import NOTHING, TIERS, TWO_SPEEDS, looks_at
+from lyra_opt.paper_figures.dally.reductions import CONSOLIDATION, DALLY, OURS
+from lyra_opt.paper_figures.document import Call, find_paper
+from lyra_opt.paper_figures.evaluation import runs_of
+from lyra_opt.paper_figures.setting import Draw, Run, Setting
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
-from paper_figures.comparison import Entry, Source, Verdict
-from paper_figures.dally.all_schemes import NOTHING, TIERS, TWO_SPEEDS, looks_at
-from paper_figures.dally.reductions import CONSOLIDATION, DALLY, OURS
-from paper_figures.document import Call, find_paper
-from paper_figures.evaluation import runs_of
-from paper_figures.setting import Draw, Run, Setting
 from tests.paper_figures.made_up import made, publication
 
 if TYPE_CHECKING:

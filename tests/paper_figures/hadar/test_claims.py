@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from paper_figures.comparison import Source, Verdict
-from paper_figures.document import find_paper
-from paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.comparison import Source, Verdict
+from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.paper_figures.setting import Draw, Run, Setting
 from tests.paper_figures.made_up import by_row, made
 
 SIMULATED = [("table", 1), ("table", 2), ("table", 3), ("figure", 1)]

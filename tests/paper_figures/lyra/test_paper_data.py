@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from paper_figures.comparison import Verdict
-from paper_figures.document import find_paper
-from paper_figures.evaluation import runs_of
-from paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.comparison import Verdict
+from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.paper_figures.evaluation import runs_of
+from lyra_opt.paper_figures.setting import Draw, Run, Setting
 from tests.paper_figures.made_up import by_row, made, publication
 
 

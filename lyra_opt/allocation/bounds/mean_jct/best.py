@@ -18,11 +18,11 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
 )
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
 
 def mean_jct_bound(
-    instance: AllocationInstance,
+    instance: Instance,
     steps: int = ASCENT_STEPS,
     rounds: int = ROUNDS,
     *,
@@ -50,12 +50,12 @@ def mean_jct_bound(
     return max(found)
 
 
-def height_bound(instance: AllocationInstance) -> float:
+def height_bound(instance: Instance) -> float:
     """Return mean work / rate(w_max): no job is faster alone."""
     return safe_difference(math.fsum(BoundData(instance).height), 0.0, 1) / len(instance.jobs)
 
 
-def squashed_area_bound(instance: AllocationInstance) -> float:
+def squashed_area_bound(instance: Instance) -> float:
     """Return the optimum on one machine that is as fast as all GPUs together.
 
     With preemption and releases, shortest remaining area first is optimal there. Complexity

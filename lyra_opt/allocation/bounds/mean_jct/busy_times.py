@@ -18,7 +18,7 @@ from lyra_opt.allocation.bounds.mean_jct.kernel import Segments, fill_nodes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ LARGEST_PRODUCT = 4e8
 """Of distinct releases and jobs; above it releases are rounded down to fewer ones."""
 
 
-def mean_busy_time_bound(instance: AllocationInstance, steps: int = ASCENT_STEPS) -> float:
+def mean_busy_time_bound(instance: Instance, steps: int = ASCENT_STEPS) -> float:
     """Return the bound of mean busy times, C_j >= M_j + h_j / 2.
 
     The least sum of M_j is a transportation problem of work to time. Its dual in one multiplier a

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class BoundData:
         Seconds of the work at the top rate.
     """
 
-    def __init__(self, instance: AllocationInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         jobs = instance.jobs
         self.jobs = len(jobs)
         self.gpus = float(instance.gpus)

@@ -40,7 +40,7 @@ from lyra_opt.core.stopwatch import loading
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ FIRST_TRUST, LEAST_TRUSTED = 0.3, 0.1
 
 
 def priced_schedules_bound(
-    instance: AllocationInstance, rounds: int = ROUNDS, *, is_preemptive: bool = False
+    instance: Instance, rounds: int = ROUNDS, *, is_preemptive: bool = False
 ) -> float:
     """Return the bound of prices of time; seconds.
 

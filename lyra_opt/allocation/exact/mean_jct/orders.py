@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class OrderData:
         The distinct releases after 0, increasing.
     """
 
-    def __init__(self, instance: AllocationInstance) -> None:
+    def __init__(self, instance: Instance) -> None:
         jobs = instance.jobs
         self.jobs = len(jobs)
         self.gpus = float(instance.gpus)
@@ -608,7 +608,7 @@ def replay(data: OrderData, events: Sequence[Event], solution: OrderSolution) ->
     return Plan(starts, completions, pieces)
 
 
-def schedule_of(instance: AllocationInstance, data: OrderData, plan: Plan) -> Schedule:
+def schedule_of(instance: Instance, data: OrderData, plan: Plan) -> Schedule:
     """Return the plan in seconds, neighbouring pieces of equal workers joined."""
     scale = data.unit_s
     found: dict[int, list[list[float]]] = {}

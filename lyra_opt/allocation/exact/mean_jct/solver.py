@@ -33,7 +33,7 @@ from lyra_opt.core.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lyra_opt.allocation.instance import AllocationInstance
+    from lyra_opt.allocation.instance import Instance
 
 PRUNING_GAP = 5e-7
 """How much better a branch must be to be looked into."""
@@ -80,7 +80,7 @@ class MeanJctExact(Solver):
 
     def solve(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002
@@ -109,13 +109,13 @@ class _Node:
         return found
 
 
-def _mean(instance: AllocationInstance, completions: Sequence[float]) -> float:
+def _mean(instance: Instance, completions: Sequence[float]) -> float:
     """Return the mean JCT of completions in seconds, of which each is rounded once."""
     releases = [-job.release_s for job in instance.jobs]
     return math.fsum([*completions, *releases]) / len(instance.jobs)
 
 
-def schedule_value(instance: AllocationInstance, schedule: Schedule) -> float:
+def schedule_value(instance: Instance, schedule: Schedule) -> float:
     """Return the mean JCT of a schedule as its pieces end."""
     ends = {job.id: 0.0 for job in instance.jobs}
     for piece in schedule.pieces:
@@ -126,7 +126,7 @@ def schedule_value(instance: AllocationInstance, schedule: Schedule) -> float:
 class _Search:
     def __init__(
         self,
-        instance: AllocationInstance,
+        instance: Instance,
         limits: Limits,
         warm_start: Schedule | None,
         observer: Callable[[str, int | float], None] | None,

@@ -10,7 +10,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import OrderData, Plan, schedule_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lyra_opt.allocation.instance import AllocationInstance, Schedule
+    from lyra_opt.allocation.instance import Instance, Schedule
 
     Key = Callable[[int, float], float]
 
@@ -101,7 +101,7 @@ def listed_plan(data: OrderData, order: Sequence[int], *, patient: bool) -> Plan
     return priority_plan(data, lambda job, _: rank[job], patient=patient)
 
 
-def best_priority_schedule(instance: AllocationInstance) -> Schedule:
+def best_priority_schedule(instance: Instance) -> Schedule:
     """Return the best of `starting_plans` as a schedule."""
     data = OrderData(instance)
     best = min(starting_plans(data), key=lambda plan: plan.value)

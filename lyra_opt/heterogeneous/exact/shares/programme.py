@@ -36,7 +36,7 @@ from lyra_opt.heterogeneous.utility import Deadline
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance
+    from lyra_opt.heterogeneous.instance import Instance
 
     FloatArray = NDArray[np.float64]
     BoolArray = NDArray[np.bool_]
@@ -256,7 +256,7 @@ class ShareArrays:
     least_rate: FloatArray
 
     @classmethod
-    def of(cls, instance: HeterogeneousInstance) -> ShareArrays:
+    def of(cls, instance: Instance) -> ShareArrays:
         """Return the arrays of an instance; O(jobs types)."""
         names = tuple(instance.gpus_of_type)
         jobs = instance.jobs

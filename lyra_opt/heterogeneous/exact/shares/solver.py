@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
+    from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
     FloatArray = NDArray[np.float64]
     Engine = Callable[[ShareProgramme, float | None], "SharePoint"]
@@ -105,7 +105,7 @@ class _Run:
             if self.observer is not None:
                 self.observer("objective", self.sign * value)
 
-    def start_from(self, instance: HeterogeneousInstance, solution: TimeShares) -> None:
+    def start_from(self, instance: Instance, solution: TimeShares) -> None:
         """Keep a solution that somebody gives, as it is, until a better one is known."""
         report = check(instance, solution)
         if report.objective is None:
@@ -188,7 +188,7 @@ class ShareSolver(Solver):
 
     def solve(
         self,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         *,
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002

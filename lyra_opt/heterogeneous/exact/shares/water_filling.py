@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.exact.shares.solver import Engine, ShareSolver
-    from lyra_opt.heterogeneous.instance import HeterogeneousInstance, TimeShares
+    from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
     FloatArray = NDArray[np.float64]
 
@@ -254,7 +254,7 @@ class WaterFilling(HeuristicSolver):
 
     def apply(
         self,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> SolveResult[TimeShares]:
         """Return the shares."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, RoundEntry
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, RoundEntry
 
 
 class CommittedRun(NamedTuple):
@@ -40,7 +40,7 @@ class CommittedRun(NamedTuple):
     """Whether each pricing problem was solved exactly; without that alpha is not proved."""
 
 
-def commit(instance: HeterogeneousInstance) -> CommittedRun:
+def commit(instance: Instance) -> CommittedRun:
     """Let each job, in order of release and then of file, buy its best schedule or nothing.
 
     Source: the setting of Hadar's theorem (arXiv 2503.10918), in the manner of OASiS
@@ -116,7 +116,7 @@ class _Market:
     """
 
     def __init__(
-        self, instance: HeterogeneousInstance, oracle: PricingOracle, alone: Mapping[str, float]
+        self, instance: Instance, oracle: PricingOracle, alone: Mapping[str, float]
     ) -> None:
         self._capacity = oracle.capacity
         self.used = np.zeros(oracle.shape, dtype=np.int64)
@@ -153,7 +153,7 @@ class _Market:
 
 
 def _log_most(
-    instance: HeterogeneousInstance, jobs: list[GangJob], alone: Mapping[str, float]
+    instance: Instance, jobs: list[GangJob], alone: Mapping[str, float]
 ) -> NDArray[np.float64]:
     """Return by type ln of what the job is worth that is worth most and can use it; else -inf."""
     most = []
@@ -168,9 +168,7 @@ def _log_most(
     return np.array(most)
 
 
-def _log_least(
-    instance: HeterogeneousInstance, jobs: list[GangJob], oracle: PricingOracle, cells: int
-) -> float:
+def _log_least(instance: Instance, jobs: list[GangJob], oracle: PricingOracle, cells: int) -> float:
     """Return ln of Hadar's U_min with all rounds in eta, for the jobs that can complete.
 
     U_min = min_j U_j(T - a_j) / (t_j^max W_j) / (4 eta), 1 / eta = min_j t_j^max W_j / (GPUs

@@ -18,7 +18,7 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import (
     result_of,
     run_policy,
 )
-from lyra_opt.heterogeneous.instance import HeterogeneousInstance, Objective, RoundSchedule
+from lyra_opt.heterogeneous.instance import Instance, Objective, RoundSchedule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class HadarCertificate(NamedTuple):
         )
 
 
-def certify_hadar(instance: HeterogeneousInstance, rng: np.random.Generator) -> HadarCertificate:
+def certify_hadar(instance: Instance, rng: np.random.Generator) -> HadarCertificate:
     """Run `hadar` on a utility instance, and bound the optimum from its prices.
 
     The prices of a round are those after its decision. 2 alpha is the largest of its rounds.
@@ -68,7 +68,7 @@ def certify_hadar(instance: HeterogeneousInstance, rng: np.random.Generator) -> 
     return _certified(instance, found, watch.prices, watch.two_alpha)
 
 
-def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
+def certify_committed(instance: Instance) -> HadarCertificate:
     """Run `hadar-committed` on a utility instance without forking; see `commit`."""
     committed = commit(instance)
     found = Run(schedule=committed.schedule, last_round=committed.last_round, decisions=0)
@@ -77,7 +77,7 @@ def certify_committed(instance: HeterogeneousInstance) -> HadarCertificate:
 
 
 def _certified(
-    instance: HeterogeneousInstance, run: Run, prices: NDArray[np.float64], two_alpha: float
+    instance: Instance, run: Run, prices: NDArray[np.float64], two_alpha: float
 ) -> HadarCertificate:
     utility = check(instance, run.schedule).objective
     assert utility is not None, "utility instances need no job to complete"
@@ -88,7 +88,7 @@ def _certified(
 class _PriceWatch:
     """Keeps the prices of each round."""
 
-    def __init__(self, instance: HeterogeneousInstance, policy: Hadar) -> None:
+    def __init__(self, instance: Instance, policy: Hadar) -> None:
         self._instance = instance
         self._policy = policy
         self._types = [gpu_type.name for gpu_type in instance.gpu_types]
@@ -124,9 +124,7 @@ class HadarSolver(RoundPolicySolver):
     def __init__(self) -> None:
         super().__init__("hadar")
 
-    def apply(
-        self, instance: HeterogeneousInstance, rng: np.random.Generator
-    ) -> SolveResult[RoundSchedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:
         """Run the policy, and bound the optimum of a utility instance."""
         if instance.objective is not Objective.UTILITY:
             return super().apply(instance, rng)
@@ -146,7 +144,7 @@ class HadarCommitted(RoundPolicySolver):
     def __init__(self) -> None:
         pass
 
-    def supports(self, instance: HeterogeneousInstance) -> Unsupported | None:
+    def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the rule cannot answer the instance, None if it can."""
         if instance.forking:
             return Unsupported(f"{self.name} has no rule for copies of jobs")
@@ -154,16 +152,14 @@ class HadarCommitted(RoundPolicySolver):
 
     def apply(
         self,
-        instance: HeterogeneousInstance,
+        instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
     ) -> SolveResult[RoundSchedule]:
         """Let the jobs buy."""
         return _result(instance, certify_committed(instance))
 
 
-def _result(
-    instance: HeterogeneousInstance, certificate: HadarCertificate
-) -> SolveResult[RoundSchedule]:
+def _result(instance: Instance, certificate: HadarCertificate) -> SolveResult[RoundSchedule]:
     bound = certificate.bound
     return result_of(
         instance,

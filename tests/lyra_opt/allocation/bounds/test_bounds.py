@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import AllocationInstance, ElasticJob, Objective, WorkerAllocation
+from lyra_opt.allocation import ElasticJob, Instance, Objective, WorkerAllocation
 from lyra_opt.allocation.bounds.dual_bound import dual_bound
 from lyra_opt.allocation.checker import waiting_horizon_s
 from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
@@ -25,7 +25,7 @@ ONE_SHOT = [objective for objective in Objective if objective is not Objective.M
 drawn = st.sampled_from(ONE_SHOT).flatmap(lambda kind: allocation_instances(objective=kind))
 
 
-def exact_objective(instance: AllocationInstance, workers: WorkerAllocation) -> Fraction:
+def exact_objective(instance: Instance, workers: WorkerAllocation) -> Fraction:
     """Return the objective of valid workers in rational numbers."""
     reduces = instance.objective is Objective.JCT_REDUCTION
     total = Fraction(0)
@@ -40,9 +40,7 @@ def exact_objective(instance: AllocationInstance, workers: WorkerAllocation) -> 
 
 
 @given(drawn, st.sampled_from((1.0, 1e-3, 1e-12, 1e-310)), st.floats(0, 1))
-def test_bound_is_on_the_right_side(
-    instance: AllocationInstance, scale: float, loss: float
-) -> None:
+def test_bound_is_on_the_right_side(instance: Instance, scale: float, loss: float) -> None:
     """Of the optimum by looking at every choice, with no tolerance at all."""
     jobs = tuple(
         replace(job, work_worker_s=job.work_worker_s * scale or scale) for job in instance.jobs
@@ -57,7 +55,7 @@ def test_bound_is_on_the_right_side(
 
 
 @given(drawn, st.sampled_from(("no GPUs", "inelastic", "all fits")))
-def test_certifies_what_is_trivially_optimal(instance: AllocationInstance, edge: str) -> None:
+def test_certifies_what_is_trivially_optimal(instance: Instance, edge: str) -> None:
     """Within rounding, and an exact 0 exactly."""
     if edge == "inelastic":
         jobs = tuple(replace(job, max_workers=job.min_workers) for job in instance.jobs)
@@ -80,12 +78,12 @@ def test_certifies_what_is_trivially_optimal(instance: AllocationInstance, edge:
 def test_weights_with_a_common_divisor_leave_what_they_cannot_use() -> None:
     """Two GPUs a worker and an odd number of them: nothing is gained by the last."""
     jobs = tuple(replace(SHORT, id=name, gpus_per_worker=2) for name in "ab")
-    even = AllocationInstance(name="even", objective="jct_reduction", gpus=4, jobs=jobs)
+    even = Instance(name="even", objective="jct_reduction", gpus=4, jobs=jobs)
     assert dual_bound(replace(even, gpus=5)) == dual_bound(even) == pytest.approx(40)
 
 
 @given(allocation_instances(objective="jct_reduction", max_gpus_per_worker=1))
-def test_bound_is_tight_where_greedy_is_optimal(instance: AllocationInstance) -> None:
+def test_bound_is_tight_where_greedy_is_optimal(instance: Instance) -> None:
     """One GPU a worker: T(w) is convex, so the linear relaxation has no gap."""
     _, optimum = best_allocation(instance)
     assert dual_bound(instance) == pytest.approx(optimum, rel=1e-9, abs=1e-9)
@@ -104,6 +102,6 @@ def test_bound_of_figure_6(gpus: int, bound: float) -> None:
 def test_bound_of_any_size(objective: Objective) -> None:
     """Numbers of workers that no table could hold."""
     job = ElasticJob(id="a", min_workers=1, max_workers=10**14, work_worker_s=1e9)
-    instance = AllocationInstance(name="x", objective=objective, gpus=10**6, jobs=(job,))
+    instance = Instance(name="x", objective=objective, gpus=10**6, jobs=(job,))
     best = {Objective.JCT_REDUCTION: 1e9 - 1e9 / (10**6 + 1)}.get(objective, 1000)
     assert dual_bound(instance) == pytest.approx(best, rel=1e-3)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from lyra_opt.allocation import AllocationInstance, ElasticJob
+from lyra_opt.allocation import ElasticJob, Instance
 from lyra_opt.allocation.bounds.mean_jct import busy_times as mean_jct_busy_times
 from lyra_opt.allocation.bounds.mean_jct.best import (
     height_bound,
@@ -120,7 +120,7 @@ def test_a_job_finds_its_cheapest_schedule(seed: int, runs: bool) -> None:
         scaling_loss=float(rng.choice([0.0, 0.4, 1.0])),
         running=runs,
     )
-    data = BoundData(AllocationInstance(name="one", objective="mean_jct", gpus=20, jobs=(job,)))
+    data = BoundData(Instance(name="one", objective="mean_jct", gpus=20, jobs=(job,)))
     length = np.append(rng.integers(1, 12, 6).astype(float), float(job.work_worker_s))
     begin = np.concatenate(([0.0], np.cumsum(length)[:-1]))
     priced = PricedJob(data, 0, begin, length, runs=runs)
@@ -168,7 +168,7 @@ def test_one_job_alone_is_bounded_by_its_height() -> None:
 
 def test_squashed_area_is_exact_without_caps() -> None:
     """Jobs that can use the whole cluster, from one worker on: one fast machine."""
-    instance = AllocationInstance(
+    instance = Instance(
         name="fast",
         objective="mean_jct",
         gpus=10,
@@ -229,7 +229,7 @@ def test_thousands_of_jobs(latest: float) -> None:
     most = least + rng.integers(0, 9, 3_000)
     work = rng.integers(20, 1000, 3_000)
     release = rng.uniform(0, latest, 3_000) if latest else np.zeros(3_000)
-    instance = AllocationInstance(
+    instance = Instance(
         name="many",
         objective="mean_jct",
         gpus=130,
@@ -259,7 +259,7 @@ def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, ga
     gpus = int(least.sum() + most.sum()) // 2 if load == "light" else int(least.sum() / load)
     latest = 0.7 * work.sum() / gpus
     release = np.r_[0.0, rng.uniform(0, latest, 49)] if releases else np.zeros(50)
-    instance = AllocationInstance(
+    instance = Instance(
         name="fifty",
         objective="mean_jct",
         gpus=gpus,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import (
-    AllocationInstance,
     ElasticJob,
+    Instance,
     NamedWorkers,
     WorkerAllocation,
     check,
@@ -133,7 +133,7 @@ def test_first_phase_tells_quotients_apart_that_are_one_float():
         for n, (work, most) in enumerate(works[:3])
     )
     twins = tuple(replace(job, id=f"again {job.id}") for job in jobs)
-    instance = AllocationInstance(name="ties", objective="two_phase", gpus=3, jobs=jobs + twins)
+    instance = Instance(name="ties", objective="two_phase", gpus=3, jobs=jobs + twins)
     started = JobArrays.of(instance).started_by_two_phase(instance).tolist()
     assert started == started_by_two_phase(instance)
     assert started == [True, False, True, False, False, True]
@@ -146,7 +146,7 @@ def test_first_phase_tells_quotients_apart_that_are_one_float():
 def test_figure_6_of_lyra(solver, gpus, optimum):
     """Items A (2 GPUs, 50 s) and B (1, 20), (2, 30), (3, 36), (4, 40)."""
     jobs = (replace(NARROW, gpus_per_worker=2), SHORT)
-    instance = AllocationInstance(name="6", objective="jct_reduction", gpus=gpus, jobs=jobs)
+    instance = Instance(name="6", objective="jct_reduction", gpus=gpus, jobs=jobs)
     answer = solve_and_check(ALLOCATION, instance, solver)
     assert (answer.status, answer.objective) == (Status.OPTIMAL, pytest.approx(optimum, rel=1e-12))
 
@@ -187,7 +187,7 @@ EDGES = {
 def test_edges(edge, solver):
     """Rows that a public re-implementation of this knapsack loses: no item, or none that fits."""
     objective, gpus, jobs, workers = EDGES[edge]
-    instance = AllocationInstance(name=edge, objective=objective, gpus=gpus, jobs=tuple(jobs))
+    instance = Instance(name=edge, objective=objective, gpus=gpus, jobs=tuple(jobs))
     answer = solve_and_check(ALLOCATION, instance, solver)
     assert answer.status is (Status.OPTIMAL if solver.gives_bound else Status.FEASIBLE)
     assert list(answer.solution.workers) == workers
@@ -208,9 +208,7 @@ def fleet(jobs, seed, objective="jct_reduction", sizes=(1, 2, 4, 8), gpus=None):
         )
         for n in range(jobs)
     )
-    return AllocationInstance(
-        name="fleet", objective=objective, gpus=gpus or 10 * jobs, jobs=drawn_jobs
-    )
+    return Instance(name="fleet", objective=objective, gpus=gpus or 10 * jobs, jobs=drawn_jobs)
 
 
 @pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
@@ -276,19 +274,17 @@ def test_never_worse_than_the_start_which_may_name_jobs(solver):
     [
         (fleet(3, 1, "mean_jct"), "mean_jct is no knapsack"),
         (
-            AllocationInstance(
-                name="n", objective="jct_reduction", gpus=1, jobs=(job("a", 1, 2, 1e-300),)
-            ),
+            Instance(name="n", objective="jct_reduction", gpus=1, jobs=(job("a", 1, 2, 1e-300),)),
             "work_worker_s 1e-300",
         ),
         (
-            AllocationInstance(
+            Instance(
                 name="n", objective="jct_reduction", gpus=2**40, jobs=(job("a", 1, 2**40, 1.0),)
             ),
             "at most 10000000 items",
         ),
         (
-            AllocationInstance(
+            Instance(
                 name="n",
                 objective="jct_reduction",
                 gpus=2**40,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import AllocationInstance, ElasticJob, Schedule
+from lyra_opt.allocation import ElasticJob, Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
@@ -30,8 +30,8 @@ EXAMPLE_2 = ((2, 3, 300.0), (2, 6, 120.0))
 
 def instance_of(
     gpus: int, jobs: tuple[tuple[int, int, float], ...], *, running: bool = False
-) -> AllocationInstance:
-    return AllocationInstance(
+) -> Instance:
+    return Instance(
         name="given",
         objective="mean_jct",
         gpus=gpus,
@@ -49,7 +49,7 @@ def instance_of(
 
 
 def solved(
-    instance: AllocationInstance, limits: Limits | None = None, warm_start: Schedule | None = None
+    instance: Instance, limits: Limits | None = None, warm_start: Schedule | None = None
 ) -> SolveResult[Schedule]:
     """Solve, and hold the answer to the checker."""
     result = MeanJctExact().solve(
@@ -63,7 +63,7 @@ def solved(
     return result
 
 
-def optimum(instance: AllocationInstance) -> float:
+def optimum(instance: Instance) -> float:
     result = solved(instance)
     assert result.status is Status.OPTIMAL
     assert result.objective is not None
@@ -207,7 +207,7 @@ def test_a_job_without_choice_takes_its_time() -> None:
     """Smallest of all: w_min = w_max, one job; and a scaling loss of 1 makes workers useless."""
     assert optimum(instance_of(2, ((2, 2, 10.0),))) == pytest.approx(5.0)
     useless = replace(instance_of(9, ((2, 6, 10.0),)).jobs[0], scaling_loss=1.0)
-    one = AllocationInstance(name="loss", objective="mean_jct", gpus=9, jobs=(useless,))
+    one = Instance(name="loss", objective="mean_jct", gpus=9, jobs=(useless,))
     assert optimum(one) == pytest.approx(5.0)
 
 

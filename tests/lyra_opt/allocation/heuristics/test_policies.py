@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lyra_opt.allocation import AllocationInstance, check
+from lyra_opt.allocation import Instance, check
 from lyra_opt.allocation.heuristics.best_fill import FILLS
 from lyra_opt.allocation.heuristics.extra_workers import most_reduction
 from lyra_opt.allocation.heuristics.rollout import BASE_POLICIES
@@ -39,7 +39,7 @@ POLICIES = (
 EVERY_POLICY = pytest.mark.parametrize("name", POLICIES)
 
 
-def scheduled(name: str, instance: AllocationInstance, seed: int = 0) -> Schedule:
+def scheduled(name: str, instance: Instance, seed: int = 0) -> Schedule:
     """Return the schedule of a policy, by its registered name."""
     result = find_solver("allocation", name).solve(
         instance, limits=Limits(), rng=np.random.default_rng(seed)
@@ -48,7 +48,7 @@ def scheduled(name: str, instance: AllocationInstance, seed: int = 0) -> Schedul
     return result.solution
 
 
-def value(name: str, instance: AllocationInstance) -> float:
+def value(name: str, instance: Instance) -> float:
     return mean_jct_s(instance, scheduled(name, instance))
 
 
@@ -61,7 +61,7 @@ def at(schedule: Schedule, time_s: float) -> dict[str, float]:
     }
 
 
-def assert_valid(instance: AllocationInstance, schedule: Schedule) -> None:
+def assert_valid(instance: Instance, schedule: Schedule) -> None:
     """Hold a schedule to the rules, without tolerance where rounding plays no part."""
     for moment in {piece.start_s for piece in schedule.pieces}:
         gpus = sum(
@@ -88,7 +88,7 @@ def assert_valid(instance: AllocationInstance, schedule: Schedule) -> None:
 @EVERY_POLICY
 @settings(deadline=None)
 @given(instance=SCHEDULES)
-def test_schedules_are_valid(name: str, instance: AllocationInstance) -> None:
+def test_schedules_are_valid(name: str, instance: Instance) -> None:
     """GPUs, ranges, releases, no preemption, all work done, whole workers, merged pieces."""
     assert_valid(instance, scheduled(name, instance))
 
@@ -228,7 +228,7 @@ def test_lyra_solves_the_knapsack_exactly_with_unlike_gpus() -> None:
         objective="mean_jct", max_jobs=3, with_releases=False, max_gpus_per_worker=3
     )
 )
-def test_lyra_first_decision_is_worth_the_most(instance: AllocationInstance) -> None:
+def test_lyra_first_decision_is_worth_the_most(instance: Instance) -> None:
     """Against every choice of extra workers for the jobs that phase 1 starts."""
     held = at(scheduled("lyra", instance), 0)
     started = [each for each in instance.jobs if each.id in held]
@@ -297,7 +297,7 @@ def test_ibm_dp_admits_in_order_and_gives_the_most_throughput() -> None:
 
 @settings(deadline=None)
 @given(instance=SCHEDULES)
-def test_best_fill_is_the_best_of_its_fills(instance: AllocationInstance) -> None:
+def test_best_fill_is_the_best_of_its_fills(instance: Instance) -> None:
     """And srw is one of them, so it is never worse."""
     found = value("best-fill", instance)
     fills = [mean_jct_s(instance, run_fill(instance, fill)) for fill in FILLS]
@@ -307,7 +307,7 @@ def test_best_fill_is_the_best_of_its_fills(instance: AllocationInstance) -> Non
 
 @settings(deadline=None)
 @given(instance=allocation_instances(objective="mean_jct", max_jobs=7))
-def test_rollout_is_never_worse_than_its_base_policies(instance: AllocationInstance) -> None:
+def test_rollout_is_never_worse_than_its_base_policies(instance: Instance) -> None:
     """Their decisions are among its candidates."""
     base = min(mean_jct_s(instance, run_fill(instance, fill)) for fill in BASE_POLICIES)
     assert value("rollout", instance) <= base * (1 + 1e-11)

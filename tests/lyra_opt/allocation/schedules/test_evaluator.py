@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import generate
-from lyra_opt.allocation import AllocationInstance, ElasticJob, check
+from lyra_opt.allocation import ElasticJob, Instance, check
 from lyra_opt.allocation.heuristics.priority_fill import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -29,6 +28,7 @@ from lyra_opt.allocation.schedules.kernel import (
     MARGINAL,
     NEVER,
 )
+from lyra_opt.instances.family import generate
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
 from tests.lyra_opt.allocation.reference import EXAMPLE_ROWS, example
@@ -43,9 +43,9 @@ RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, M
 KEYS = (SHORTEST_JOB, REMAINING_WORK, REMAINING_GPU_WORK)
 
 
-def instance_of(gpus: int, *jobs: ElasticJob) -> AllocationInstance:
+def instance_of(gpus: int, *jobs: ElasticJob) -> Instance:
     """Return an instance of objective mean_jct."""
-    return AllocationInstance(name="drawn", objective="mean_jct", gpus=gpus, jobs=jobs)
+    return Instance(name="drawn", objective="mean_jct", gpus=gpus, jobs=jobs)
 
 
 def job(name: str, least: int, most: int, work: float, **more: float) -> ElasticJob:
@@ -53,7 +53,7 @@ def job(name: str, least: int, most: int, work: float, **more: float) -> Elastic
     return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
 
 
-def run_fill(instance: AllocationInstance, fill: Fill, *, compiled: bool | None = None) -> Schedule:
+def run_fill(instance: Instance, fill: Fill, *, compiled: bool | None = None) -> Schedule:
     state = FluidState(instance, compiled=compiled)
     fill.run(state, decides=False)
     return state.schedule()
@@ -88,7 +88,7 @@ def test_the_seven_example_rows(
 
 
 @given(instance=SCHEDULES)
-def test_decisions_come_at_every_release_and_completion(instance: AllocationInstance) -> None:
+def test_decisions_come_at_every_release_and_completion(instance: Instance) -> None:
     """And at no other time; all events of one moment are one decision."""
     times = []
 
@@ -106,9 +106,7 @@ def test_decisions_come_at_every_release_and_completion(instance: AllocationInst
 
 
 @given(instance=SCHEDULES, data=st.data())
-def test_fills_agree_with_rational_numbers(
-    instance: AllocationInstance, data: st.DataObject
-) -> None:
+def test_fills_agree_with_rational_numbers(instance: Instance, data: st.DataObject) -> None:
     """All three fills by all three keys, against a simulation in fractions."""
     rule = data.draw(st.sampled_from((FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN)))
     exact_keys = {
@@ -134,7 +132,7 @@ def test_fills_agree_with_rational_numbers(
 
 @given(instance=SCHEDULES, rule=st.sampled_from(RULES), key=st.sampled_from(KEYS))
 def test_interpreted_and_compiled_make_the_same_schedule(
-    instance: AllocationInstance, rule: int, key: object
+    instance: Instance, rule: int, key: object
 ) -> None:
     """To the last bit, so that the size from which kernels are compiled shows nowhere."""
     fill = Fill(rule, key)
@@ -143,9 +141,7 @@ def test_interpreted_and_compiled_make_the_same_schedule(
 
 
 @given(instance=SCHEDULES, rule=st.sampled_from(RULES), factor=st.sampled_from((1e-9, 3.7, 1e9)))
-def test_the_unit_of_time_decides_nothing(
-    instance: AllocationInstance, rule: int, factor: float
-) -> None:
+def test_the_unit_of_time_decides_nothing(instance: Instance, rule: int, factor: float) -> None:
     """Work and releases by a factor: the same workers, and times by the factor."""
     scaled = replace(
         instance,

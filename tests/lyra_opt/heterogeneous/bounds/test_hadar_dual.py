@@ -21,20 +21,20 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, prov
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous import GangJob, HeterogeneousInstance
+    from lyra_opt.heterogeneous import GangJob, Instance
 
 UTILITIES = heterogeneous_instances(objective="utility", max_rounds=3)
 PRICES = st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0])
 
 
-def drawn_prices(data: st.DataObject, instance: HeterogeneousInstance) -> NDArray[np.float64]:
+def drawn_prices(data: st.DataObject, instance: Instance) -> NDArray[np.float64]:
     shape = PricingOracle(instance).shape
     count = int(np.prod(shape))
     drawn = data.draw(st.lists(PRICES, min_size=count, max_size=count))
     return np.array(drawn).reshape(shape)
 
 
-def placements(instance: HeterogeneousInstance, job: GangJob) -> list[dict[tuple[int, int], int]]:
+def placements(instance: Instance, job: GangJob) -> list[dict[tuple[int, int], int]]:
     """Return every placement of a gang by cells, by plain enumeration."""
     cells = [
         (server, kind, of_server.gpus[gpu_type.name])
@@ -55,9 +55,7 @@ def placements(instance: HeterogeneousInstance, job: GangJob) -> list[dict[tuple
     return found
 
 
-def best_payoff(
-    instance: HeterogeneousInstance, job: GangJob, prices: NDArray[np.float64]
-) -> float:
+def best_payoff(instance: Instance, job: GangJob, prices: NDArray[np.float64]) -> float:
     """Return the answer to the pricing problem by trying every schedule by its speeds."""
     options: list[list[tuple[float, float]]] = []
     for number in range(instance.horizon_rounds):
@@ -109,7 +107,7 @@ def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(instance=UTILITIES)
-def test_hadar_optimum_and_dual_are_in_order(instance: HeterogeneousInstance) -> None:
+def test_hadar_optimum_and_dual_are_in_order(instance: Instance) -> None:
     """utility(hadar) <= optimum <= dual, always."""
     certificate = certify_hadar(instance, np.random.default_rng(0))
     optimum = proved_optimum(instance)
@@ -120,7 +118,7 @@ def test_hadar_optimum_and_dual_are_in_order(instance: HeterogeneousInstance) ->
 
 @settings(deadline=None, max_examples=40)
 @given(instance=UTILITIES)
-def test_a_relaxed_oracle_still_bounds(instance: HeterogeneousInstance) -> None:
+def test_a_relaxed_oracle_still_bounds(instance: Instance) -> None:
     """Labels that are merged promise more, never less."""
     prices = np.full(PricingOracle(instance).shape, 0.05)
     exact = price_bound(instance, prices, 0.0).at_given_prices

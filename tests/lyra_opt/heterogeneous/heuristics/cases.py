@@ -8,7 +8,7 @@ import numpy as np
 
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, HeterogeneousInstance, check
+from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
@@ -24,13 +24,11 @@ def job(name: str, steps: float, gang: int = 1, **changes: Any) -> GangJob:
     return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": {"a": 1.0}} | changes)
 
 
-def instance_of(
-    servers: list[dict[str, int]], jobs: list[GangJob], **changes: Any
-) -> HeterogeneousInstance:
+def instance_of(servers: list[dict[str, int]], jobs: list[GangJob], **changes: Any) -> Instance:
     """Return an instance in rounds of a second, many of them, unless told otherwise."""
     types = sorted({name for gpus in servers for name in gpus})
     settings = {"objective": "mean_jct", "round_s": 1.0, "horizon_rounds": 1_000} | changes
-    return HeterogeneousInstance(
+    return Instance(
         name="case",
         gpu_types=tuple(GpuType(name=name) for name in types),
         servers=tuple(GpuServer(id=f"s{n}", gpus=gpus) for n, gpus in enumerate(servers)),
@@ -39,7 +37,7 @@ def instance_of(
     )
 
 
-def state_of(instance: HeterogeneousInstance, **changes: Any) -> RoundState:
+def state_of(instance: Instance, **changes: Any) -> RoundState:
     """Return what a policy sees first of all jobs of an instance."""
     jobs = [
         ActiveJob(job=each, order=order, steps_left=each.steps, submitted_s=each.release_s)
@@ -60,7 +58,7 @@ def decided(policy: RoundPolicy, state: RoundState) -> Decision:
     return policy.decide(state)
 
 
-def run(name: str, instance: HeterogeneousInstance) -> Run:
+def run(name: str, instance: Instance) -> Run:
     """Run a registered policy; its schedule is checked, but for jobs that do not complete."""
     found = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
     violations = [
@@ -72,7 +70,7 @@ def run(name: str, instance: HeterogeneousInstance) -> Run:
     return found
 
 
-def solved(name: str, instance: HeterogeneousInstance) -> SolveResult[Any]:
+def solved(name: str, instance: Instance) -> SolveResult[Any]:
     """Return what a registered solver says."""
     solver = find_solver("heterogeneous", name)
     assert solver.supports(instance) is None
@@ -84,7 +82,7 @@ def running(found: Run, number: int) -> set[str]:
     return {entry.job for entry in found.schedule.entries if entry.round == number}
 
 
-def proved_optimum(instance: HeterogeneousInstance) -> float:
+def proved_optimum(instance: Instance) -> float:
     """Return the optimum by trying all schedules, or by CP-SAT where there are too many."""
     brute_force = find_solver("heterogeneous", "brute-force")
     name = "brute-force" if brute_force.supports(instance) is None else "cpsat"

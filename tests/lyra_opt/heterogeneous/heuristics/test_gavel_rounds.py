@@ -26,7 +26,7 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.heterogeneous import HeterogeneousInstance
+    from lyra_opt.heterogeneous import Instance
     from lyra_opt.heterogeneous.heuristics.policy_solver import Run
 
 LAS = Objective.MAX_MIN_SHARE
@@ -34,7 +34,7 @@ LAS = Objective.MAX_MIN_SHARE
 
 def given_shares(
     shares: Mapping[str, Mapping[str, float]],
-) -> Callable[[HeterogeneousInstance], Mapping[str, Mapping[str, float]]]:
+) -> Callable[[Instance], Mapping[str, Mapping[str, float]]]:
     """Return what gives the same shares whatever the instance."""
     return lambda instance: {job.id: shares[job.id] for job in instance.jobs}
 
@@ -72,7 +72,7 @@ def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
     instance=heterogeneous_instances(objective="utility", forking=False, max_rounds=6),
     name=st.sampled_from(sorted(NAMES.values())),
 )
-def test_no_type_gives_more_time_than_it_has(instance: HeterogeneousInstance, name: str) -> None:
+def test_no_type_gives_more_time_than_it_has(instance: Instance, name: str) -> None:
     """And a gang is on one type in a round."""
     found = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
     assert check(instance, found.schedule).violations == ()
@@ -106,7 +106,7 @@ def test_shares_are_computed_at_most_every_so_often() -> None:
     """1920 s after the last time, and only when jobs have come or gone."""
     asked = []
 
-    def shares(instance: HeterogeneousInstance) -> dict[str, dict[str, float]]:
+    def shares(instance: Instance) -> dict[str, dict[str, float]]:
         asked.append([each.id for each in instance.jobs])
         return {each.id: {"a": 0.5} for each in instance.jobs}
 
@@ -158,7 +158,7 @@ def test_isolated_time_is_counted_in_steps() -> None:
     assert isolated_rate(job("x", 1, throughput={"a": 3.0, "b": 1.0}), {"a": 3, "b": 1}, 2) == 2.5
     seen = []
 
-    def shares(instance: HeterogeneousInstance) -> dict[str, dict[str, float]]:
+    def shares(instance: Instance) -> dict[str, dict[str, float]]:
         seen.append({each.id: each.isolated_elapsed_s for each in instance.jobs})
         return {each.id: {"a": 0.5} for each in instance.jobs}
 
@@ -174,7 +174,7 @@ def test_a_gang_is_promised_what_it_can_get() -> None:
     wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
     asked = []
 
-    def shares(instance: HeterogeneousInstance) -> Mapping[str, Mapping[str, float]]:
+    def shares(instance: Instance) -> Mapping[str, Mapping[str, float]]:
         asked.append(instance)
         return {each.id: {"a": 0.5} for each in instance.jobs}
 

@@ -35,7 +35,7 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import (
 )
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import HeterogeneousInstance
+    from lyra_opt.heterogeneous import Instance
 
 UTILITIES = heterogeneous_instances(objective="utility", forking=False)
 
@@ -148,7 +148,7 @@ def test_bad_parameters(name: str, value: float) -> None:
         objective="mean_jct", forking=False, max_jobs=5, with_releases=False
     )
 )
-def test_interpreted_and_compiled_decide_alike(instance: HeterogeneousInstance) -> None:
+def test_interpreted_and_compiled_decide_alike(instance: Instance) -> None:
     """The kernels are one rule, whichever way they run."""
     first = decided(Hadar(), state_of(instance))
     with pytest.MonkeyPatch.context() as patch:
@@ -159,7 +159,7 @@ def test_interpreted_and_compiled_decide_alike(instance: HeterogeneousInstance) 
 
 @settings(deadline=None, max_examples=60)
 @given(instance=UTILITIES)
-def test_committed_jobs_complete_and_share_no_gpu(instance: HeterogeneousInstance) -> None:
+def test_committed_jobs_complete_and_share_no_gpu(instance: Instance) -> None:
     """What is bought at the prices always fits, without looking at what is free."""
     committed = commit(instance)
     report = check(instance, committed.schedule)
@@ -169,7 +169,7 @@ def test_committed_jobs_complete_and_share_no_gpu(instance: HeterogeneousInstanc
 
 @settings(deadline=None, max_examples=60)
 @given(instance=UTILITIES)
-def test_the_theorem_of_the_committed_form(instance: HeterogeneousInstance) -> None:
+def test_the_theorem_of_the_committed_form(instance: Instance) -> None:
     """OPT <= 2 alpha P by brute force, and dual <= alpha P + what all GPUs cost at first."""
     certificate = certify_committed(instance)
     committed = commit(instance)

@@ -14,7 +14,7 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import HeterogeneousInstance
+    from lyra_opt.heterogeneous import Instance
 
 
 @settings(deadline=None, max_examples=80)
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         objective="mean_jct", forking=True, max_jobs=4, with_releases=False
     )
 )
-def test_no_server_idles_while_a_job_could_use_it(instance: HeterogeneousInstance) -> None:
+def test_no_server_idles_while_a_job_could_use_it(instance: Instance) -> None:
     """The paper's theorem; copies on separate servers, whole gangs, nothing given twice."""
     decision = decided(HadarE(), state_of(instance))
     left = {server.id: dict(server.gpus) for server in instance.servers}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.heterogeneous import HeterogeneousInstance, Objective, RoundSchedule
+from lyra_opt.heterogeneous import Instance, Objective, RoundSchedule
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, RoundEntry
@@ -71,7 +71,7 @@ def test_speeds_times_c_and_times_over_c_leave_decisions_alone(
     assert first.last_round == second.last_round
 
 
-def faster(instance: HeterogeneousInstance, factor: float) -> HeterogeneousInstance:
+def faster(instance: Instance, factor: float) -> Instance:
     """Return the instance with speeds times `factor`, a power of 2, and times over it."""
     jobs = tuple(
         replace(

@@ -19,7 +19,7 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import HeterogeneousInstance
+    from lyra_opt.heterogeneous import Instance
 
 LIMITS = Limits()
 
@@ -35,7 +35,7 @@ def rng() -> np.random.Generator:
         lambda objective: heterogeneous_instances(objective=objective)
     )
 )
-def test_rounds_give_no_more_than_the_programme_bounds(instance: HeterogeneousInstance) -> None:
+def test_rounds_give_no_more_than_the_programme_bounds(instance: Instance) -> None:
     """Whatever rates gangs have on several servers, what rounds give is feasible shares."""
     report = check(instance, shares_of_rounds(instance, rng(), rounds=20))
     assert report.objective is not None, report.violations

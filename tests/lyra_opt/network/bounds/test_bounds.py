@@ -18,17 +18,17 @@ from lyra_opt.network.bounds.prices import price_bound
 from lyra_opt.network.bounds.rack_pattern_kernel import fill_racks
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import (
+    Instance,
     Machine,
-    NetworkInstance,
-    NetworkSolution,
     Objective,
+    Solution,
     WaitingJob,
 )
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.heuristics.cases import gang, instance_of
 
 
-def _optimum(instance: NetworkInstance) -> float:
+def _optimum(instance: Instance) -> float:
     solver = find_solver("network", "brute-force")
     result = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     return result.objective
@@ -36,7 +36,7 @@ def _optimum(instance: NetworkInstance) -> float:
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
 @settings(max_examples=35)
-def test_no_optimum_is_beyond_the_bound(instance: NetworkInstance) -> None:
+def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     optimum = _optimum(instance)
     assert dual_bound(instance) >= optimum
@@ -61,7 +61,7 @@ def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
 
 @given(network_instances(max_jobs=5, max_machines=4), st.data())
 @settings(max_examples=40)
-def test_any_prices_prove_a_bound(instance: NetworkInstance, data: st.DataObject) -> None:
+def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> None:
     """The proof is weak duality: it must not lean on how the prices were found."""
     offers = offers_of(instance)
     if not offers:
@@ -81,7 +81,7 @@ def test_any_prices_prove_a_bound(instance: NetworkInstance, data: st.DataObject
 
 @given(network_instances(max_jobs=6))
 @settings(max_examples=35)
-def test_prices_are_not_negative(instance: NetworkInstance) -> None:
+def test_prices_are_not_negative(instance: Instance) -> None:
     """A negative price would charge racks for room that nobody has to use."""
     proof = price_bound(instance, offers_of(instance))
     if proof is None:
@@ -93,7 +93,7 @@ def test_prices_are_not_negative(instance: NetworkInstance) -> None:
 
 @given(network_instances(max_jobs=6), st.data())
 @settings(max_examples=40)
-def test_order_and_names_do_not_matter(instance: NetworkInstance, data: st.DataObject) -> None:
+def test_order_and_names_do_not_matter(instance: Instance, data: st.DataObject) -> None:
     """Claims must not depend on how the file is written."""
     machines = data.draw(st.permutations(instance.machines))
     jobs = data.draw(st.permutations(instance.jobs))
@@ -130,7 +130,7 @@ def test_machines_that_cannot_be_filled_cost_what_they_do() -> None:
     instance = instance_of([[4, 4]], [gang(3)], gpus=4, objective="least_fragmentation")
     assert dual_bound(instance) == 3 * 3 - 1
     nobody = instance_of([[3, 4]], [gang(9)], gpus=4, objective="least_fragmentation")
-    assert dual_bound(nobody) == -1 == check(nobody, NetworkSolution(())).objective
+    assert dual_bound(nobody) == -1 == check(nobody, Solution(())).objective
 
 
 def test_bound_of_counts_is_an_integer() -> None:
@@ -156,7 +156,7 @@ def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(network_instances(max_jobs=6))
 @settings(max_examples=40)
-def test_kernel_is_the_same_compiled(instance: NetworkInstance) -> None:
+def test_kernel_is_the_same_compiled(instance: Instance) -> None:
     """Machine code and Python are one rule."""
     offers = offers_of(instance)
     if not offers:
@@ -189,7 +189,7 @@ def test_knapsack_by_hand() -> None:
 @pytest.mark.parametrize("weight", [1e-300, 1e-310, 1e12])
 def test_weights_of_any_size_scale_the_bound(weight: float) -> None:
     """Tiny weights do not break the arithmetic, and huge ones do not drop the prices."""
-    instance = NetworkInstance(
+    instance = Instance(
         name="seven-fives",
         objective=Objective.WORK_RATE,
         machines=tuple(Machine(id=f"m{n}", rack="r", gpus=8, free_gpus=8) for n in range(4)),

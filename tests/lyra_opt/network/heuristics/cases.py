@@ -9,7 +9,7 @@ import numpy as np
 
 from lyra_opt.network.checker import check
 from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
-from lyra_opt.network.instance import Machine, NetworkInstance, WaitingJob
+from lyra_opt.network.instance import Instance, Machine, WaitingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,14 +29,14 @@ def gang(gpus: int, name: str = "x", **fields: Any) -> WaitingJob:
 
 def instance_of(
     racks: Sequence[Sequence[int]], jobs: Iterable[WaitingJob], *, gpus: int = 8, **fields: Any
-) -> NetworkInstance:
+) -> Instance:
     """Return an instance whose racks have machines with so many free GPUs of `gpus`."""
     machines = [
         Machine(id=f"r{rack}m{number}", rack=f"r{rack}", gpus=gpus, free_gpus=free)
         for rack, counts in enumerate(racks)
         for number, free in enumerate(counts)
     ]
-    return NetworkInstance(
+    return Instance(
         **{
             "name": "example",
             "objective": "work_rate",
@@ -68,12 +68,12 @@ def decided(
     }
 
 
-def without_timers(instance: NetworkInstance) -> NetworkInstance:
+def without_timers(instance: Instance) -> Instance:
     """Return the instance with all timers over."""
     jobs = tuple(replace(job, rack_timer_s=0.0, network_timer_s=0.0) for job in instance.jobs)
     return replace(instance, jobs=jobs)
 
 
-def assert_valid(instance: NetworkInstance, epoch: Epoch, grants: Sequence[Grant]) -> None:
+def assert_valid(instance: Instance, epoch: Epoch, grants: Sequence[Grant]) -> None:
     """Assert what the checker asks of a decision, timers left out."""
     assert check(without_timers(instance), solution_of(instance, epoch, grants)).violations == ()

@@ -27,12 +27,12 @@ from tests.lyra_opt.network.heuristics.cases import LEASE_S, decided, gang, inst
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.network.instance import NetworkInstance, WaitingJob
+    from lyra_opt.network.instance import Instance, WaitingJob
 
 instances = network_instances(max_jobs=8, max_machines=7)
 
 
-def plain_dally(instance: NetworkInstance) -> dict[str, dict[str, int]]:
+def plain_dally(instance: Instance) -> dict[str, dict[str, int]]:
     """Return who starts where, by id, by Dally's rule on lists of single GPUs."""
     gpus = [
         (machine.rack, machine.id)
@@ -76,7 +76,7 @@ def plain_choice(gpus: list[tuple[str, str]], job: WaitingJob, tier: Tier) -> li
 
 
 @given(instances)
-def test_dally_is_the_plain_rule(instance: NetworkInstance) -> None:
+def test_dally_is_the_plain_rule(instance: Instance) -> None:
     """Order, timers, tiers and GPUs are those of a rule written for plainness."""
     epoch = state_of(instance)
     grants = dally_with_given_timers().decide(epoch.state)
@@ -86,7 +86,7 @@ def test_dally_is_the_plain_rule(instance: NetworkInstance) -> None:
 
 @given(instances)
 @settings(max_examples=50)
-def test_ends_of_the_timers(instance: NetworkInstance) -> None:
+def test_ends_of_the_timers(instance: Instance) -> None:
     """Timers of 0 are no-wait and endless ones consolidated, with the jobs or fixed."""
     for timer_s, fixed, same in ((0.0, 0.0, no_wait), (None, math.inf, consolidated)):
         jobs = tuple(
@@ -101,7 +101,7 @@ def test_ends_of_the_timers(instance: NetworkInstance) -> None:
 
 @given(instances)
 @settings(max_examples=50)
-def test_consolidated_is_as_near_as_can_be(instance: NetworkInstance) -> None:
+def test_consolidated_is_as_near_as_can_be(instance: Instance) -> None:
     """Nobody is further apart than the empty cluster would have it."""
     for name, (tier, _) in decided(consolidated(), state_of(instance).state).items():
         gpus = instance.jobs[instance.job_position[name]].gang
@@ -178,7 +178,7 @@ def test_a_gang_that_is_woken_has_waited_long_enough(
 
 @given(instances)
 @settings(max_examples=50)
-def test_wakes_for_the_next_gang_that_accepts(instance: NetworkInstance) -> None:
+def test_wakes_for_the_next_gang_that_accepts(instance: Instance) -> None:
     """Until the time it names nobody more starts; at that time somebody does."""
     policy = dally_with_given_timers()
     state = state_of(instance).state

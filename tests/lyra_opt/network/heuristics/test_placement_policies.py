@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DataObject
 
     from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 instances = network_instances(max_jobs=8, max_machines=7)
 
@@ -46,7 +46,7 @@ def test_every_policy_has_a_summary() -> None:
 
 @given(instance=instances)
 @settings(max_examples=50)
-def test_decisions_are_valid_and_repeat(instance: NetworkInstance) -> None:
+def test_decisions_are_valid_and_repeat(instance: Instance) -> None:
     """Whole gangs, no GPU twice, no gang beyond its label; the same again, the state untouched."""
     fresh = state_of(instance).state
     for make in PLACEMENT_POLICIES.values():
@@ -63,7 +63,7 @@ def test_decisions_are_valid_and_repeat(instance: NetworkInstance) -> None:
 
 @given(instance=instances)
 @settings(max_examples=50)
-def test_nobody_waits_beside_room(instance: NetworkInstance) -> None:
+def test_nobody_waits_beside_room(instance: Instance) -> None:
     """A rule without timers leaves nobody out whom what is left could hold where it can run."""
     state = state_of(instance).state
     waiting = state.waiting
@@ -109,7 +109,7 @@ def plain_srtf(state: PlacementState) -> list[tuple[int, Tier]]:
 
 @given(instances)
 @settings(max_examples=50)
-def test_srtf_is_the_plain_rule(instance: NetworkInstance) -> None:
+def test_srtf_is_the_plain_rule(instance: Instance) -> None:
     """The next is whoever would be done first at the best tier free then."""
     state = state_of(instance).state
     grants = ShortestRemainingTime().decide(state)
@@ -234,7 +234,7 @@ def test_gandiva_stays_where_moving_does_not_pay() -> None:
 @given(st.data(), instances)
 @settings(max_examples=50)
 def test_gandiva_moves_only_to_better_tiers_on_free_gpus(
-    data: DataObject, instance: NetworkInstance
+    data: DataObject, instance: Instance
 ) -> None:
     """Each move is to a nearer and faster tier, whole, on GPUs that nobody holds or is given."""
     held = data.draw(network_solutions_of(instance))

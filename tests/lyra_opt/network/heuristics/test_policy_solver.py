@@ -15,7 +15,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.network.checker import check
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import state_of
-from lyra_opt.network.instance import GangPlacement, Machine, NetworkInstance, NetworkSolution
+from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import network_instances
@@ -27,7 +27,7 @@ KEEP_TIMERS = {"consolidated", "dally"}
 
 @given(instance=network_instances())
 @settings(max_examples=20)
-def test_conforms(instance: NetworkInstance) -> None:
+def test_conforms(instance: Instance) -> None:
     """The rules of all solvers, with timers where they are kept, and with none."""
     for name in NAMES:
         solver = find_solver("network", name)
@@ -49,7 +49,7 @@ def test_takes_timers_or_says_that_it_does_not(name: str) -> None:
 
 @given(network_instances(with_timers=False))
 @settings(max_examples=30)
-def test_state_says_what_the_instance_does(instance: NetworkInstance) -> None:
+def test_state_says_what_the_instance_does(instance: Instance) -> None:
     """Machines of a rack are next to each other, and lead back to their place in the file."""
     epoch = state_of(instance)
     machines = epoch.state.machines
@@ -80,13 +80,13 @@ def test_racks_whose_machines_are_scattered_in_the_file() -> None:
         Machine(id=name, rack=name[0], gpus=8, free_gpus=free)
         for name, free in (("a1", 1), ("b1", 2), ("a2", 3), ("b2", 4))
     )
-    instance = NetworkInstance(
+    instance = Instance(
         name="x", objective="work_rate", machines=machines, jobs=(gang(6, efficiency=ALL_TIERS),)
     )
     result = find_solver("network", "no-wait").solve(
         instance, limits=Limits(), rng=np.random.default_rng(0)
     )
-    assert result.solution == NetworkSolution(
+    assert result.solution == Solution(
         (GangPlacement(job="x", tier="rack", gpus={"b1": 2, "b2": 4}),)
     )
 
@@ -105,7 +105,7 @@ def test_dally_keeps_the_instances_timers() -> None:
 def test_keeps_a_better_start() -> None:
     """First come, first placed starts the small gang; the start has the large one."""
     instance = instance_of([[4]], [gang(1, "small"), gang(4, "large")])
-    start = NetworkSolution((GangPlacement(job="large", tier="machine", gpus={"r0m0": 4}),))
+    start = Solution((GangPlacement(job="large", tier="machine", gpus={"r0m0": 4}),))
     result = find_solver("network", "best-fit").solve(
         instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start
     )
@@ -115,7 +115,7 @@ def test_keeps_a_better_start() -> None:
 
 @given(network_instances())
 @settings(max_examples=50)
-def test_claims_are_the_checkers(instance: NetworkInstance) -> None:
+def test_claims_are_the_checkers(instance: Instance) -> None:
     """What a solution is said to be worth is what the checker says, to the last digit."""
     result = find_solver("network", "dally").solve(
         instance, limits=Limits(), rng=np.random.default_rng(0)

@@ -36,10 +36,10 @@ from tests.lyra_opt.network.heuristics.cases import (
 if TYPE_CHECKING:
     from lyra_opt.core.result import SolveResult
     from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.network.instance import NetworkInstance
+    from lyra_opt.network.instance import Instance
 
 
-def _solve(name: str, instance: NetworkInstance) -> SolveResult:
+def _solve(name: str, instance: Instance) -> SolveResult:
     solver = find_solver("network", name)
     return solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
 
@@ -49,7 +49,7 @@ def _solve(name: str, instance: NetworkInstance) -> SolveResult:
 
 @given(network_instances(max_jobs=10, max_machines=7, max_gpus=8))
 @settings(max_examples=40)
-def test_between_dally_and_the_bound(instance: NetworkInstance) -> None:
+def test_between_dally_and_the_bound(instance: Instance) -> None:
     """Within the same timers; what it claims is what the checker finds."""
     result = _solve("priced-placement", instance)
     report = check(instance, result.solution)
@@ -60,7 +60,7 @@ def test_between_dally_and_the_bound(instance: NetworkInstance) -> None:
 
 @given(network_instances(max_jobs=4, max_machines=3, max_gpus=4))
 @settings(max_examples=40)
-def test_values_are_those_of_the_checker(instance: NetworkInstance) -> None:
+def test_values_are_those_of_the_checker(instance: Instance) -> None:
     """In floats; and 0 at tiers that are forbidden or held back."""
     value = values_of(state_of(instance).state, instance)
     for position, job in enumerate(instance.jobs):

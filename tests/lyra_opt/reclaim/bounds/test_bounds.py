@@ -14,11 +14,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from instances.family import generate
 from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.bounds import dual_bound as bounds
 from lyra_opt.reclaim.bounds.dual_bound import (
     PriceCertificate,
@@ -34,7 +34,7 @@ from tests.lyra_opt.reclaim import reference
 TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
 
 
-def relaxation_value(instance: ReclaimInstance) -> float:
+def relaxation_value(instance: Instance) -> float:
     """Return the value of the linear relaxation, built row by row from the instance's records."""
     names = [server.id for server in instance.servers]
     servers, jobs = len(names), len(instance.jobs)
@@ -81,7 +81,7 @@ def test_rigid_bound_equals_the_linear_relaxation(
     monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
     @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
-    def agree(instance: ReclaimInstance) -> None:
+    def agree(instance: Instance) -> None:
         bound = rigid_bound(instance)
         value = relaxation_value(instance)
         assert math.ceil(value - TOLERANCE) <= bound.bound <= math.ceil(value + TOLERANCE)
@@ -94,7 +94,7 @@ def test_rigid_bound_equals_the_linear_relaxation(
     agree()
 
 
-def cut_value(instance: ReclaimInstance, servers: int, weight: int) -> int:
+def cut_value(instance: Instance, servers: int, weight: int) -> int:
     """Return the least of servers * w(X) - weight * |X| over all sets X of servers on loan.
 
     By networkx: a minimum cut of source -> server -> job -> sink, built from the records.
@@ -116,7 +116,7 @@ def cut_value(instance: ReclaimInstance, servers: int, weight: int) -> int:
     reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12),
     st.sampled_from((1, 7, 10**15)),
 )
-def test_the_segment_is_a_minimum_cut(instance: ReclaimInstance, factor: int) -> None:
+def test_the_segment_is_a_minimum_cut(instance: Instance, factor: int) -> None:
     """At its slope networkx finds no set of servers below it, in integers of any size."""
     instance = _scaled(instance, factor)
     bound = rigid_bound(instance)
@@ -144,7 +144,7 @@ def test_rigid_bound_equals_the_linear_relaxation_on_fleets(
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))
-def test_the_segment_does_not_rest_on_the_guess(instance: ReclaimInstance) -> None:
+def test_the_segment_does_not_rest_on_the_guess(instance: Instance) -> None:
     """Without a pass that brings prices closer, and with many, the cuts end at the same value."""
     found = []
     for passes in (0, 1, 100):
@@ -162,9 +162,7 @@ def test_the_segment_does_not_rest_on_the_guess(instance: ReclaimInstance) -> No
     reclaim_instances(semantics="rigid", min_servers=1, max_servers=7, max_jobs=6),
     st.lists(st.integers(1, 3), min_size=6, max_size=6),
 )
-def test_merged_jobs_charge_their_own_weight_each(
-    instance: ReclaimInstance, copies: list[int]
-) -> None:
+def test_merged_jobs_charge_their_own_weight_each(instance: Instance, copies: list[int]) -> None:
     """The flow of a row is split: no job of it charges more than it weighs, together all."""
     jobs = [
         replace(job, id=f"{job.id}-{number}", weight=job.weight * number)
@@ -191,7 +189,7 @@ def test_merged_jobs_charge_their_own_weight_each(
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))
 @settings(max_examples=60)
-def test_interchangeable_bound_equals_the_linear_relaxation(instance: ReclaimInstance) -> None:
+def test_interchangeable_bound_equals_the_linear_relaxation(instance: Instance) -> None:
     """Safe rounding costs nothing that the rounding up to an integer does not give back."""
     value = relaxation_value(instance)
     bound = interchangeable_bound(instance)
@@ -199,13 +197,13 @@ def test_interchangeable_bound_equals_the_linear_relaxation(instance: ReclaimIns
 
 
 @given(reclaim_instances(max_servers=8))
-def test_bound_never_crosses_the_optimum(instance: ReclaimInstance) -> None:
+def test_bound_never_crosses_the_optimum(instance: Instance) -> None:
     """In both semantics, with servers off loan and jobs of any weight."""
     assert 0 <= dual_bound(instance) <= reference.optimum(instance)
 
 
 @given(reclaim_instances(max_servers=6, max_jobs=5), st.data())
-def test_any_multipliers_give_a_valid_bound(instance: ReclaimInstance, data: st.DataObject) -> None:
+def test_any_multipliers_give_a_valid_bound(instance: Instance, data: st.DataObject) -> None:
     """The proof does not rest on where the multipliers come from: nonsense is safe too."""
     index = instance.index
     multipliers = st.integers(0, 30)
@@ -220,7 +218,7 @@ def test_any_multipliers_give_a_valid_bound(instance: ReclaimInstance, data: st.
     assert certificate.bound(index, instance.reclaim_servers) <= reference.optimum(instance)
 
 
-def test_a_negative_multiplier_proves_nothing(figure_5: ReclaimInstance) -> None:
+def test_a_negative_multiplier_proves_nothing(figure_5: Instance) -> None:
     """Refused, because the weighted rows would point the wrong way."""
     index = figure_5.index
     certificate = PriceCertificate(
@@ -233,7 +231,7 @@ def test_a_negative_multiplier_proves_nothing(figure_5: ReclaimInstance) -> None
 
 
 @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
-def test_ends_of_the_segment_are_optimal_for_their_size(instance: ReclaimInstance) -> None:
+def test_ends_of_the_segment_are_optimal_for_their_size(instance: Instance) -> None:
     """Breakpoints of the envelope are values of best sets."""
     bound = rigid_bound(instance)
     index = instance.index
@@ -252,7 +250,7 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance: ReclaimInstanc
 
 @given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
 @settings(max_examples=50)
-def test_huge_weights_do_not_overflow(instance: ReclaimInstance, factor: int) -> None:
+def test_huge_weights_do_not_overflow(instance: Instance, factor: int) -> None:
     """Bound and optimum scale together."""
     scaled = _scaled(instance, factor)
     unscaled, bound = rigid_bound(instance), rigid_bound(scaled)
@@ -266,7 +264,7 @@ def test_products_beyond_64_bits() -> None:
     servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
     everywhere = tuple(WorkerGroup(server=server.id, base=1) for server in servers)
     weight = 2**53 - 1
-    instance = ReclaimInstance(
+    instance = Instance(
         name="heavy",
         semantics="rigid",
         reclaim_servers=600,
@@ -280,7 +278,7 @@ def test_products_beyond_64_bits() -> None:
 def test_weights_that_sum_beyond_64_bits() -> None:
     """A thousand and more jobs of the largest weight."""
     weight, jobs = 2**53 - 1, 1100
-    instance = ReclaimInstance(
+    instance = Instance(
         name="heavy",
         semantics="rigid",
         reclaim_servers=1,
@@ -301,7 +299,7 @@ def test_weights_that_sum_beyond_64_bits() -> None:
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
 @settings(max_examples=30)
-def test_huge_weights_do_not_overflow_interchangeable(instance: ReclaimInstance) -> None:
+def test_huge_weights_do_not_overflow_interchangeable(instance: Instance) -> None:
     """The rounding of multipliers is relative to the weights."""
     factor = 2**45
     bound = interchangeable_bound(_scaled(instance, factor))
@@ -310,12 +308,12 @@ def test_huge_weights_do_not_overflow_interchangeable(instance: ReclaimInstance)
     assert bound >= factor * (relaxation_value(instance) - 1e-3)
 
 
-def _scaled(instance: ReclaimInstance, factor: int) -> ReclaimInstance:
+def _scaled(instance: Instance, factor: int) -> Instance:
     jobs = tuple(replace(job, weight=factor * job.weight) for job in instance.jobs)
     return replace(instance, jobs=jobs)
 
 
-def test_lyras_costs_are_one_certificate(figure_5: ReclaimInstance) -> None:
+def test_lyras_costs_are_one_certificate(figure_5: Instance) -> None:
     """Equal shares are feasible multipliers; the cut finds better ones where there are any."""
     index = figure_5.index
     span = index.losses.span()
@@ -331,7 +329,7 @@ def test_lyras_costs_are_one_certificate(figure_5: ReclaimInstance) -> None:
 
 def test_a_job_that_no_server_can_preempt_costs_nothing() -> None:
     """Off-loan workers alone keep it alive."""
-    instance = ReclaimInstance(
+    instance = Instance(
         name="safe",
         semantics="interchangeable",
         reclaim_servers=1,

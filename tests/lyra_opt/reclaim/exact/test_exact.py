@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.family import generate
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.components import _connected_places, search_components
 from lyra_opt.reclaim.exact.solver import Exact
 from lyra_opt.reclaim.exact.tree.search import search_tree
@@ -26,16 +26,16 @@ from lyra_opt.testing.strategies import reclaim_instances
 if TYPE_CHECKING:
     from lyra_opt.core.result import SolveResult
     from lyra_opt.core.solver import Solver
-    from lyra_opt.reclaim.instance import ReclaimInstance
+    from lyra_opt.reclaim.instance import Instance
 
 SEMANTICS = ("rigid", "interchangeable")
 
 
-def run(solver: Solver, instance: ReclaimInstance, **limits: float) -> SolveResult:
+def run(solver: Solver, instance: Instance, **limits: float) -> SolveResult:
     return solver.solve(instance, limits=Limits(**limits), rng=np.random.default_rng(0))
 
 
-def least_weights(instance: ReclaimInstance) -> list[int]:
+def least_weights(instance: Instance) -> list[int]:
     """Return the optimum for every number of servers, by looking at all sets of servers."""
     index = instance.index
     on_loan = index.on_loan.tolist()
@@ -53,7 +53,7 @@ def least_weights(instance: ReclaimInstance) -> list[int]:
     return [int(min(weight[picks == number])) for number in range(len(on_loan) + 1)]
 
 
-def assert_exact_for_every_number(instance: ReclaimInstance) -> None:
+def assert_exact_for_every_number(instance: Instance) -> None:
     for picks, least in enumerate(least_weights(instance)):
         asked = dataclasses.replace(instance, reclaim_servers=picks)
         answer = run(Exact(), asked)
@@ -198,7 +198,7 @@ def test_components_bracket_the_optimum_and_return_the_set(instance):
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=6))
-def test_components_are_those_of_networkx(instance: ReclaimInstance) -> None:
+def test_components_are_those_of_networkx(instance: Instance) -> None:
     """But for the servers that share nothing, which are one part together."""
     losses = reduce_instance(instance).losses
     graph = networkx.Graph()

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
-from instances.family import generate
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
+from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED, Dominance
 from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
-from lyra_opt.reclaim.instance import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim.instance import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
@@ -101,7 +101,7 @@ def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
     return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
 
 
-def drawn_cluster(seed: int, servers: int) -> ReclaimInstance:
+def drawn_cluster(seed: int, servers: int) -> Instance:
     """Return a cluster whose jobs overlap in many ways: large and small losses, any slack."""
     draw = random.Random(seed)
     jobs = []
@@ -120,7 +120,7 @@ def drawn_cluster(seed: int, servers: int) -> ReclaimInstance:
                 min_workers=draw.choice([(workers + 1) // 2, draw.randint(0, workers)]),
             )
         )
-    return ReclaimInstance(
+    return Instance(
         name="drawn",
         semantics="interchangeable",  # type: ignore[arg-type]
         reclaim_servers=draw.randint(servers // 4, servers - 1),
@@ -133,7 +133,7 @@ def messy(servers: int, reclaim: int, seed: int = 0) -> ReducedReclaim:
     return reduce_instance(messy_instance(servers, reclaim, seed))
 
 
-def messy_instance(servers: int, reclaim: int, seed: int = 0) -> ReclaimInstance:
+def messy_instance(servers: int, reclaim: int, seed: int = 0) -> Instance:
     instance = generate(
         "reclaim",
         "messy-dist",
@@ -142,7 +142,7 @@ def messy_instance(servers: int, reclaim: int, seed: int = 0) -> ReclaimInstance
         seed=seed,
         semantics="interchangeable",
     )
-    assert isinstance(instance, ReclaimInstance)
+    assert isinstance(instance, Instance)
     return instance
 
 
@@ -154,7 +154,7 @@ class TestAnswer:
 
         @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
         @settings(max_examples=60)
-        def is_right(instance: ReclaimInstance, draw: random.Random) -> None:
+        def is_right(instance: Instance, draw: random.Random) -> None:
             reduced = reduce_instance(instance)
             start = draw.sample(range(len(reduced.servers)), reduced.reclaim_servers)
             found = search(reduced, start, effort=effort)
@@ -294,7 +294,7 @@ class TestProof:
 
         @given(reclaim_instances(min_servers=2, max_servers=6, max_jobs=6))
         @settings(max_examples=60)
-        def holds(instance: ReclaimInstance) -> None:
+        def holds(instance: Instance) -> None:
             reduced = reduce_instance(instance)
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
             node = NodeBound(
@@ -356,7 +356,7 @@ class TestProof:
             )
             for number, servers in enumerate(pairs)
         )
-        instance = ReclaimInstance(
+        instance = Instance(
             name="triangle",
             semantics="interchangeable",  # type: ignore[arg-type]
             reclaim_servers=2,

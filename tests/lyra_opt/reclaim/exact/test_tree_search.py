@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import generate
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.tree import search as tree_search
 from lyra_opt.reclaim.exact.tree.kernel import Tree, drop_first_node, push_node
 from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices, smallest_prices

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from instances.family import generate
 from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRule
@@ -26,14 +26,14 @@ from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance
 
 PROBLEM = find_problem("reclaim")
 FAST = find_solver("reclaim", "fast")
 
 
 @given(reclaim_instances(max_servers=8, max_jobs=10))
-def test_brackets_the_optimum(instance: ReclaimInstance) -> None:
+def test_brackets_the_optimum(instance: Instance) -> None:
     """Bound <= optimum <= objective, and no heuristic that it runs does better."""
     answer = solve_and_check(PROBLEM, instance, FAST)
     assert answer.status in ("optimal", "feasible"), answer.message
@@ -65,7 +65,7 @@ def test_completion_is_the_rule_from_where_it_stands(
     monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
     @given(reclaim_instances(), st.data())
-    def same(instance: ReclaimInstance, data: st.DataObject) -> None:
+    def same(instance: Instance, data: st.DataObject) -> None:
         whole = LyraGreedy().choose(instance, np.random.default_rng(0))
         first = whole[: data.draw(st.integers(0, len(whole)))]
         span = instance.index.base.span()
@@ -82,7 +82,7 @@ def test_peeling_the_reduced_instance(compiled: bool, monkeypatch: pytest.Monkey
     monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
     @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
-    def same(instance: ReclaimInstance, by_share: bool) -> None:
+    def same(instance: Instance, by_share: bool) -> None:
         reduced, row = reduce_with_rows(instance)
         assume(len(reduced.weight) == np.count_nonzero(row >= 0))  # merged ones round otherwise
         left = peel_places(reduced, np.ones_like(reduced.servers), by_share=by_share)
@@ -93,7 +93,7 @@ def test_peeling_the_reduced_instance(compiled: bool, monkeypatch: pytest.Monkey
 
 
 @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
-def test_a_breakpoint_is_proved_at_once(instance: ReclaimInstance) -> None:
+def test_a_breakpoint_is_proved_at_once(instance: Instance) -> None:
     """At the ends of its own segment the bound is the optimum, and fast finds it."""
     segment = rigid_bound(instance)
     for servers, weight in (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.family import find_family, generate
-from lyra_opt.reclaim import Job, ReclaimInstance, Semantics, Server, WorkerGroup, check
+from lyra_opt.instances.family import find_family, generate
+from lyra_opt.reclaim import Instance, Job, Semantics, Server, WorkerGroup, check
 from lyra_opt.reclaim.bounds.dual_bound import RigidBound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule, server_preemption_costs
@@ -29,12 +29,12 @@ TIE_RULES = pytest.mark.parametrize("tie_rule", list(TieRule))
 RIGID = reclaim_instances(semantics="rigid", max_servers=6, max_jobs=7)
 
 
-def positions_of(heuristic: ReclaimHeuristic, instance: ReclaimInstance) -> Sequence[int]:
+def positions_of(heuristic: ReclaimHeuristic, instance: Instance) -> Sequence[int]:
     """Return the servers that `heuristic` chooses, a greedy's in the order of its steps."""
     return heuristic.choose(instance, np.random.default_rng(0))
 
 
-def paid(heuristic: ReclaimHeuristic, instance: ReclaimInstance) -> int:
+def paid(heuristic: ReclaimHeuristic, instance: Instance) -> int:
     """Return the weight of the jobs that the choice of `heuristic` preempts."""
     return preempted_weight(instance.index, positions_of(heuristic, instance))
 
@@ -44,7 +44,7 @@ def incidences(jobs: Iterable[Job]) -> int:
     return sum(job.weight * len(reference.servers_of(job, base_only=True)) for job in jobs)
 
 
-def step_costs(instance: ReclaimInstance, positions: Sequence[int]) -> list[Fraction]:
+def step_costs(instance: Instance, positions: Sequence[int]) -> list[Fraction]:
     """Return Lyra's cost of each server when it is taken, computed from the records."""
     ids = [instance.servers[position].id for position in positions]
     return [
@@ -52,20 +52,20 @@ def step_costs(instance: ReclaimInstance, positions: Sequence[int]) -> list[Frac
     ]
 
 
-def first_costs(instance: ReclaimInstance) -> list[Fraction]:
+def first_costs(instance: Instance) -> list[Fraction]:
     """Return Lyra's costs of the N_R cheapest servers on loan before any is taken."""
     costs = server_preemption_costs(instance)
     return sorted(costs[s] for s in instance.index.on_loan.tolist())[: instance.reclaim_servers]
 
 
-def share_of_segment(instance: ReclaimInstance, bound: RigidBound) -> Fraction:
+def share_of_segment(instance: Instance, bound: RigidBound) -> Fraction:
     """Return theta, where on the segment of the envelope N_R lies; 0 for a single point."""
     past = instance.reclaim_servers - len(bound.lower_servers)
     length = len(bound.upper_servers) - len(bound.lower_servers)
     return Fraction(past, length) if length else Fraction(0)
 
 
-def relaxation(instance: ReclaimInstance) -> Fraction:
+def relaxation(instance: Instance) -> Fraction:
     """Return L, the exact value of the linear relaxation."""
     bound = rigid_bound(instance)
     theta = share_of_segment(instance, bound)
@@ -83,7 +83,7 @@ def is_root_of(square: Fraction | int, rounded: str) -> bool:
     return (middle - half) ** 2 <= square < (middle + half) ** 2
 
 
-def largest_server_weight(instance: ReclaimInstance) -> int:
+def largest_server_weight(instance: Instance) -> int:
     """Return W, the largest total weight of the jobs with a base worker on a server on loan."""
     return max(
         (
@@ -95,7 +95,7 @@ def largest_server_weight(instance: ReclaimInstance) -> int:
     )
 
 
-def known_optimum(family: str, reclaim: int, instance: ReclaimInstance) -> int:
+def known_optimum(family: str, reclaim: int, instance: Instance) -> int:
     """Return the optimum that the family states, once the checker has confirmed its solution."""
     known = find_family("reclaim", family).known_optimum({"reclaim": reclaim})
     assert known is not None
@@ -111,9 +111,9 @@ def instance_of(
     on_loan: Sequence[str],
     spans: Sequence[Sequence[str]],
     off_loan: Sequence[str] = (),
-) -> ReclaimInstance:
+) -> Instance:
     """Return a rigid instance with a job of weight 1 and one-GPU workers for each span."""
-    return ReclaimInstance(
+    return Instance(
         name="constructed",
         semantics=Semantics.RIGID,
         reclaim_servers=reclaim_servers,
@@ -135,7 +135,7 @@ class TestLyraGreedy:
     """Section 6.1: G <= sqrt(E L) <= sqrt(E OPT) <= sqrt(E H_k OPT)."""
 
     @given(instance=RIGID)
-    def test_guarantee(self, instance: ReclaimInstance) -> None:
+    def test_guarantee(self, instance: Instance) -> None:
         """Each link of the chain, squared."""
         incidence, bound = incidences(instance.jobs), relaxation(instance)
         optimum = reference.optimum(instance)
@@ -146,7 +146,7 @@ class TestLyraGreedy:
             assert greedy**2 <= incidence * harmonic(instance.reclaim_servers) * optimum
 
     @given(instance=RIGID)
-    def test_guarantee_a_posteriori(self, instance: ReclaimInstance) -> None:
+    def test_guarantee_a_posteriori(self, instance: Instance) -> None:
         """G^2 <= E sum c_i, and so it is with E over the preempted jobs only."""
         for tie_rule in TieRule:
             positions = positions_of(LyraGreedy(tie_rule), instance)
@@ -159,7 +159,7 @@ class TestLyraGreedy:
             assert preempted <= incidences(instance.jobs)
 
     @given(instance=RIGID)
-    def test_costs_of_steps(self, instance: ReclaimInstance) -> None:
+    def test_costs_of_steps(self, instance: Instance) -> None:
         """c_i <= a_i, and the a_i sum to at most L; c_i <= OPT / (k - i + 1), hence H_k."""
         at_first = first_costs(instance)
         assert sum(at_first) <= relaxation(instance)
@@ -196,7 +196,7 @@ class TestLyraGreedy:
 
     def test_the_literal_rule_has_no_guarantee_with_slack(self) -> None:
         """Interchangeable: it pays 1 where nothing need be preempted."""
-        instance = ReclaimInstance(
+        instance = Instance(
             name="slack",
             semantics=Semantics.INTERCHANGEABLE,
             reclaim_servers=1,
@@ -265,7 +265,7 @@ class TestTightness:
         assert ratio == Fraction(k * m**2, k * m**2 + m + 1)
 
     @given(instance=RIGID)
-    def test_marginal_pays_at_most_k_times_the_optimum(self, instance: ReclaimInstance) -> None:
+    def test_marginal_pays_at_most_k_times_the_optimum(self, instance: Instance) -> None:
         """Some server of an optimal choice is always free, and preempts at most its jobs."""
         optimum = reference.optimum(instance)
         assert paid(Marginal(), instance) <= instance.reclaim_servers * optimum
@@ -326,7 +326,7 @@ class TestRounding:
     """Section 6.3: what choices near the two ends of the segment cost."""
 
     @given(instance=RIGID, data=st.data())
-    def test_rounding(self, instance: ReclaimInstance, data: st.DataObject) -> None:
+    def test_rounding(self, instance: Instance, data: st.DataObject) -> None:
         """Each inequality, for some k servers of the upper end and some that extend the lower."""
         k, index = instance.reclaim_servers, instance.index
         bound = rigid_bound(instance)

@@ -15,7 +15,7 @@ from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Job, ReclaimInstance, Server, WorkerGroup
+from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
@@ -42,7 +42,7 @@ HEURISTICS = [
 PROBLEM = find_problem("reclaim")
 
 
-def chosen_ids(heuristic: ReclaimHeuristic, instance: ReclaimInstance) -> list[str]:
+def chosen_ids(heuristic: ReclaimHeuristic, instance: Instance) -> list[str]:
     positions = heuristic.choose(instance, np.random.default_rng(0))
     return [instance.servers[position].id for position in positions]
 
@@ -65,16 +65,14 @@ class TestLyraGreedy:
     @pytest.mark.parametrize(
         ("reclaim_servers", "preempted"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)]
     )
-    def test_figure_5(
-        self, figure_5: ReclaimInstance, reclaim_servers: int, preempted: int
-    ) -> None:
+    def test_figure_5(self, figure_5: Instance, reclaim_servers: int, preempted: int) -> None:
         """The paper's Figure 5: as many preemptions as the optimum, for every N_R."""
         instance = replace(figure_5, reclaim_servers=reclaim_servers)
         answer = solve_and_check(PROBLEM, instance, LyraGreedy())
         assert answer.objective == preempted == reference.optimum(instance)
 
     def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(
-        self, figure_5: ReclaimInstance
+        self, figure_5: Instance
     ) -> None:
         """Why the default tie rule is what it is: the opposite pays 2 where 1 is optimal."""
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
@@ -86,7 +84,7 @@ class TestLyraGreedy:
 
         @given(reclaim_instances())
         @settings(max_examples=60)
-        def follows(instance: ReclaimInstance) -> None:
+        def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
                 jobs = reference.living_jobs(instance, server, taken)
                 vacated = reference.gpus_elsewhere(jobs, server, taken)
@@ -99,7 +97,7 @@ class TestLyraGreedy:
     def test_equal_sums_of_unlike_fractions_tie(self, mode: str) -> None:
         """1/3 + 1/6 equals 1/2: decided by the tie rule, not by the last digit of a float."""
         fillers = [Server(id=f"f{i}", gpus=8, on_loan=False) for i in range(5)]
-        instance = ReclaimInstance(
+        instance = Instance(
             name="tie",
             semantics="rigid",
             reclaim_servers=1,
@@ -120,7 +118,7 @@ class TestLyraGreedy:
         jobs = [
             _job(f"j{n}", [server.id for server in servers[:span]]) for n, span in enumerate(spans)
         ]
-        instance = ReclaimInstance(
+        instance = Instance(
             name="wide",
             semantics="rigid",
             reclaim_servers=3,
@@ -144,7 +142,7 @@ class TestMarginal:
 
         @given(reclaim_instances(semantics="rigid"))
         @settings(max_examples=60)
-        def follows(instance: ReclaimInstance) -> None:
+        def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[int, ...]:
                 jobs = reference.living_jobs(instance, server, taken)
                 vacated = reference.gpus_elsewhere(jobs, server, taken)
@@ -159,7 +157,7 @@ class TestMarginal:
 
         @given(reclaim_instances(semantics="interchangeable"))
         @settings(max_examples=60)
-        def follows(instance: ReclaimInstance) -> None:
+        def follows(instance: Instance) -> None:
             weights = {job.id: Fraction(job.weight) for job in instance.jobs}
             expected = reference.greedy(instance, _slack_key(instance, weights))
             assert chosen_ids(Marginal(), instance) == expected
@@ -175,7 +173,7 @@ class TestLyraGreedyElastic:
 
         @given(reclaim_instances(semantics="interchangeable"))
         @settings(max_examples=60)
-        def follows(instance: ReclaimInstance) -> None:
+        def follows(instance: Instance) -> None:
             shares = {
                 job.id: Fraction(job.weight, len(reference.servers_of(job, base_only=False)))
                 for job in instance.jobs
@@ -185,7 +183,7 @@ class TestLyraGreedyElastic:
 
         follows()
 
-    def test_skips_rigid_instances_with_a_reason(self, figure_5: ReclaimInstance) -> None:
+    def test_skips_rigid_instances_with_a_reason(self, figure_5: Instance) -> None:
         """A skip carries its reason."""
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
         assert answer.status == "unsupported"
@@ -194,7 +192,7 @@ class TestLyraGreedyElastic:
         )
 
 
-def _slack_key(instance: ReclaimInstance, shares: dict[str, Fraction]):
+def _slack_key(instance: Instance, shares: dict[str, Fraction]):
     """Return the key of the slack-aware rules: shares of jobs that would die, then slack used."""
 
     def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
@@ -221,13 +219,13 @@ class TestPeeling:
 
         @given(reclaim_instances())
         @settings(max_examples=60)
-        def follows(instance: ReclaimInstance) -> None:
+        def follows(instance: Instance) -> None:
             assert chosen_ids(Peeling(), instance) == _peeled(instance)
 
         follows()
 
 
-def _peeled(instance: ReclaimInstance) -> list[str]:
+def _peeled(instance: Instance) -> list[str]:
     index = instance.index
     on_loan = {server.id for server in instance.servers if server.on_loan}
     chosen = set(on_loan)
@@ -255,7 +253,7 @@ class TestSmallestCountFirst:
     """Jobs counted once, base workers only in the rigid case, ties in file order."""
 
     @given(reclaim_instances())
-    def test_follows_the_rule(self, instance: ReclaimInstance) -> None:
+    def test_follows_the_rule(self, instance: Instance) -> None:
         """Equal to a sort by the number of jobs."""
         rigid = instance.semantics == "rigid"
         jobs = {
@@ -275,7 +273,7 @@ class TestAll:
     @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
     @given(instance=reclaim_instances(), seed=st.integers(0, 3))
     def test_claims_survive_the_checker(
-        self, heuristic: ReclaimHeuristic, instance: ReclaimInstance, seed: int
+        self, heuristic: ReclaimHeuristic, instance: Instance, seed: int
     ) -> None:
         """A valid solution, an objective that the checker confirms, never below the optimum."""
         answer = solve_and_check(PROBLEM, instance, heuristic, seed=seed, certify=True)
@@ -291,7 +289,7 @@ class TestAll:
     @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
     @given(instance=reclaim_instances())
     def test_a_better_warm_start_is_kept(
-        self, heuristic: ReclaimHeuristic, instance: ReclaimInstance
+        self, heuristic: ReclaimHeuristic, instance: Instance
     ) -> None:
         """The answer is never worse than the solution that it started from."""
         if heuristic.supports(instance):
@@ -302,7 +300,7 @@ class TestAll:
         )
         assert result.objective == reference.objective(instance, best)
 
-    def test_running_does_not_change_the_instance(self, figure_5: ReclaimInstance) -> None:
+    def test_running_does_not_change_the_instance(self, figure_5: Instance) -> None:
         """The arrays of an instance are read-only."""
         with pytest.raises(ValueError, match="read-only"):
             figure_5.index.slack[0] = 1

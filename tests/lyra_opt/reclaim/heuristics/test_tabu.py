@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.family import generate
 from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
@@ -28,7 +28,7 @@ from tests.lyra_opt.reclaim import reference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.reclaim import ReclaimInstance
+    from lyra_opt.reclaim import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 PROBLEM = find_problem("reclaim")
@@ -46,13 +46,13 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
-def cluster(servers: int, reclaim: int, semantics: str, seed: int = 0) -> ReclaimInstance:
+def cluster(servers: int, reclaim: int, semantics: str, seed: int = 0) -> Instance:
     return generate(
         "reclaim", "messy-dist", servers=servers, reclaim=reclaim, semantics=semantics, seed=seed
     )
 
 
-def starts_of(instance: ReclaimInstance) -> list[int]:
+def starts_of(instance: Instance) -> list[int]:
     """Return the objectives of the rules that the search starts from."""
     rigid = instance.semantics == "rigid"
     rules = [Peeling(), LyraGreedy() if rigid else LyraGreedyElastic(), Marginal()]
@@ -90,7 +90,7 @@ class TestWalk:
             st.integers(0, 9),
         )
         @settings(max_examples=50)
-        def is_exact(instance: ReclaimInstance, slices: list[int], seed: int) -> None:
+        def is_exact(instance: Instance, slices: list[int], seed: int) -> None:
             reduced = reduce_instance(instance)
             if factor > 1:
                 reduced = scaled(reduced, factor)
@@ -132,7 +132,7 @@ class TestWalk:
 
         @given(reclaim_instances(min_servers=3, with_off_loan=False), st.integers(0, 5))
         @settings(max_examples=60)
-        def is_best(instance: ReclaimInstance, seed: int) -> None:
+        def is_best(instance: Instance, seed: int) -> None:
             index = instance.index
             reduced = reduce_instance(instance)
             start = first_places(reduced)
@@ -244,7 +244,7 @@ class TestTabu:
 
     @given(reclaim_instances(), st.integers(0, 3), st.integers(0, 60))
     def test_lies_between_the_optimum_and_its_starts(
-        self, instance: ReclaimInstance, seed: int, moves: int
+        self, instance: Instance, seed: int, moves: int
     ) -> None:
         """The checker confirms its objective, for any number of moves."""
         answer = solve_and_check(PROBLEM, instance, Tabu(moves), seed=seed)

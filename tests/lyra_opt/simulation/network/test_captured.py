@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from instances.network.generated_jobs import dally_batch
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.network.generated_jobs import dally_batch
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
 from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of
@@ -29,7 +29,7 @@ from tests.lyra_opt.network.heuristics.cases import gang, state_for
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import Grant, PlacementState
-    from lyra_opt.network.instance import NetworkInstance, NetworkSolution
+    from lyra_opt.network.instance import Instance, Solution
 
 
 class WatchedDally(DelayScheduling):
@@ -37,7 +37,7 @@ class WatchedDally(DelayScheduling):
 
     def __init__(self) -> None:
         super().__init__("dally", AutoTuner())
-        self.found: list[tuple[NetworkInstance, NetworkSolution]] = []
+        self.found: list[tuple[Instance, Solution]] = []
 
     def decide(self, state: PlacementState) -> list[Grant]:
         """Decide as Dally does."""
@@ -51,7 +51,7 @@ class WatchedDally(DelayScheduling):
 
 
 @pytest.fixture(scope="module")
-def decisions() -> list[tuple[NetworkInstance, NetworkSolution]]:
+def decisions() -> list[tuple[Instance, Solution]]:
     """What is decided on 30 jobs, on 32 GPUs in two racks; it is what an observer is given."""
     captured: list[Any] = []
     dally = WatchedDally()
@@ -77,7 +77,7 @@ def decisions() -> list[tuple[NetworkInstance, NetworkSolution]]:
 
 
 def test_dally_decides_by_itself_as_it_did_in_the_run(
-    decisions: list[tuple[NetworkInstance, NetworkSolution]],
+    decisions: list[tuple[Instance, Solution]],
 ) -> None:
     """With the timers of the moment in the instance its decision is worth the same."""
     held = [instance for instance, _ in decisions if any(job.rack_timer_s for job in instance.jobs)]
@@ -90,7 +90,7 @@ def test_dally_decides_by_itself_as_it_did_in_the_run(
 
 
 def test_instance_of_a_state_and_back(
-    decisions: list[tuple[NetworkInstance, NetworkSolution]],
+    decisions: list[tuple[Instance, Solution]],
 ) -> None:
     """No number is lost on the way, timers among them."""
     for instance, _ in decisions:

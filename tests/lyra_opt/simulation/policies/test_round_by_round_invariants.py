@@ -18,7 +18,7 @@ from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.tiresias import DEFAULT_THRESHOLDS_GPU_S
-from lyra_opt.heterogeneous.instance import GangJob, HeterogeneousInstance, Objective
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.scheme import find_scheme
 from lyra_opt.simulation.speed import Speed
@@ -198,7 +198,7 @@ def test_without_costs_it_is_the_schedule_of_the_solver(name: str, case: Case) -
     simulation = simulate(name, (cluster, workload, free))
     last = {run.job.id: free.round_from(run.completion_s) - 1 for run in simulation.runs}
     policy = ROUND_POLICIES[name]()
-    instance = HeterogeneousInstance(
+    instance = Instance(
         name="drawn",
         objective=Objective.UTILITY,
         gpu_types=cluster.problem_types,

@@ -15,7 +15,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.water_filling import Entity, fill
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, HeterogeneousInstance
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
@@ -81,7 +81,7 @@ def test_one_entity_is_lexicographically_max_min(engine: str | None, jobs: int, 
 
 @settings(max_examples=20)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4))
-def test_small_instances_are_lexicographically_max_min(instance: HeterogeneousInstance) -> None:
+def test_small_instances_are_lexicographically_max_min(instance: Instance) -> None:
     """The same with ties, types without GPUs and gangs that fill the cluster."""
     arrays = ShareArrays.of(instance)
     filled = fill(arrays)
@@ -111,7 +111,7 @@ def _no_limits():
 
 def one_type(jobs: int, gpus: int, **more: object) -> ShareArrays:
     return ShareArrays.of(
-        HeterogeneousInstance(
+        Instance(
             name="one-type",
             objective="max_min_share",
             gpu_types=(GpuType(name="a"),),
@@ -157,7 +157,7 @@ def test_fifo_serves_one_job_after_the_other() -> None:
 def test_slack_is_no_level() -> None:
     """What rounds may miss of frozen levels is not given to jobs for which nothing is left."""
     rates = [{"a": 1.0}, {"b": 1.0}, {"a": 1.0}, {"a": 1.0}]
-    instance = HeterogeneousInstance(
+    instance = Instance(
         name="two-types",
         objective="max_min_share",
         gpu_types=(GpuType(name="a"), GpuType(name="b")),
@@ -177,9 +177,7 @@ def test_slack_is_no_level() -> None:
 
 @settings(max_examples=15)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
-def test_hierarchies_are_feasible_and_nobody_can_rise(
-    instance: HeterogeneousInstance, is_fifo: bool
-) -> None:
+def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fifo: bool) -> None:
     """Every job is frozen, with a proof that it could not rise; the checker accepts the shares."""
     ids = [job.id for job in instance.jobs]
     half = (len(ids) + 1) // 2
