@@ -1,18 +1,63 @@
-"""The decision problems of GPU-cluster schedulers: data, checkers, bounds, heuristics.
+"""Exact and heuristic answers to the decision problems of GPU-cluster schedulers.
 
-Each decision problem is a sub-package with the same file names (``instance``, ``checker``,
-``bounds``, one file a heuristic). Exact solvers live outside and are found by name:
+The front door, for ``import lyra_opt as lo``: the same words for the four problems ``reclaim``,
+``allocation``, ``heterogeneous`` and ``network``, and for the simulated cluster.
 
->>> from lyra_opt.core.problem import find_problem
->>> find_problem("reclaim").default_solver_of("rigid")
-'lyra-greedy'
+>>> import lyra_opt as lo
+>>> fleet = lo.generate("reclaim", "net", reclaim=6)
+>>> lo.solve(fleet, "exact").objective
+8
+
+Nothing is imported before it is used: each word is an entry point of the group
+``lyra_opt.front_door``.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-try:
-    __version__ = version("lyra-opt")
-except PackageNotFoundError:  # imported from a source tree that was never installed
-    __version__ = "0+unknown"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from lyra_opt import allocation, heterogeneous, network, reclaim
+    from lyra_opt.front_door.files import load, save
+    from lyra_opt.front_door.solving import compare, solve
+    from lyra_opt.instances.front_door import generate
+
+    __version__: str
+
+PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
+
+__all__ = [
+    "__version__",
+    "allocation",
+    "compare",
+    "generate",
+    "heterogeneous",
+    "load",
+    "network",
+    "reclaim",
+    "save",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a word of the front door, which is imported when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        found = import_module("lyra_opt.core.version").VERSION
+    elif name in PROBLEMS:
+        return import_module(f"{__name__}.{name}")
+    else:
+        from importlib.metadata import entry_points
+
+        (point,) = entry_points(group="lyra_opt.front_door", name=name)
+        found = point.load()
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the words of the front door, for completion."""
+    return __all__

@@ -13,10 +13,10 @@ import lyra_opt.experiments.simulation.command
 import lyra_opt.experiments.tuning.command
 import lyra_opt.instances.command
 import lyra_opt.paper_figures.command
-from lyra_opt import __version__
 from lyra_opt.commands import counterexample, schema, solve, solvers, verify
 from lyra_opt.commands.arguments import OneLineParser
 from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.core.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +39,7 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = OneLineParser(prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("--version", action="version", version=f"lyra-opt {__version__}")
+    parser.add_argument("--version", action="version", version=f"lyra-opt {VERSION}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt import __version__
 from lyra_opt.core.documents import write_text
+from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.page import HowRun, environments_of, render_page, write_plots
 from lyra_opt.paper_figures.comparison import Verdict
 
@@ -90,7 +90,7 @@ def page_text(report: Report, command: str) -> str:
         "paper.html.jinja",
         folder=TEMPLATES,
         report=report,
-        version=__version__,
+        version=VERSION,
         made_at=made_at,
         how=_how(report, command, made_at),
         entries=[("all", "Overview"), *zip(names, short, strict=True), ("how", "How it was run")],

@@ -234,6 +234,14 @@ def find_problem(name: str) -> Problem:
     return problem
 
 
+def problem_of_instance(instance: Any) -> Problem:
+    """Return the problem that an instance is of; TypeError if it is of none."""
+    for problem in problems().values():
+        if isinstance(instance, problem.instance_class):
+            return problem
+    raise TypeError(f"{type(instance).__name__} is no instance of a decision problem")
+
+
 def problem_of_file(format_name: str) -> Problem | None:
     """Return the problem whose instances or solutions have that format, None if none has."""
     return next((each for each in problems().values() if format_name in each.formats), None)

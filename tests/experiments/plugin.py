@@ -66,7 +66,7 @@ def leave(instance: Instance) -> SolveResult[Solution]:
 
 
 def sleep(instance: Instance) -> SolveResult[Solution]:
-    time.sleep(0.2)
+    time.sleep(0.4)
     return first_servers(instance)
 
 

@@ -1,0 +1,47 @@
+"""What `import lyra_opt as lo` gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lyra_opt as lo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_word_is_there() -> None:
+    """Whether listed in the package, registered as an entry point, or both."""
+    assert set(dir(lo)) == set(lo.__all__)
+    for word in lo.__all__:
+        assert getattr(lo, word) is not None
+    words = {point.name for point in entry_points(group="lyra_opt.front_door")}
+    assert words == set(lo.__all__) - {"__version__", *lo.PROBLEMS}
+
+
+def test_other_words_are_unknown() -> None:
+    """As in any module."""
+    with pytest.raises(AttributeError, match="no attribute 'sovle'"):
+        lo.sovle  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """A script that asks for help must not wait for solvers and data frames."""
+    code = "import sys, lyra_opt; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "pandas", "ortools", "pulp", "matplotlib"} & set(found.stdout.split())
+
+
+def test_a_package_of_the_user_may_have_any_name(tmp_path: Path) -> None:
+    """Such as `experiments`, which many have beside their scripts."""
+    for name in ("experiments", "instances", "formulations", "paper_figures"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not this one')")
+    for words in (["--version"], ["solvers", "--problem", "reclaim"], ["scenarios", "list"]):
+        command = [sys.executable, "-m", "lyra_opt", *words]
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
