@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Text
 from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
 from lyra_opt.core.variant import Variant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import networkx
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""
@@ -124,15 +127,18 @@ _OTHER_FIELDS = tuple(
         "then": {"properties": {"gpus": {"minimum": 1}}},
     },
 )
-class Instance:
+class Instance(ProblemInstance["Solution"]):
     """How many workers each elastic job gets, at once or over time.
 
     Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `Objective.JCT_REDUCTION` and
     `Objective.TWO_PHASE` are this project's.
     """
 
-    name: str = key(Text(), "its name, used to match solutions")
-    objective: Objective = key(Choice(Objective), "what is optimised")
+    problem = "allocation"
+
+    objective: Objective = key(
+        Choice(Objective), "what is optimised", default=Objective.MEAN_JCT, always_written=True
+    )
     gpus: int = key(
         Integer(),
         "GPUs to give: what base demands leave (jct_reduction), else all; at least 1 with joint",
@@ -183,6 +189,33 @@ class Instance:
     def variant(self) -> Objective:
         """The objective, with its sense."""
         return self.objective
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the star of the cluster and the jobs that ask it for GPUs.
+
+        Nodes are ``("cluster",)`` with ``gpus``, and ``("job", id)`` with ``min_workers``,
+        ``max_workers``, ``gpus_per_worker``, ``work_worker_s``, ``release_s``, ``running`` and
+        ``scaling_loss``. An edge has ``min_gpus`` and ``max_gpus``, the GPUs of w_min and w_max
+        workers. The graph has ``name`` and ``objective``. Complexity O(jobs).
+        """
+        import networkx
+
+        graph = networkx.Graph(name=self.name, objective=str(self.objective))
+        graph.add_node(("cluster",), gpus=self.gpus)
+        for job in self.jobs:
+            node = ("job", job.id)
+            graph.add_node(
+                node,
+                min_workers=job.min_workers,
+                max_workers=job.max_workers,
+                gpus_per_worker=job.gpus_per_worker,
+                work_worker_s=job.work_worker_s,
+                release_s=job.release_s,
+                running=job.running,
+                scaling_loss=job.scaling_loss,
+            )
+            graph.add_edge(("cluster",), node, min_gpus=job.min_gpus, max_gpus=job.max_gpus)
+        return graph
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:

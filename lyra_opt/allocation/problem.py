@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 class AllocationProblem(Problem):
     """How many workers each elastic job gets; see `lyra_opt.core.problem.Problem`."""
 
-    name = "allocation"
     size_name = "jobs"
     variants = Objective
     default_solvers = {  # noqa: RUF012

@@ -10,6 +10,7 @@ from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError
 from lyra_opt.core.fields import Key, keys_of, parsed, schema_of, written
+from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import Named, Text
 
@@ -34,8 +35,6 @@ class Problem(ABC):
     the keys of the files.
     """
 
-    name: str
-    """The name the command line knows it by, such as ``reclaim``."""
     size_name: str
     """What the size of an instance counts, such as ``servers``: a field with a list."""
     variants: type[Variant]
@@ -44,12 +43,17 @@ class Problem(ABC):
     """The solver used where none is named, by variant."""
     instance_format: str
     """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
-    instance_class: type[Any]
-    """Of its instances."""
+    instance_class: type[ProblemInstance[Any]]
+    """Of its instances, which say the name of the problem."""
     solution_classes: tuple[type[Any], ...]
     """Of its solutions as files hold them, each with one field, by which they are told apart."""
     report_class: type[CheckReport]
     """Of what the checker finds; its fields are the measures of ``solve --json``."""
+
+    @property
+    def name(self) -> str:
+        """The name the command line knows it by, such as ``reclaim``."""
+        return self.instance_class.problem
 
     @property
     def measure_keys(self) -> tuple[str, ...]:
@@ -234,12 +238,11 @@ def find_problem(name: str) -> Problem:
     return problem
 
 
-def problem_of_instance(instance: Any) -> Problem:
+def problem_of_instance(instance: ProblemInstance[Any]) -> Problem:
     """Return the problem that an instance is of; TypeError if it is of none."""
-    for problem in problems().values():
-        if isinstance(instance, problem.instance_class):
-            return problem
-    raise TypeError(f"{type(instance).__name__} is no instance of a decision problem")
+    if not isinstance(instance, ProblemInstance):
+        raise TypeError(f"{type(instance).__name__} is no instance of a decision problem")
+    return find_problem(instance.problem)
 
 
 def problem_of_file(format_name: str) -> Problem | None:

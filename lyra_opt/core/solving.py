@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from lyra_opt.core.instance import ProblemInstance, SolutionT_co
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.result import (
     Limits,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import Observer, Solver
     from lyra_opt.core.variant import Sense, Variant
+
+MaybeNone: TypeAlias = Any
+"""Said of what may be None where a user who knows better need not ask; as typeshed has it."""
 
 PLACES_NAMED = 3
 """Of those where a solver has changed its instance."""
@@ -46,7 +50,7 @@ COMMON_ANSWER_KEYS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Generic[SolutionT_co]):
     """A checked result: every number in it was recomputed, or is a bound that was not refuted.
 
     Parameters
@@ -79,12 +83,12 @@ class Answer:
     """
 
     problem: Problem
-    instance: Any
+    instance: ProblemInstance[SolutionT_co]
     solver: str
     seed: int
     status: Status
     stopped_by: StoppedBy | None = None
-    solution: Any = None
+    solution: SolutionT_co | MaybeNone = None
     objective: Number | None = None
     dual_bound: Number | None = None
     wall_time_s: float | None = None

@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.solving import Answer
 
-def load(path: str | Path) -> Any:
-    """Return the instance that a file holds (JSON, plain or gzip), whatever its problem.
+InstanceT = TypeVar("InstanceT", bound="ProblemInstance")
+
+
+@overload
+def load(path: str | Path) -> ProblemInstance: ...
+
+
+@overload
+def load(path: str | Path, of: type[InstanceT]) -> InstanceT: ...
+
+
+def load(path: str | Path, of: type[Any] | None = None) -> Any:
+    """Return the instance that a file holds (JSON, plain or gzip).
+
+    Parameters
+    ----------
+    path
+        The file.
+    of
+        The class that it must be of, such as ``lo.reclaim.Instance``; None for any problem's.
 
     Raises
     ------
     InputError
-        Naming file, field, value and rule.
+        Naming file, field, value and rule; also if it is of another problem.
     """
+    from lyra_opt.core.errors import InputError
     from lyra_opt.core.loading import load_instance
 
-    return load_instance(path).instance
+    loaded = load_instance(path)
+    if of is not None and not isinstance(loaded.instance, of):
+        expected = getattr(of, "problem", of.__name__)
+        reason = f"holds an instance of {loaded.problem.name}, not of {expected}"
+        raise InputError(str(path), reason)
+    return loaded.instance
 
 
-def save(instance: Any, path: str | Path) -> None:
-    """Write an instance file, whole or not at all.
+def save(what: ProblemInstance | Answer, path: str | Path) -> None:
+    """Write an instance, or the solution of an answer, as a file, whole or not at all.
+
+    Parameters
+    ----------
+    what
+        What `load` reads again, or ``lyra-opt verify``.
+    path
+        The file; compressed if its name ends in ``.gz``.
 
     Raises
     ------
     UserError
-        If the file cannot be written.
+        If the file cannot be written, or the answer has no solution.
     """
-    from lyra_opt.core.documents import write_text
-    from lyra_opt.core.loading import instance_text
-    from lyra_opt.core.problem import problem_of_instance
+    from pathlib import Path
 
-    write_text(path, instance_text(problem_of_instance(instance), instance))
+    from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.problem import problem_of_instance
+    from lyra_opt.core.solving import Answer
+
+    if not isinstance(what, Answer):
+        document = problem_of_instance(what).instance_document(what)
+    elif what.objective is None:
+        raise UserError(f"{path}: {what.solver} has no solution to save: {what.status}")
+    else:
+        document = what.problem.solution_document(what.instance, what.solution, what.objective)
+    data = format_document(document).encode()
+    write_bytes(path, gzip_bytes(data) if Path(path).suffix == ".gz" else data)

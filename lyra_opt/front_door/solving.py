@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.solving import Answer
+
+SolutionT = TypeVar("SolutionT")
 
 
 def solve(
-    instance: Any,
+    instance: ProblemInstance[SolutionT],
     solver: str | None = None,
     *,
     time_limit_s: float | None = None,
     seed: int = 0,
     certify: bool = False,
-) -> Answer:
+) -> Answer[SolutionT]:
     """Return the checked answer of a solver, by default the problem's own choice.
 
     Parameters
@@ -58,7 +61,11 @@ def solve(
 
 
 def compare(
-    instance: Any, solvers: Sequence[str], *, time_limit_s: float | None = None, seed: int = 0
+    instance: ProblemInstance,
+    solvers: Sequence[str],
+    *,
+    time_limit_s: float | None = None,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the answers of several solvers to one instance, a row a solver."""
     import pandas as pd

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
 from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
@@ -22,6 +23,8 @@ from lyra_opt.heterogeneous.utility import Table as UtilityTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import networkx
 
 MOST_ROUNDS = 100_000
 MOST_GPUS = 1_000_000
@@ -195,7 +198,10 @@ class GangJob:
     schema={
         "allOf": [
             {
-                "if": {"properties": {"objective": {"const": "round_progress"}}},
+                "if": {
+                    "required": ["objective"],
+                    "properties": {"objective": {"const": "round_progress"}},
+                },
                 "then": {"properties": {"horizon_rounds": {"const": 1}}},
                 "else": {"properties": {"restart_s": {"const": 0}}},
             },
@@ -208,11 +214,17 @@ class GangJob:
         ]
     },
 )
-class Instance:
+class Instance(ProblemInstance["Solution"]):
     """Which GPUs each gang gets, round by round or as shares of time."""
 
-    name: str = key(Text(), "its name, used to match solutions")
-    objective: Objective = key(Choice(Objective), "what is optimised")
+    problem = "heterogeneous"
+
+    objective: Objective = key(
+        Choice(Objective),
+        "what is optimised",
+        default=Objective.MAX_MIN_SHARE,  # Gavel's default; unlike schedules it knows no horizon
+        always_written=True,
+    )
     round_s: float = key(Quantity(above=True), "length of a round", default=360.0)
     horizon_rounds: int = key(
         Integer(1, MOST_ROUNDS),
@@ -305,6 +317,46 @@ class Instance:
     def variant(self) -> Objective:
         """The objective, with its sense."""
         return self.objective
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the graph of servers, GPU types and jobs.
+
+        Nodes are ``("gpu_type", name)`` with ``price_per_hour`` and the ``gpus`` of the whole
+        cluster, ``("server", id)``, and ``("job", id)`` with ``gang``, ``steps``, ``weight`` and
+        ``release_s``. Edges join a server to its types (``gpus``), a job to the types on which it
+        can run (``rate`` and ``spread_rate``, steps a second on one server and on several), and a
+        job to the servers that it holds (``current``, GPUs by type). The graph has ``name`` and
+        ``objective``. Complexity O(types * (servers + jobs) + GPUs held).
+        """
+        import networkx
+
+        graph = networkx.Graph(name=self.name, objective=str(self.objective))
+        for gpu_type in self.gpu_types:
+            graph.add_node(
+                ("gpu_type", gpu_type.name),
+                price_per_hour=gpu_type.price_per_hour,
+                gpus=self.gpus_of_type[gpu_type.name],
+            )
+        for server in self.servers:
+            graph.add_node(("server", server.id))
+            for name, count in server.gpus.items():
+                graph.add_edge(("server", server.id), ("gpu_type", name), gpus=count)
+        for job in self.jobs:
+            node = ("job", job.id)
+            graph.add_node(
+                node, gang=job.gang, steps=job.steps, weight=job.weight, release_s=job.release_s
+            )
+            for gpu_type in self.gpu_types:
+                rates = [
+                    job.rate([gpu_type.name], is_spread=is_spread) for is_spread in (False, True)
+                ]
+                if any(rates):
+                    graph.add_edge(
+                        node, ("gpu_type", gpu_type.name), rate=rates[0], spread_rate=rates[1]
+                    )
+            for server_id, types in job.current.items():
+                graph.add_edge(node, ("server", server_id), current=dict(types))
+        return graph
 
     @cached_property
     def gpus_of_type(self) -> Mapping[str, int]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class HeterogeneousProblem(Problem):
     """Which GPUs of unlike types each gang gets; see `lyra_opt.core.problem.Problem`."""
 
-    name = "heterogeneous"
     size_name = "jobs"
     variants = Objective
     default_solvers = {  # noqa: RUF012

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
 from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
@@ -19,6 +20,8 @@ from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import networkx
 
 MOST_GPUS = 1_000_000
 LARGEST_NUMBER = 1e12
@@ -123,11 +126,14 @@ class WaitingJob:
 
 
 @declared(slots=False)
-class Instance:
+class Instance(ProblemInstance["Solution"]):
     """Which waiting gangs start now, and where."""
 
-    name: str = key(Text(), "its name, used to match solutions")
-    objective: Objective = key(Choice(Objective), "what is maximised")
+    problem = "network"
+
+    objective: Objective = key(
+        Choice(Objective), "what is maximised", default=Objective.EPOCH, always_written=True
+    )
     waiting_weight_per_s: float = key(
         Number(0, 1),
         "what a second of waiting adds to the weight of a job (epoch)",
@@ -153,6 +159,35 @@ class Instance:
     def variant(self) -> Objective:
         """The objective; it has its sense."""
         return self.objective
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the tree of network, racks and machines, and beside it the waiting jobs.
+
+        Nodes are ``("network",)``, ``("rack", name)``, ``("machine", id)`` with ``gpus`` and
+        ``free_gpus``, and ``("job", id)`` with ``gang``, ``weight``, ``waiting_s`` and ``tiers``,
+        the labels of those at which it accepts to run now; waiting jobs have no edges. The graph
+        has ``name`` and ``objective``. Complexity O(racks + machines + jobs).
+        """
+        import networkx
+
+        graph = networkx.Graph(name=self.name, objective=str(self.objective))
+        root = (Tier.NETWORK.label,)
+        graph.add_node(root)
+        for rack, positions in self.racks.items():
+            graph.add_edge(root, (Tier.RACK.label, rack))
+            for machine in (self.machines[position] for position in positions):
+                node = (Tier.MACHINE.label, machine.id)
+                graph.add_node(node, gpus=machine.gpus, free_gpus=machine.free_gpus)
+                graph.add_edge((Tier.RACK.label, rack), node)
+        for job in self.jobs:
+            graph.add_node(
+                ("job", job.id),
+                gang=job.gang,
+                weight=job.weight,
+                waiting_s=job.waiting_s,
+                tiers=tuple(tier.label for tier in self.tiers_of(job)),
+            )
+        return graph
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class NetworkProblem(Problem):
     """Which gangs start, and how close together; see `lyra_opt.core.problem.Problem`."""
 
-    name = "network"
     size_name = "jobs"
     variants = Objective
     default_solvers = dict.fromkeys(Objective, "priced-placement")

@@ -1,4 +1,4 @@
-"""Reclaim instances as networkx graphs, for analysis and drawing."""
+"""Which jobs of a reclaim instance stand in each other's way."""
 
 from __future__ import annotations
 
@@ -9,44 +9,6 @@ if TYPE_CHECKING:
     import networkx
 
     from lyra_opt.reclaim.instance import Instance
-
-
-def to_networkx(instance: Instance) -> networkx.Graph:
-    """Return the bipartite graph of servers and jobs.
-
-    Nodes are ``("server", id)`` with the attributes ``gpus`` and ``on_loan``, and ``("job", id)``
-    with ``weight``, ``gpus_per_worker`` and ``min_workers``; ``bipartite`` is 0 for servers and 1
-    for jobs. An edge is a group of workers: ``base``, ``flexible`` and the ``gpus`` they hold.
-    The graph itself has ``name``, ``semantics`` and ``reclaim_servers``. Complexity O(servers +
-    jobs + groups).
-    """
-    import networkx
-
-    graph = networkx.Graph(
-        name=instance.name,
-        semantics=str(instance.semantics),
-        reclaim_servers=instance.reclaim_servers,
-    )
-    for server in instance.servers:
-        node = ("server", server.id)
-        graph.add_node(node, bipartite=0, gpus=server.gpus, on_loan=server.on_loan)
-    for job in instance.jobs:
-        graph.add_node(
-            ("job", job.id),
-            bipartite=1,
-            weight=job.weight,
-            gpus_per_worker=job.gpus_per_worker,
-            min_workers=job.min_workers,
-        )
-        for group in job.workers:
-            graph.add_edge(
-                ("server", group.server),
-                ("job", job.id),
-                base=group.base,
-                flexible=group.flexible,
-                gpus=group.workers * job.gpus_per_worker,
-            )
-    return graph
 
 
 def conflict_graph(instance: Instance) -> networkx.Graph:

@@ -12,6 +12,7 @@ import numpy as np
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Text
 from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
 from lyra_opt.core.variant import Variant
@@ -19,6 +20,8 @@ from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import networkx
 
 
 class Semantics(Variant):
@@ -113,7 +116,7 @@ class Job:
 
 
 @declared(slots=False)
-class Instance:
+class Instance(ProblemInstance["Solution"]):
     """Which `reclaim_servers` servers on loan to give back, at least weight of preempted jobs.
 
     Source: Lyra (EuroSys 2023), section 4; with both semantics and off-loan servers made
@@ -124,11 +127,14 @@ class Instance:
     `index` holds the same data as arrays, built once, in time linear in the worker groups.
     """
 
-    name: str = key(Text(), "its name, used to match solutions")
+    problem = "reclaim"
+
     semantics: Semantics = key(
         Choice(Semantics),
         "when a job is preempted: when a server with one of its base workers is reclaimed, or when "
         "fewer than min_workers of all its workers remain",
+        default=Semantics.RIGID,  # Lyra's own
+        always_written=True,
     )
     reclaim_servers: int = key(
         Integer(), "N_R: how many servers on loan to choose, from 0 to all of them"
@@ -220,6 +226,43 @@ class Instance:
     def variant(self) -> Semantics:
         """The semantics; it has the sense of the objective."""
         return self.semantics
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the bipartite graph of servers and jobs.
+
+        Nodes are ``("server", id)`` with the attributes ``gpus`` and ``on_loan``, and ``("job",
+        id)`` with ``weight``, ``gpus_per_worker`` and ``min_workers``; ``bipartite`` is 0 for
+        servers and 1 for jobs. An edge is a group of workers: ``base``, ``flexible`` and the
+        ``gpus`` they hold. The graph itself has ``name``, ``semantics`` and ``reclaim_servers``.
+        Complexity O(servers + jobs + groups).
+        """
+        import networkx
+
+        graph = networkx.Graph(
+            name=self.name,
+            semantics=str(self.semantics),
+            reclaim_servers=self.reclaim_servers,
+        )
+        for server in self.servers:
+            node = ("server", server.id)
+            graph.add_node(node, bipartite=0, gpus=server.gpus, on_loan=server.on_loan)
+        for job in self.jobs:
+            graph.add_node(
+                ("job", job.id),
+                bipartite=1,
+                weight=job.weight,
+                gpus_per_worker=job.gpus_per_worker,
+                min_workers=job.min_workers,
+            )
+            for group in job.workers:
+                graph.add_edge(
+                    ("server", group.server),
+                    ("job", job.id),
+                    base=group.base,
+                    flexible=group.flexible,
+                    gpus=group.workers * job.gpus_per_worker,
+                )
+        return graph
 
     @cached_property
     def server_position(self) -> Mapping[str, int]:

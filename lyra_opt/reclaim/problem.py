@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class ReclaimProblem(Problem):
     """Which servers on loan to give back; see `lyra_opt.core.problem.Problem`."""
 
-    name = "reclaim"
     size_name = "servers"
     variants = Semantics
     default_solvers = dict.fromkeys(Semantics, "lyra-greedy")

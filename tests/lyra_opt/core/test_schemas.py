@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import keys_of
 from lyra_opt.core.format_tables import with_tables
 from lyra_opt.core.problem import find_problem, problem_of_file, problems
 from lyra_opt.instances.family import find_family, generate
@@ -108,3 +109,17 @@ def test_what_is_wrong_by_form_is_refused_by_the_schema_too(table):
         if schema_of(table[name].valid).is_valid(defect.in_(table[name].valid))
     ]
     assert accepted == []
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_name_and_variant_may_be_left_out(name):
+    """By the schema and by the parser, which then take the first of them that are usual."""
+    problem, valid = find_problem(name), INSTANCES[name].valid
+    variant = "semantics" if name == "reclaim" else "objective"
+    usual = next(each.default for each in keys_of(problem.instance_class) if each.name == variant)
+    document = {key: valid[key] for key in valid if key not in ("name", variant)}
+    schema_of(valid).validate(document)
+    instance = problem.parse_instance(document)
+    assert (instance.name, instance.variant) == ("unnamed", usual)
+    written = problem.instance_document(instance)
+    assert (written["name"], written[variant]) == ("unnamed", str(usual))

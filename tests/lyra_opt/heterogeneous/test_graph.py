@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 
-from lyra_opt.heterogeneous.graph import to_networkx
 from lyra_opt.testing.strategies import heterogeneous_instances
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 @given(heterogeneous_instances())
 def test_servers_and_jobs_meet_at_their_types(instance: Instance) -> None:
     """GPUs of a type add up, and a job has an edge to exactly the types that it can run on."""
-    graph = to_networkx(instance)
+    graph = instance.to_networkx()
     parts = len(instance.gpu_types) + len(instance.servers) + len(instance.jobs)
     assert len(graph) == parts
     for name, gpus in instance.gpus_of_type.items():

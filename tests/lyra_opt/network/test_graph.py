@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import networkx
 from hypothesis import given
 
-from lyra_opt.network.graph import to_networkx
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @given(network_instances())
 def test_the_cluster_is_a_tree_beside_the_jobs(instance: Instance) -> None:
     """What a gang spans is how far apart its machines are; waiting jobs stand alone."""
-    graph = to_networkx(instance)
+    graph = instance.to_networkx()
     jobs = [("job", job.id) for job in instance.jobs]
     assert set(networkx.isolates(graph)) == set(jobs)
     for job in instance.jobs:

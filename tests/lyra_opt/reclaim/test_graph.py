@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import networkx
 from hypothesis import given
 
-from lyra_opt.reclaim.graph import conflict_graph, to_networkx
+from lyra_opt.reclaim.graph import conflict_graph
 from lyra_opt.testing.strategies import reclaim_instances
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @given(reclaim_instances())
 def test_servers_and_jobs_are_bipartite(instance: Instance) -> None:
     """Every record is a node or an edge, with its numbers; a server's edges fit its GPUs."""
-    graph = to_networkx(instance)
+    graph = instance.to_networkx()
     assert len(graph) == len(instance.servers) + len(instance.jobs)
     assert graph.number_of_edges() == sum(len(job.workers) for job in instance.jobs)
     assert graph.graph["reclaim_servers"] == instance.reclaim_servers
@@ -38,7 +38,7 @@ def test_servers_and_jobs_are_bipartite(instance: Instance) -> None:
 @given(reclaim_instances(min_servers=1))
 def test_jobs_conflict_where_they_share_a_server(instance: Instance) -> None:
     """As in networkx' own projection of the bipartite graph, shared servers counted."""
-    bipartite = to_networkx(instance)
+    bipartite = instance.to_networkx()
     jobs = [("job", job.id) for job in instance.jobs]
     projected = networkx.bipartite.weighted_projected_graph(bipartite, jobs)
     conflicts = conflict_graph(instance)

@@ -1,0 +1,1 @@
+"""Tests of the words of the front door."""

@@ -1,0 +1,55 @@
+"""Files of the front door: what is saved is loaded again, as the class that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.loading import load_solution
+from lyra_opt.core.problem import find_problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def fleet() -> lo.reclaim.Instance:
+    """Return a small instance, from what has no default alone."""
+    return lo.reclaim.Instance(
+        servers=(lo.reclaim.Server(id="a", gpus=8), lo.reclaim.Server(id="b", gpus=8)),
+        jobs=(lo.reclaim.Job(id="j", workers=(lo.reclaim.WorkerGroup(server="a", base=1),)),),
+        reclaim_servers=1,
+    )
+
+
+@pytest.mark.parametrize("name", ["fleet.json", "fleet.json.gz"])
+def test_what_is_saved_is_loaded(tmp_path: Path, name: str) -> None:
+    """Compressed where the name says so, as readers of files expect."""
+    saved = fleet()
+    lo.save(saved, tmp_path / name)
+    assert lo.load(tmp_path / name) == saved
+    assert ((tmp_path / name).read_bytes()[:2] == b"\x1f\x8b") is name.endswith(".gz")
+
+
+def test_a_class_is_asked_for(tmp_path: Path) -> None:
+    """A file of another problem is refused, and both problems are named."""
+    path = tmp_path / "fleet.json"
+    lo.save(fleet(), path)
+    assert lo.load(path, lo.reclaim.Instance) == fleet()
+    with pytest.raises(InputError, match=r"fleet\.json: .* of reclaim, not of network$"):
+        lo.load(path, lo.network.Instance)
+
+
+def test_an_answer_is_saved_as_its_solution(tmp_path: Path) -> None:
+    """Which `verify` reads; one without a solution has nothing to save."""
+    answer = lo.solve(fleet(), "exact")
+    lo.save(answer, tmp_path / "solution.json")
+    solution, claims = load_solution(tmp_path / "solution.json", find_problem("reclaim"))
+    assert solution == answer.solution == lo.reclaim.Solution(servers=("b",))
+    assert claims == {"instance": "unnamed", "objective": 0}
+    unsupported = lo.solve(fleet(), "lyra-greedy-elastic")
+    with pytest.raises(UserError, match="no solution to save: unsupported"):
+        lo.save(unsupported, tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()
