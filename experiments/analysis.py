@@ -44,7 +44,7 @@ class Analysis:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs, as `lyra_opt.experiments.frames.load_runs` returns them, with more columns.
+        """The runs, as `lyra_opt.experiments.frames.load_study` returns them, with more columns.
 
         ``family_label`` and ``group_label`` are names in words, ``minimises`` is the sense.
         ``excess_percent`` is NaN where no optimum is proved or no solution found, and

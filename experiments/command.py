@@ -144,7 +144,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.runner import run_study
-    from lyra_opt.experiments.study import load_study
+    from lyra_opt.experiments.study import read_study
     from lyra_opt.experiments.study_file import StudyTable
     from lyra_opt.experiments.trace import find_trace
 
@@ -157,7 +157,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     if arguments.study is None:
         raise UserError("STUDY is missing: a study file, or the name of a bundled study")
     trace = None if arguments.trace is None else find_trace(arguments.trace)
-    study = load_study(find_study(arguments.study), trace)
+    study = read_study(find_study(arguments.study), trace)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
     processes = arguments.processes or available_processors()
     return run_study(

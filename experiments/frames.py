@@ -26,7 +26,7 @@ LARGEST_EXACT_FLOAT = 2**53
 NUMBERS = ("integer", "floating", "mixed-integer-float")
 
 
-def load_runs(folder: str | Path) -> pd.DataFrame:
+def load_study(folder: str | Path) -> pd.DataFrame:
     """Return the stored runs of a folder, in the order of their study.
 
     Columns are the fields of the record of their kind (`lyra_opt.experiments.records`), and one for
@@ -42,14 +42,14 @@ def load_runs(folder: str | Path) -> pd.DataFrame:
 
     Examples
     --------
-    >>> runs = load_runs("results/reclaim-gap")  # doctest: +SKIP
+    >>> runs = load_study("results/reclaim-gap")  # doctest: +SKIP
     >>> runs.groupby(["configuration", "servers"]).objective.mean()  # doctest: +SKIP
     """
     return frame_of(stored_runs(Path(folder)))
 
 
 def stored_runs(folder: Path) -> list[Any]:
-    """Return the records of a folder, at least one; errors as `load_runs`."""
+    """Return the records of a folder, at least one; errors as `load_study`."""
     with ResultStore.open(folder) as store:
         runs = store.runs()
     if not runs:
@@ -58,7 +58,7 @@ def stored_runs(folder: Path) -> list[Any]:
 
 
 def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """Return records of one kind, at least one, as `load_runs` does."""
+    """Return records of one kind, at least one, as `load_study` does."""
     import pandas as pd
 
     kept = [column.name for column in fields(runs[0]) if column.metadata != TABLES]

@@ -170,7 +170,7 @@ class Study:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_study(
+def read_study(
     path: str | Path,
     trace: Trace | None = None,
     *,

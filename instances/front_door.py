@@ -2,11 +2,112 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from itertools import product
+from typing import TYPE_CHECKING, Any, overload
 
-from lyra_opt.instances import family as families
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Value = str | int | Path | None
 
 
-def generate(problem: str, family: str, *, seed: int = 0, **parameters: Any) -> Any:
-    """Return an instance of a family; see `lyra_opt.instances.family.generate`."""
-    return families.generate(problem, family, seed=seed, **parameters)
+@overload
+def generate(problem: str, family: str, *, seed: int = 0, **parameters: Value) -> Any: ...
+@overload
+def generate(
+    problem: str, family: str, *, seeds: Iterable[int], **parameters: Value | Iterable[Value]
+) -> list[Any]: ...
+@overload
+def generate(
+    problem: str, family: str, *, seed: int = 0, **parameters: Value | Iterable[Value]
+) -> list[Any]: ...
+def generate(
+    problem: str,
+    family: str,
+    *,
+    seed: Any = None,
+    seeds: Any = None,
+    **parameters: Any,
+) -> Any:
+    """Return an instance of a family, or a list of them where anything is listed.
+
+    Whatever is no text but can be gone through (a list, a tuple, a range, an array) lists values:
+    each combination of them with each seed is an instance. No parameter is a list by itself; one
+    that takes several names has them in one text, ``gpu_types="v100,k80"``.
+
+    Parameters
+    ----------
+    problem, family
+        Such as ``reclaim`` and ``messy-dist``; ``lyra-opt generate PROBLEM --help`` lists families
+        with their parameters.
+    seed
+        From 0 to 2**53 - 1, by default 0; has no effect on families that are not seeded.
+    seeds
+        In its place: several.
+    parameters
+        The family's own, each a value or several; None stands for not given.
+
+    Returns
+    -------
+    Instance or list of Instance
+        In the order in which the parameters are given, the last of them varying faster than the
+        first, and seeds the fastest. Names are unique.
+
+    Raises
+    ------
+    UserError
+        If there is no such family, a parameter is not valid, missing or refused, or two instances
+        would be the same one.
+
+    Examples
+    --------
+    >>> generate("reclaim", "messy-dist", servers=20, reclaim=6).name
+    'messy-dist-v1-s20-k6-seed0'
+    >>> fleets = generate("reclaim", "messy-dist", servers=[20, 40], seeds=range(2))
+    >>> [fleet.name.removeprefix("messy-dist-v1-") for fleet in fleets]
+    ['s20-k6-seed0', 's20-k6-seed1', 's40-k12-seed0', 's40-k12-seed1']
+    """
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.instances import family as families
+
+    if seed is not None and seeds is not None:
+        raise UserError("seed must not be given beside seeds")
+    is_one = seeds is None and not any(map(_is_list, parameters.values()))
+    all_seeds = _values(seed or 0) if seeds is None else _values(seeds)
+    points = [
+        dict(zip(parameters, values, strict=True))
+        for values in product(*map(_values, parameters.values()))
+    ]
+    if is_one:
+        return families.generate(problem, family, seed=all_seeds[0], **points[0])
+    found = families.find_family(problem, family)
+    for point in points:
+        if len(all_seeds) > 1 and not found.is_seeded(point):
+            raise UserError(
+                f"seeds are {len(all_seeds)}: must be 1 for family {found.name}, which makes one "
+                "instance for these parameters whatever the seed"
+            )
+    instances = [
+        families.generate(problem, family, seed=each, **point)
+        for point in points
+        for each in all_seeds
+    ]
+    for name, count in Counter(instance.name for instance in instances).items():
+        if count > 1:
+            raise UserError(f"{count} instances would be the same one, {name}")
+    return instances
+
+
+def _is_list(value: object) -> bool:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return False
+    return getattr(value, "ndim", 1) > 0  # a single number of NumPy can be an array
+
+
+def _values(value: Any) -> list[Any]:
+    """Return one value or several, those of NumPy and pandas as Python's own."""
+    if not _is_list(value):
+        return [value.item() if hasattr(value, "item") else value]
+    return [each.item() if hasattr(each, "item") else each for each in value]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lyra_opt import allocation, heterogeneous, network, reclaim
+    from lyra_opt.experiments.frames import load_study
     from lyra_opt.front_door.files import load, save
     from lyra_opt.front_door.solving import compare, solve
     from lyra_opt.instances.front_door import generate
@@ -34,6 +35,7 @@ __all__ = [
     "generate",
     "heterogeneous",
     "load",
+    "load_study",
     "network",
     "reclaim",
     "save",

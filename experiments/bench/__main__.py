@@ -31,7 +31,7 @@ from lyra_opt.experiments.page import PLOTS_FOLDER
 from lyra_opt.experiments.report import make_report, write_files
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
-from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.study import read_study
 from lyra_opt.experiments.tables import csv_text, speed_table
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Bench:
     def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> Analysis:
         """Run a study in one process, write its report, and return its analysis."""
         folder = self.folder / name
-        study = load_study(path, changes=changes)
+        study = read_study(path, changes=changes)
         if not self._resume:
             (folder / STORE_FILE).unlink(missing_ok=True)
         status = run_study(study, folder, processes=1, resume=True)

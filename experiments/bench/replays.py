@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.executor import kept_or_temporary, run_stored
-from lyra_opt.experiments.frames import load_runs
+from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.pool import IN_THIS_PROCESS
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
@@ -72,7 +72,7 @@ def replayed(
     with kept_or_temporary(None) as folder:
         if run_stored(study_of(found, tasks), tasks, folder, processes=processes):
             raise RuntimeError(f"a replay of {scenario} failed or was interrupted")
-        return load_runs(folder)
+        return load_study(folder)
 
 
 def simulation_figures() -> Iterator[Figure]:

@@ -24,6 +24,7 @@ LARGEST_FLEET = 100_000
 """Servers of the largest instance that the families make."""
 
 DEFAULT_MIN_WORKERS_PERCENT = 50
+DEFAULT_RECLAIM_PERCENT = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,8 @@ class ReclaimParameters:
     servers: int = integer("servers of the fleet, 8 GPUs each", 1, LARGEST_FLEET, absent=0)
     reclaim: int = integer("servers to give back, N_R", 0, LARGEST_FLEET, metavar="K")
     reclaim_percent: int | None = integer(
-        "N_R as a share of the servers, rounded half up, at least 1; in place of --reclaim",
+        "N_R as a share of the servers, rounded half up, at least 1; in place of --reclaim "
+        f"(default {DEFAULT_RECLAIM_PERCENT})",
         1,
         100,
         metavar="P",
@@ -123,7 +125,7 @@ class ReclaimParameters:
 
 
 def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> dict[str, Any]:
-    """Return what was asked for with N_R in place of the share that it was given as, if it was.
+    """Return what was asked for with N_R in place of the share that it is given as or by default.
 
     Parameters
     ----------
@@ -142,7 +144,9 @@ def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> d
     given = {name: value for name, value in values.items() if value is not None}
     percent = given.pop("reclaim_percent", None)
     if percent is None:
-        return given
+        if sets_own_size or "reclaim" in given or "servers" not in given:
+            return given
+        percent = DEFAULT_RECLAIM_PERCENT
     parameters = parameters_of(ReclaimParameters)
     require_parameter("reclaim_percent", parameters["reclaim_percent"], percent)
     share = f"{option('reclaim_percent')} is {percent}"

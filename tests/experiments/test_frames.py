@@ -9,7 +9,7 @@ import pytest
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.result import Status
-from lyra_opt.experiments.frames import frame_of, load_runs
+from lyra_opt.experiments.frames import frame_of, load_study
 from lyra_opt.experiments.store import ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
 
@@ -21,7 +21,7 @@ def test_stored_runs_are_rows(tmp_path: Path) -> None:
     with ResultStore.create(tmp_path, make_study(2)) as store:
         store.add(make_run("c", "t", Status.ERROR, position=1, message="no"))
         store.add(make_run("c", "s", Status.OPTIMAL, objective=3, counters={"nodes": 7}))
-    runs = load_runs(str(tmp_path))
+    runs = load_study(str(tmp_path))
     assert list(runs.configuration) == ["s", "t"]
     assert list(runs.status) == ["optimal", "error"]
     assert list(runs.servers) == [10, 10]
@@ -70,7 +70,7 @@ def test_large_integers_are_not_rounded(value: int) -> None:
 
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no store"):
-        load_runs(tmp_path)
+        load_study(tmp_path)
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
     with pytest.raises(InputError, match="holds no run yet"):
-        load_runs(tmp_path)
+        load_study(tmp_path)

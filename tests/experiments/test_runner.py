@@ -20,7 +20,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
-from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.study import read_study
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def runs_of(folder: Path) -> list[SolverRecord]:
 
 
 def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> None:
-    study = load_study(write_study(*SMALL))
+    study = read_study(write_study(*SMALL))
     assert run_study(study, tmp_path / "out", processes=1) == 0
     runs = runs_of(tmp_path / "out")
     assert [(run.cell, run.configuration) for run in runs] == [
@@ -68,7 +68,7 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
 def test_stored_solution_is_what_verify_reads(
     write_study: Callable[..., Path], tmp_path: Path, write_json: Callable[..., Path]
 ) -> None:
-    run_study(load_study(write_study(*SMALL)), tmp_path / "out", processes=1)
+    run_study(read_study(write_study(*SMALL)), tmp_path / "out", processes=1)
     run = runs_of(tmp_path / "out")[0]
     path = write_json("solution.json", run.solution)
     solution, claims = load_solution(path, find_problem("reclaim"))
@@ -83,7 +83,7 @@ def test_failures_are_rows_and_the_study_goes_on(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    study = load_study(
+    study = read_study(
         write_study(
             *SMALL,
             ('["rnd-trace"]', '["breaking"]'),
@@ -115,7 +115,7 @@ def test_failures_are_rows_and_the_study_goes_on(
 def test_resume_keeps_what_succeeded_and_tries_failures_again(
     plugin: Path, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = load_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
+    study = read_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
     assert run_study(study, tmp_path / "out", processes=1) == 1
     before = {run.position: run.started_at for run in runs_of(tmp_path / "out")}
     assert run_study(study, tmp_path / "out", processes=1, resume=True) == 1
@@ -129,12 +129,12 @@ def test_resume_keeps_what_succeeded_and_tries_failures_again(
 def test_existing_store_is_refused_without_resume(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = load_study(write_study(*SMALL))
+    study = read_study(write_study(*SMALL))
     run_study(study, tmp_path / "out", processes=1)
     content = (tmp_path / "out" / STORE_FILE).read_bytes()
     with pytest.raises(UserError, match="--resume"):
         run_study(study, tmp_path / "out", processes=1)
-    changed = load_study(write_study(*SMALL, ("seeds = 2", "seeds = 1")))
+    changed = read_study(write_study(*SMALL, ("seeds = 2", "seeds = 1")))
     with pytest.raises(UserError, match="another study"):
         run_study(changed, tmp_path / "out", processes=1, resume=True)
     assert (tmp_path / "out" / STORE_FILE).read_bytes() == content
@@ -146,7 +146,7 @@ def test_contradiction_between_solvers_is_an_error(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    study = load_study(
+    study = read_study(
         write_study(("[10, 20]", "[20]"), ("[10, 30]", "[30]"), ('"scf"]', '"boasting"]'))
     )
     assert run_study(study, tmp_path / "out", processes=1) == 1

@@ -15,7 +15,7 @@ from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.command import bundled_studies, find_study
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.study import read_study
 from lyra_opt.experiments.trace import Trace, find_trace
 from tests.experiments.conftest import REPOSITORY
 
@@ -132,11 +132,11 @@ def test_file_that_is_no_text_of_a_study_is_refused(content: bytes, tmp_path: Pa
     path = tmp_path / "study.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"study\.toml: "):
-        load_study(path)
+        read_study(path)
 
 
 def test_cells_are_families_by_axes_by_seeds(write_study: Callable[..., Path]) -> None:
-    study = load_study(write_study())
+    study = read_study(write_study())
     assert [cell.key for cell in study.cells] == [
         f"rnd-trace servers={servers} reclaim_percent={percent} seed={seed}"
         for servers in (10, 20)
@@ -148,7 +148,7 @@ def test_cells_are_families_by_axes_by_seeds(write_study: Callable[..., Path]) -
 
 
 def test_family_that_draws_nothing_runs_once(write_study: Callable[..., Path]) -> None:
-    study = load_study(
+    study = read_study(
         write_study(
             ('"rnd-trace"', '"decoy"'),
             ("servers = [10, 20]\nreclaim_percent = [10, 30]", "reclaim = [1, 2]"),
@@ -161,7 +161,7 @@ def test_family_that_draws_nothing_runs_once(write_study: Callable[..., Path]) -
 
 
 def test_several_time_limits_are_several_configurations(write_study: Callable[..., Path]) -> None:
-    study = load_study(write_study(('"scf"]', '"scf"]\ntime_limit_s = [0.5, 2]')))
+    study = read_study(write_study(('"scf"]', '"scf"]\ntime_limit_s = [0.5, 2]')))
     assert [(found.label, found.time_limit_s) for found in study.configurations] == [
         ("lyra-greedy within 0.5 s", 0.5),
         ("lyra-greedy within 2.0 s", 2.0),
@@ -171,7 +171,7 @@ def test_several_time_limits_are_several_configurations(write_study: Callable[..
 
 
 def test_single_values_are_no_axes(write_study: Callable[..., Path]) -> None:
-    study = load_study(write_study(("servers = [10", 'semantics = "rigid"\nservers = [10')))
+    study = read_study(write_study(("servers = [10", 'semantics = "rigid"\nservers = [10')))
     assert {cell.axes for cell in study.cells} == {("servers", "reclaim_percent")}
     assert {dict(cell.parameters)["semantics"] for cell in study.cells} == {"rigid"}
 
@@ -183,14 +183,14 @@ def test_instance_files_stand_in_place_of_families(
     block = '[[instances]]\ngroup = "captured"\nfiles = ["*.json"]\n'
     path = write_study(("[[solvers]]", block + "[[solvers]]"))
     with pytest.raises(InputError, match=r"instances\[1\].files\[0\] is .*names no file in \S+$"):
-        load_study(path)
+        read_study(path)
     made_by = 'made_by = "lyra-opt simulate --capture ."\n'
     path = write_study(("[[solvers]]", block + made_by + "[[solvers]]"))
     with pytest.raises(InputError, match=r"to make them: lyra-opt simulate --capture \.$"):
-        load_study(path)
+        read_study(path)
     figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
     (path.parent / "one.json").write_text(figure_5)
-    study = load_study(path)
+    study = read_study(path)
     (cell,) = (cell for cell in study.cells if cell.group == "captured")
     assert cell.key == f"file file={path.parent / 'one.json'} seed=0"
     assert cell.axes == ()
@@ -200,12 +200,12 @@ def test_instance_files_stand_in_place_of_families(
     assert found == [1, 1]
     (path.parent / "one.json").write_text("{}")
     with pytest.raises(InputError, match=r"one\.json: format is missing"):
-        load_study(path)
+        read_study(path)
 
 
 def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> None:
     small = '[[instances]]\ngroup = "small"\nfamilies = ["rnd-trace"]\nservers = 5\nreclaim = 1\n'
-    study = load_study(
+    study = read_study(
         write_study(
             ("[[solvers]]", small + "[[solvers]]"),
             ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["tabu"]\ngroups = ["small"]'),
@@ -221,16 +221,16 @@ def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> 
 
 
 def test_meaning_ignores_layout_but_nothing_that_is_run(write_study: Callable[..., Path]) -> None:
-    meaning = load_study(write_study()).meaning_hash()
-    assert load_study(write_study(("seeds = 2", "seeds  =  2 # two"))).meaning_hash() == meaning
-    assert load_study(write_study(("seeds = 2", "seeds = [0, 1]"))).meaning_hash() == meaning
+    meaning = read_study(write_study()).meaning_hash()
+    assert read_study(write_study(("seeds = 2", "seeds  =  2 # two"))).meaning_hash() == meaning
+    assert read_study(write_study(("seeds = 2", "seeds = [0, 1]"))).meaning_hash() == meaning
     for change in (("seeds = 2", "seeds = 3"), ("5.0", "6.0"), ("30]", "40]"), (', "scf"', "")):
-        assert load_study(write_study(change)).meaning_hash() != meaning
+        assert read_study(write_study(change)).meaning_hash() != meaning
 
 
 def test_trace_that_no_family_reads_is_refused(write_study: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match="reads a trace"):
-        load_study(write_study(), Trace("trace.csv", "0"))
+        read_study(write_study(), Trace("trace.csv", "0"))
 
 
 def test_trace_is_found_in_the_folder_of_traces(
@@ -261,7 +261,7 @@ def assert_is_sound(study: Study, name: str) -> None:
 )
 def test_studies_of_the_repository_are_valid(path: Path) -> None:
     trace = Trace("trace.csv", "0") if "snapshot" in path.name else None
-    assert_is_sound(load_study(path, trace), path.stem)
+    assert_is_sound(read_study(path, trace), path.stem)
 
 
 @pytest.mark.parametrize("name", OF_CAPTURED)
@@ -272,7 +272,7 @@ def test_study_of_captured_decisions(name: str, tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text((STUDIES[0].parent / path.name).read_text())
     with pytest.raises(InputError, match="to make them: ") as caught:
-        load_study(path)
+        read_study(path)
     _, _, command = str(caught.value).partition("to make them: ")
     options = command.split()
     folder = options[options.index("--capture") + 1]
@@ -284,7 +284,7 @@ def test_study_of_captured_decisions(name: str, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir(parents=True)
     for sample in ("contested", "easy"):
         (tmp_path / folder / f"{kind}-{sample}-scheme-at-300-s.json").write_text(text)
-    study = load_study(path)
+    study = read_study(path)
     assert [cell.group for cell in study.cells] == ["contested", "easy"]
     assert_is_sound(study, name)
 
@@ -294,7 +294,7 @@ def test_bundled_studies_are_known_by_name(
 ) -> None:
     """From any folder; a file of that path comes first."""
     monkeypatch.chdir(tmp_path)
-    assert load_study(find_study("reclaim-gap")).name == "reclaim-gap"
+    assert read_study(find_study("reclaim-gap")).name == "reclaim-gap"
     assert bundled_studies() == sorted(path.stem for path in STUDIES)
     (tmp_path / "reclaim-gap").write_text("mine")
     assert find_study("reclaim-gap") == Path("reclaim-gap")

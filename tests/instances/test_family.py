@@ -90,6 +90,7 @@ NAMES = {
         "reclaim",
         {"servers": 20, "reclaim": 5, "seed": 7, "off_loan_percent": 5},
     ),
+    "span-v1-s20-k6-seed0": ("reclaim", {"servers": 20}),
     "span-v1-s20-k5-interchangeable50-seed0": (
         "reclaim",
         {"servers": 20, "reclaim": 5, "semantics": "interchangeable"},
@@ -138,7 +139,7 @@ BAD_PARAMETERS = [
     ("reclaim", "span", {"reclaim_percent": 10}, "a share of --servers, which is missing"),
     ("reclaim", "net", {"reclaim_percent": 10}, "is refused by family net, whose size"),
     ("reclaim", "span", {"servers": 9, "reclaim_percent": 101}, "from 1 to 100"),
-    ("reclaim", "span", {"servers": 1}, "--reclaim is required by family span"),
+    ("reclaim", "net", {}, "--reclaim is required by family net"),
     ("reclaim", "span", {"servers": 0, "reclaim": 0}, "--servers is 0: must be an integer"),
     ("reclaim", "span", {"servers": 8.0, "reclaim": 0}, "--servers is 8.0: must be an int"),
     ("reclaim", "span", {"servers": True, "reclaim": 0}, "--servers is true: must be an int"),

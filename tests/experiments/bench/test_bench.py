@@ -21,7 +21,7 @@ from lyra_opt.experiments.bench.timing import (
     timed_figure,
 )
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
-from lyra_opt.experiments.study import load_study
+from lyra_opt.experiments.study import read_study
 from tests.experiments.records import make_run
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def test_contradicting_solvers_fail_the_bench(
 
 @pytest.mark.parametrize("path", [bench.COMPARISON, bench.EXACT])
 def test_studies_of_the_bench_are_studies(path: Path) -> None:
-    study = load_study(path, changes={"seeds": 1})
+    study = read_study(path, changes={"seeds": 1})
     assert {"realistic", "adversarial"} <= {cell.group for cell in study.cells}
     assert "exact" in {configuration.solver for configuration in study.configurations}
 

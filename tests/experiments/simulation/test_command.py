@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from lyra_opt.core.loading import load_instance
-from lyra_opt.experiments.frames import load_runs
+from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.store import table_path
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import (
@@ -221,7 +221,7 @@ class TestRuns:
         written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
         exit_code, out, err = three_jobs(*given, *written, "--json")
         assert exit_code == 0, err
-        frame = load_runs(tmp_path / "out")
+        frame = load_study(tmp_path / "out")
         points = [(servers, jobs) for servers in (1, 2) for jobs in (2, 3)]
         rows = frame[["cluster.servers", "jobs.count", "scheme"]]
         assert [*rows.itertuples(index=False, name=None)] == [
@@ -518,14 +518,14 @@ class TestFailures:
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["sjf"]
         assert "Traceback" not in err
-        frame = load_runs(tmp_path / "out").set_index("scheme")
+        frame = load_study(tmp_path / "out").set_index("scheme")
         assert [*frame.status] == ["error", "finished"]
         assert "jobs held 3 GPU-seconds" in frame.message["fifo"]
         assert frame.jct_mean_s.isna().tolist() == [True, False]
         # What failed is run again.
         monkeypatch.undo()
         assert three_jobs(*given, "--resume")[0] == 0
-        assert [*load_runs(tmp_path / "out").status] == ["finished", "finished"]
+        assert [*load_study(tmp_path / "out").status] == ["finished", "finished"]
 
     def test_a_policy_that_breaks_a_rule(
         self, simulate: Run, monkeypatch: pytest.MonkeyPatch

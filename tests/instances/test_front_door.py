@@ -1,0 +1,91 @@
+"""`lo.generate`: one instance, or the product of what is listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import UserError
+from lyra_opt.instances import family
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_scalars_give_one_instance() -> None:
+    """The same one as on the command line."""
+    fleet = lo.generate("reclaim", "messy-dist", servers=20, reclaim=5, seed=3)
+    assert fleet == family.generate("reclaim", "messy-dist", servers=20, reclaim=5, seed=3)
+    assert fleet.name == "messy-dist-v1-s20-k5-seed3"
+    assert lo.generate("reclaim", "messy-dist", servers=20, reclaim=5).name.endswith("seed0")
+
+
+def test_lists_give_their_product_in_order() -> None:
+    """The last parameter varies faster than the first, and seeds the fastest."""
+    fleets = lo.generate(
+        "reclaim", "rnd-dist", servers=[10, 20], off_loan_percent=(0, 10), seeds=range(2)
+    )
+    assert [fleet.name.removeprefix("rnd-dist-v1-") for fleet in fleets] == [
+        *("s10-k3-seed0", "s10-k3-seed1", "s10-k3-offloan10-seed0", "s10-k3-offloan10-seed1"),
+        *("s20-k6-seed0", "s20-k6-seed1", "s20-k6-offloan10-seed0", "s20-k6-offloan10-seed1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "count"), [({"seeds": [4]}, 1), ({"servers": [9]}, 1), ({"seeds": []}, 0)]
+)
+def test_a_list_gives_a_list_whatever_its_length(listed: dict[str, list[int]], count: int) -> None:
+    """Code that goes through the result must not break where one value is left."""
+    assert len(lo.generate("reclaim", "rnd-dist", **({"servers": 8} | listed))) == count
+
+
+def test_numbers_of_numpy_and_pandas_are_taken() -> None:
+    """They come out of arrays and data frames all the time."""
+    frame = pd.DataFrame({"servers": [8, 9]})
+    fleets = lo.generate("reclaim", "rnd-dist", servers=frame.servers, seeds=np.arange(2))
+    assert len(fleets) == 4
+    one = lo.generate("reclaim", "rnd-dist", servers=np.int64(8), seed=np.uint8(1))
+    assert one == fleets[1]
+
+
+def test_names_in_one_text_are_one_value(tmp_path: Path) -> None:
+    """Several such texts are listed as any values are; a path is no list of its parts."""
+    makers = {"jobs": 3, "gpu_types": ["v100,k80", "v100"]}
+    assert len(lo.generate("heterogeneous", "offline", **makers)) == 2
+    trace = tmp_path / "t.csv"
+    trace.write_text("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,2\n")
+    fleet = lo.generate("reclaim", "snapshot", servers=2, reclaim=1, trace=trace)
+    assert fleet.name.startswith("snapshot-v1-t-bf")
+
+
+def test_a_share_of_the_servers_is_given_back_by_default() -> None:
+    """Where a fleet has servers that it could be a share of."""
+    assert lo.generate("reclaim", "span", servers=20).reclaim_servers == 6
+    assert lo.generate("reclaim", "span", servers=1).reclaim_servers == 1
+
+
+REFUSED = {
+    "seed must not be given beside seeds": {"servers": 8, "seed": 1, "seeds": [2]},
+    "2 instances would be the same one, rnd-dist-v1-s8-k2-seed0": {"servers": [8, 8]},
+    "--servers is 0: must be an integer": {"servers": [8, 0]},
+    '--servers is "a": must be an integer': {"servers": ["a"]},
+    "--seed is -1: must be an integer": {"servers": 8, "seeds": [-1]},
+    "--servers is required": {"seeds": range(2)},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        lo.generate("reclaim", "rnd-dist", **REFUSED[message])
+
+
+def test_seeds_that_say_nothing_are_refused() -> None:
+    """As `--count` is: five times the same instance is no sample."""
+    with pytest.raises(UserError, match="seeds are 5: must be 1 for family decoy, which makes one"):
+        lo.generate("reclaim", "decoy", reclaim=2, seeds=range(5))
+    assert len(lo.generate("reclaim", "decoy", reclaim=[2, 3])) == 2
