@@ -141,6 +141,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     import json
 
+    from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.runner import run_study
@@ -149,7 +150,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.trace import find_trace
 
     if arguments.keys:
-        print(keys_text(StudyTable))
+        print(keys_text(StudyTable, text_width()))
         return 0
     if arguments.schema:
         print(json.dumps(document_schema(StudyTable, "A study of lyra-opt"), indent=2))

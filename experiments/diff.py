@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.output import print_line
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
 from lyra_opt.experiments.records import ERROR
@@ -246,10 +247,10 @@ def print_diff(diff: Diff, a: Path, b: Path) -> None:
     """Print all of it for people."""
     print(f"A: {a}\nB: {b}")
     for line in _lines(diff):
-        print(line)
+        print_line(line, indent="    ")
     if len(diff.measures):
         _table(diff.measures).print()
-        print(METHOD)
+        print_line(METHOD)
 
 
 def _table(measures: pd.DataFrame) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.output import print_line
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.problem import find_problem
@@ -233,11 +234,11 @@ def _print_report(report: Report) -> None:
     """Print both tables, the detailed one for the headline's solvers only."""
     detailed = report.gaps[report.gaps.configuration.isin(report.headline_solvers)]
     if len(detailed):
-        print(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
-        report.shown(detailed).print()
+        print_line(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
+        report.shown(detailed).print("gap_table.csv")
     print("All solvers, by family:")
-    report.shown(report.analysis.overall_table()).print()
-    print(report.runs_in_words())
-    print(report.witnesses_in_words())
+    report.shown(report.analysis.overall_table()).print("overall_table.csv")
+    print_line(report.runs_in_words())
+    print_line(report.witnesses_in_words())
     for contradiction in report.contradictions:
         print(f"CONTRADICTION: {contradiction}", file=sys.stderr)

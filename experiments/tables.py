@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_table
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 NOTHING = "–"
 """Stands for a number that is not there, such as a mean over no instance."""
 
-WIDEST_HEADER = 10
-"""Characters after which a header of a printed table is broken."""
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -33,10 +29,13 @@ class Table:
         The texts of each column, by header.
     words
         The headers of columns that hold words; all others hold numbers.
+    least
+        The headers of columns that a narrow terminal can do without, the least important first.
     """
 
     columns: Mapping[str, Sequence[str]]
     words: Collection[str]
+    least: Sequence[str] = ()
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the texts of each row."""
@@ -50,13 +49,17 @@ class Table:
             for line in (list(self.columns), rule, *self.rows())
         )
 
-    def print(self) -> None:
-        """Print it; columns up to the first number are aligned to the left."""
+    def print(self, elsewhere: str | None = None) -> None:
+        """Print it; columns up to the first number are aligned to the left.
+
+        On a narrow terminal columns are left out if it is all elsewhere; see `print_table`.
+        """
         first_number = next(
             place for place, header in enumerate(self.columns) if header not in self.words
         )
-        headers = ["\n".join(wrap(header, WIDEST_HEADER)) for header in self.columns]
-        print_table(headers, self.rows(), first_number)
+        print_table(
+            list(self.columns), self.rows(), first_number, elsewhere=elsewhere, least=self.least
+        )
 
 
 def csv_text(table: pd.DataFrame) -> str:
@@ -85,7 +88,8 @@ def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
         "Median bound time (ms)": table.median_certify_time_ms.map(_milliseconds),
         left_out: [_left_out(row) for row in table.itertuples()],
     }
-    return Table(shown, ("Family", "Solver", left_out))
+    least = ("Median bound time (ms)", "Maximum time (ms)", f"Total {words.noun} (%)", left_out)
+    return Table(shown, ("Family", "Solver", left_out), least)
 
 
 def speed_table(table: pd.DataFrame, yardstick: str) -> Table:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_table
+from lyra_opt.commands.output import print_meanings, print_table, text_width
 from lyra_opt.core.described import keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario import Scenario
     from lyra_opt.network.links import LinkSet
 
-COLUMNS = 99
-
 
 def print_scenarios() -> None:
     """Print the names of bundled scenarios, and what they are for."""
@@ -30,12 +27,12 @@ def print_scenarios() -> None:
         name: parse_toml(entry.read_text(encoding="utf-8"), name, "a scenario")["description"]
         for name, entry in bundled().items()
     }
-    _print_columns(described_as)
+    print_meanings(described_as)
 
 
 def print_keys() -> None:
     """Print every key of a scenario."""
-    print(keys_text(ScenarioTable, COLUMNS))
+    print(keys_text(ScenarioTable, text_width()))
 
 
 def print_schema() -> None:
@@ -77,7 +74,7 @@ def print_parts() -> None:
     for title, entries in parts.items():
         if entries:
             print(f"{title}:")
-            _print_columns(entries, indent=2)
+            print_meanings(entries, indent=2)
 
 
 def print_schemes(scenario: Scenario | None) -> None:
@@ -128,12 +125,3 @@ def _rates(links: LinkSet) -> str:
 
 def _parameters(names: tuple[str, ...]) -> str:
     return f" (jobs.parameters: {', '.join(names)})" if names else ""
-
-
-def _print_columns(entries: Mapping[str, str], indent: int = 0) -> None:
-    width = max(map(len, entries))
-    for name, text in entries.items():
-        first, *others = wrap(text, COLUMNS - width - 2 - indent) or [""]
-        print(f"{' ' * indent}{name:<{width}}  {first}".rstrip())
-        for other in others:
-            print(" " * (indent + width + 2) + other)

@@ -6,7 +6,7 @@ import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_table
+from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted, one_line
 from lyra_opt.experiments.simulation.demand import demand_by_day
 from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
@@ -71,7 +71,7 @@ def print_replays(replays: Replays) -> None:
         title = [f"scenario {replays.study.name}", variant, f"{first.workload} on {first.cluster}"]
         if seeds > 1:
             title[-1] = f"on {first.cluster}, means over {seeds} seeds"
-        print(f"{one_line(', '.join(filter(None, title)))}:")
+        print_line(f"{', '.join(filter(None, title))}:")
         figures = [each for of_one in of_scheme.values() for each in of_one]
         print_table(
             ["", *of_scheme],
@@ -89,4 +89,4 @@ def print_replays(replays: Replays) -> None:
         )
     print("What is assumed:")
     for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):
-        print(f"- {one_line(sentence)}")
+        print_line(f"- {sentence}", indent="  ")

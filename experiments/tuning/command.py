@@ -327,27 +327,25 @@ def _assumptions(by_seed: Mapping[int, Sequence[str]]) -> Iterator[str]:
 def _print(
     arguments: argparse.Namespace, question: _Question, tuning: Tuning, record: dict[str, Any]
 ) -> None:
-    from lyra_opt.commands.output import print_table
-    from lyra_opt.core.errors import counted, one_line
+    from lyra_opt.commands.output import print_line, print_table
+    from lyra_opt.core.errors import counted
     from lyra_opt.experiments.tuning.clairvoyant import shares_in_words
     from lyra_opt.experiments.tuning.outcome import HEADER
 
-    print(
-        one_line(
-            f"{question.name}{': ' * bool(question.name)}{record['workload']}, "
-            f"cluster {record['topology']}, network {record['network']}; "
-            f"{counted(arguments.seeds, 'draw')}, and as many fresh ones:"
-        )
+    print_line(
+        f"{question.name}{': ' * bool(question.name)}{record['workload']}, "
+        f"cluster {record['topology']}, network {record['network']}; "
+        f"{counted(arguments.seeds, 'draw')}, and as many fresh ones:"
     )
     print_table(HEADER, tuning.rows(), right=1)
     print(f"Best of {arguments.trials}, leases before a rack / several racks:")
-    print(f"  {tuning.timers.in_words()}")
+    print_line(f"  {tuning.timers.in_words()}", indent="  ")
     if arguments.clairvoyant is not None:
-        print(shares_in_words(tuning.compared))
+        print_line(shares_in_words(tuning.compared))
     print("In brackets the least and the greatest over draws.")
     if arguments.out is not None:
         path = Path(arguments.out) / question.folder / TIMERS_FILE
         print(f"{path}: for the parameter timers of scheme manual")
     print("What is assumed:")
     for sentence in record["assumptions"]:
-        print(f"- {one_line(sentence)}")
+        print_line(f"- {sentence}", indent="  ")

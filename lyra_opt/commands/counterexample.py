@@ -137,7 +137,12 @@ def _limit(text: str) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
+    from lyra_opt.commands.output import (
+        print_json,
+        print_line,
+        require_file_path,
+        stdout_kept_clean,
+    )
     from lyra_opt.core.errors import UserError, one_line
     from lyra_opt.core.solver import find_solver
     from lyra_opt.testing.counterexamples import (
@@ -189,7 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(_record(search, space, arguments, files))
     else:
         for line in _lines(search, space, arguments, files):
-            print(one_line(line))
+            print_line(line, indent="  ")
     return 0 if files else 1
 
 

@@ -6,8 +6,10 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.folding import Column, fitting_widths, fold
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError, one_line
 
@@ -15,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 WIDTH_WITHOUT_TERMINAL = 1_000_000
-"""Wider than any table: what a file or a pipe gets is neither cut nor wrapped."""
+"""Wider than any table: what a file or a pipe gets is neither folded nor left out."""
+
+WIDTH_OF_TEXT = 100
+"""At most, of sentences in columns, without a terminal too."""
+
+BETWEEN_COLUMNS = 3
+LEAST_BETWEEN_COLUMNS = 2
 
 LONGEST_LIST = 12
 
@@ -37,22 +45,118 @@ def print_json(value: Any) -> None:
         print(format_document(value, ascii_only=True), end="")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> None:
-    """Print a table; the columns from position `right` on are numbers, aligned to the right."""
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: int,
+    *,
+    elsewhere: str | None = None,
+    least: Sequence[str] = (),
+) -> None:
+    """Print a table, as wide as the terminal at most; unbroken where there is no terminal.
+
+    Headers and words are folded where they must be, numbers never. What still does not fit is left
+    out, in so many words, or follows in tables below.
+
+    Parameters
+    ----------
+    right
+        The columns from this position on are numbers, aligned to the right.
+    elsewhere
+        What has all columns, such as ``--json``, so that some may be left out.
+    least
+        The columns to leave out before words are folded, the least important first. Where that is
+        not enough the last ones go.
+    """
+    width = terminal_width()
+    table = [
+        Column(header, tuple(one_line(row[place]) for row in rows))
+        for place, header in enumerate(columns)
+    ]
+    named, others = table[:right], table[right:]
+    gone: list[Column] = []
+    if elsewhere is not None:
+        for header in least:
+            if _width([*named, *others], "width_of_cells") > width:
+                gone += [column for column in others if column.header == header]
+                others = [column for column in others if column.header != header]
+        while len(others) > 1 and _width([*named, *others], "least_width") > width:
+            gone.append(others.pop())
+    while others or named:
+        shown = len(others)
+        while shown > 1 and _width([*named, *others[:shown]], "least_width") > width:
+            shown -= 1
+        _print_rows([*named, *others[:shown]], len(named), width)
+        others = others[shown:]
+        if not others:
+            break
+        print()
+    if gone:
+        names = "; ".join(column.header for column in gone)
+        print_line(f"left out for want of width: {names}. All of it: {elsewhere}")
+
+
+def _width(columns: Sequence[Column], which: str) -> int:
+    between = LEAST_BETWEEN_COLUMNS * (len(columns) - 1)
+    widths: list[int] = [getattr(column, which) for column in columns]
+    return sum(widths) + between
+
+
+def _print_rows(columns: Sequence[Column], right: int, width: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(
-        width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False
+    gaps = len(columns) - 1
+    fits = sum(column.width for column in columns) + BETWEEN_COLUMNS * gaps <= width
+    between = BETWEEN_COLUMNS if fits else LEAST_BETWEEN_COLUMNS
+    widths = fitting_widths(columns, width - between * gaps)
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, between - 2)
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if position >= right else "left")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    console.print(table)
+    for place, column in enumerate(columns):
+        table.add_column(
+            Text("\n".join(fold(column.header, widths[place]))),
+            justify="right" if place >= right else "left",
+            width=widths[place],
+            overflow="fold",
+        )
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(
+            *(Text("\n".join(fold(cell, widths[place]))) for place, cell in enumerate(row))
+        )
+    # What cannot be folded, such as a long name, is broken by the terminal, not cut by us. Without
+    # a height a dumb terminal would be taken for one of 80 columns.
+    table_width = max(width, sum(widths) + between * gaps)
+    Console(width=table_width, height=len(table.rows), highlight=False).print(table)
+
+
+def print_line(text: str, indent: str = "") -> None:
+    """Print a sentence: on a terminal folded at words, further lines indented so."""
+    first, *others = fold(one_line(text), terminal_width() - len(indent))
+    print(first, *(f"{indent}{line}" for line in others), sep="\n")
+
+
+def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
+    """Print names, each with what it means, in two columns."""
+    width = max(map(len, meanings))
+    room = text_width() - indent - width - 2
+    for name, text in meanings.items():
+        first, *others = fold(one_line(text), room)
+        print(f"{' ' * indent}{name:<{width}}  {first}".rstrip())
+        for other in others:
+            print(" " * (indent + width + 2) + other)
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that stdout is, or more than enough where it is none."""
+    return get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+
+
+def text_width() -> int:
+    """Return the columns of longer texts: those of the terminal, but no more than read well."""
+    return min(terminal_width(), WIDTH_OF_TEXT)
 
 
 def show_list(values: Sequence[str]) -> str:

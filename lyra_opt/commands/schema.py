@@ -36,6 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.problem import problem_of_file, problems
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         known = [name for each in problems().values() for name in each.formats]
         raise UserError(f"{arguments.format!r}: no such format; known: {', '.join(known)}")
     if arguments.keys:
-        print(keys_text(problem.keys(arguments.format)))
+        print(keys_text(problem.keys(arguments.format), text_width()))
     else:
         print(json.dumps(problem.schemas()[arguments.format], indent=1))
     return 0

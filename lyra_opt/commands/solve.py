@@ -177,6 +177,7 @@ def _best(answers: Sequence[tuple[str, Answer]]) -> Answer | None:
 
 def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
     from lyra_opt.commands.output import (
+        print_line,
         print_table,
         show_count,
         show_entries,
@@ -184,7 +185,6 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
         show_seconds,
         words,
     )
-    from lyra_opt.core.errors import one_line
 
     records = [answer.as_json_object(file) for file, answer in answers]
     known = dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys)
@@ -217,9 +217,10 @@ def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
     columns = ["file", "solver", "status", "objective", "dual bound", "gap"]
     columns += [*map(words, keys), "time"]
     if several_files:
-        print_table(columns, rows, right=3)
+        shown, right = columns, 3
     else:
-        print(one_line(answers[0][0]))
-        print_table(columns[1:], [row[1:] for row in rows], right=2)
+        print_line(answers[0][0])
+        shown, rows, right = columns[1:], [row[1:] for row in rows], 2
+    print_table(shown, rows, right, elsewhere="--json", least=[*map(words, reversed(keys))])
     for line in details:
-        print(one_line(line))
+        print_line(line, indent="  ")

@@ -60,7 +60,7 @@ def markdown_table(rows: Iterable[Described]) -> str:
     return "\n".join(lines)
 
 
-def keys_text(keys: type[Any] | Iterable[Described], columns: int = 100) -> str:
+def keys_text(keys: type[Any] | Iterable[Described], columns: int) -> str:
     """Return the keys of a table with their values, default and meaning, as lines for people."""
     lines = []
     for each in described(keys) if isinstance(keys, type) else keys:

@@ -1,0 +1,97 @@
+"""How texts and tables are folded to the width of a terminal: at words, never in numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# White space beside a number belongs to it, as in "5.2 ms" and "17 of 18"; but not behind a comma,
+# and not in "1.5 (0 to 2)".
+_BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\()|(?<![,;:]) (?=[\d∞])")
+_PIECE = re.compile(r" *[^ ]+?(?:/(?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
+_NO_BREAK_SPACE = "\u00a0"
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Return the lines of a text, of at most that width where it can be folded so narrow.
+
+    That is at white space, after a hyphen between letters and after a slash, but neither in a
+    number nor between a number and what it counts.
+
+    >>> fold("mathopt-gscip-strengthened", 16)
+    ['mathopt-gscip-', 'strengthened']
+    >>> fold("17 of 18, 3 failed, 16.7 (10.0 to 20.0)", 12)
+    ['17 of 18,', '3 failed,', '16.7', '(10.0 to 20.0)']
+    """
+    lines = [""]
+    for piece in _pieces(text):
+        if lines[-1] and _width(lines[-1] + piece.rstrip(" ")) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip(" ").replace(_NO_BREAK_SPACE, " ") for line in lines]
+
+
+def _pieces(text: str) -> list[str]:
+    return _PIECE.findall(_BESIDE_NUMBER.sub(_NO_BREAK_SPACE, text))
+
+
+def _width(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    header
+        Its header.
+    cells
+        Its texts.
+    """
+
+    header: str
+    cells: tuple[str, ...]
+
+    @cached_property
+    def width(self) -> int:
+        """The width at which nothing is folded."""
+        return max(map(_width, (self.header, *self.cells)))
+
+    @cached_property
+    def width_of_cells(self) -> int:
+        """The width at which the header alone is folded."""
+        header = max(map(_width, fold(self.header, 1)))
+        return max(header, *map(_width, self.cells), 0)
+
+    @cached_property
+    def least_width(self) -> int:
+        """The width at which everything is folded wherever it can be."""
+        texts = (self.header, *self.cells)
+        return max(_width(line) for text in texts for line in fold(text, 1))
+
+
+def fitting_widths(columns: Sequence[Column], room: int) -> list[int]:
+    """Return widths that sum up to at most `room`, as near to it as folding gets them.
+
+    Headers are folded first, and the widest column before others.
+    """
+    widths = [column.width for column in columns]
+    for floors in (
+        [column.width_of_cells for column in columns],
+        [column.least_width for column in columns],
+    ):
+        while sum(widths) > room:
+            foldable = [place for place, floor in enumerate(floors) if widths[place] > floor]
+            if not foldable:
+                break
+            widths[max(foldable, key=widths.__getitem__)] -= 1
+    return widths
