@@ -582,7 +582,7 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
     known = bundled()
     if name_or_path not in known:
         rule = unknown_key(name_or_path, list(known), noun="scenario")
-        raise UserError(f"scenario {name_or_path!r}: {rule}; a file ends in {SUFFIX}")
+        raise UserError(f"scenario {name_or_path!r}: {rule} (a file ends in {SUFFIX})")
     entry = known[name_or_path]
     return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
 

@@ -15,11 +15,11 @@ import tempfile
 import tomllib
 import zlib
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError, show_value
+from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,8 +28,6 @@ LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
 JSON_WHITE_SPACE = " \t\r\n"
 LONGEST_SHOWN_KEY = 60
-LEAST_LIKENESS = 0.7
-"""Of two keys, from 0 to 1, for one to be taken for a slip of the other."""
 
 JsonObject = dict[str, Any]
 
@@ -180,18 +178,14 @@ class Record:
 
 
 def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> str:
-    """Return the rule that a key breaks which is none of those known, with the nearest of them.
+    """Return the rule that a key breaks which is none of those known, and which may be meant.
 
     Parameters
     ----------
     noun
         What it is called, where it is no key.
     """
-    if not known:
-        return "unknown key; there are none"
-    nearest = get_close_matches(str(key)[:LONGEST_SHOWN_KEY], known, 1, LEAST_LIKENESS)
-    meant = f", but {nearest[0]} is one" if nearest else ""
-    return f"unknown {noun}{meant}; the known {noun}s are {', '.join(known)}"
+    return f"unknown {noun}; {meant(key, known, f'the known {noun}s are')}"
 
 
 def join_path(path: str, key: str) -> str:

@@ -7,7 +7,9 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.nearest import meant
+from lyra_opt.core.own_files import is_reference, load_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ class NamedMaker:
 
 
 class Plugins:
-    """The objects of an entry-point group, loaded when they are asked for.
+    """The objects of an entry-point group, loaded when they are asked for, and a user's own.
 
     Parameters
     ----------
@@ -44,16 +46,30 @@ class Plugins:
         What one of them is, for errors.
     kind
         What each must be an instance of; None for a protocol that is not checked.
+    needs
+        Attributes that each must have.
+    adapt
+        Makes one of something else that a user may give, class or object; returns None if it
+        cannot.
     checks_names
         Whether each must have the name of its entry point as its own.
     """
 
     def __init__(
-        self, group: str, noun: str, kind: type | None = None, *, checks_names: bool = True
+        self,
+        group: str,
+        noun: str,
+        kind: type | None = None,
+        *,
+        needs: tuple[str, ...] = (),
+        adapt: Callable[[Any], Any] | None = None,
+        checks_names: bool = True,
     ) -> None:
         self._group, self._noun, self._kind = group, noun, kind
+        self._needs, self._adapt = needs, adapt
         self._checks_names = checks_names
         self._loaded: dict[str, Any] = {}
+        self._own: dict[str, tuple[Any, Any]] = {}
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
@@ -73,43 +89,106 @@ class Plugins:
         prefix = f"{problem}."
         return sorted(name.removeprefix(prefix) for name in self._points if name.startswith(prefix))
 
-    def find(self, name: str, problem: str | None = None) -> Any:
-        """Return the object called `name`; of a problem, the one called ``problem.name``.
+    def of(self, given: Any, problem: str | None = None) -> Any:
+        """Return what a name, a class or an object stands for; see `find`.
 
         A class stands for an object made without arguments.
 
         Raises
         ------
         UserError
-            If there is none (the message names all), or it is somebody's own and cannot be loaded.
+            If there is none of the name, or what is given is of another kind or problem.
         """
+        if isinstance(given, str):
+            return self.find(given, problem)
+        what = given if isinstance(given, type) else type(given)
+        return self._checked(given, f"{self._noun} {what.__qualname__}", problem)
+
+    def find(self, name: str, problem: str | None = None) -> Any:
+        """Return the object called `name`; of a problem, the one called ``problem.name``.
+
+        ``my_file.py:NAME`` is what the file has of that name, no entry point. A class stands for an
+        object made without arguments.
+
+        Raises
+        ------
+        UserError
+            If there is none (the message names the nearest, or all), or it is somebody's own and
+            cannot be loaded, or is of another kind or problem.
+        """
+        if is_reference(name):
+            return self._in_file(name, problem)
         key = name if problem is None else f"{problem}.{name}"
         if key not in self._loaded:
             point = self._points.get(key)
             if point is None:
-                known = ", ".join(self.names(problem)) or "none"
-                rule = f"must be one of: {known}"
-                if problem is not None:
-                    rule = f"no such {self._noun} for the problem {problem}; known: {known}"
-                raise UserError(f"{self._noun} {name!r}: {rule}")
+                raise UserError(self._unknown(name, problem))
             self._loaded[key] = self._load(point, name)
         return self._loaded[key]
 
+    def _unknown(self, name: str, problem: str | None) -> str:
+        """Return what to say of a name that there is not."""
+        noun, shown = self._noun, show_value(name).replace('"', "'")
+        if problem is None:
+            return f"{noun} {shown}: no such {noun}; {meant(name, self.names())}"
+        others = [
+            of
+            for of, _, its_name in (key.partition(".") for key in self._points)
+            if its_name == name
+        ]
+        if others:
+            return f"{noun} {shown}: is a {noun} of {' and of '.join(others)}, not of {problem}"
+        hint = meant(name, self.names(problem))
+        return f"{noun} {shown} of {problem}: no such {noun}; {hint}"
+
     def _load(self, point: EntryPoint, name: str) -> Any:
+        shown = f"{self._noun} {name!r}: {point.value}"
         try:
             loaded = point.load()
-            found = loaded() if isinstance(loaded, type) else loaded
-        except Exception as error:  # somebody's own module may fail in any way
-            raise UserError(
-                f"{self._noun} {name!r}: {point.value} cannot be loaded: {error}"
-            ) from None
-        if self._kind is not None and not isinstance(found, self._kind):
-            raise UserError(f"{self._noun} {name!r}: {point.value} is no {self._noun}")
+        except (Exception, SystemExit) as error:  # somebody's own module may fail in any way
+            raise UserError(f"{shown} cannot be loaded: {error}") from error
+        found = self._checked(loaded, shown)
         own = getattr(found, "name", name)
         if point.name != name:
             own, name = f"{found.problem}.{own}", point.name
         if own != name and self._checks_names:
             raise UserError(f"{self._noun} {name!r}: {point.value} calls itself {own!r}")
+        return found
+
+    def _in_file(self, reference: str, problem: str | None) -> Any:
+        shown = f"{self._noun} {reference!r}"
+        try:
+            loaded = load_reference(reference)
+        except UserError as error:
+            raise UserError(f"{shown}: {error}") from error.__cause__
+        known, found = self._own.get(reference, (None, None))
+        if loaded is not known or problem not in (None, getattr(found, "problem", problem)):
+            found = self._checked(loaded, shown, problem)
+            self._own[reference] = loaded, found
+        return found
+
+    def _checked(self, loaded: Any, shown: str, problem: str | None = None) -> Any:
+        """Return the object that was loaded, or that a class makes, if it is one of these.
+
+        Parameters
+        ----------
+        shown
+            What it is called in errors.
+        """
+        found = None if self._adapt is None else self._adapt(loaded)
+        try:
+            if found is None:
+                found = loaded() if isinstance(loaded, type) else loaded
+        except (Exception, SystemExit) as error:  # somebody's own
+            raise UserError(f"{shown} cannot be made: {error}") from error
+        if self._kind is not None and not isinstance(found, self._kind):
+            kind = f"{self._kind.__module__}.{self._kind.__qualname__}"
+            raise UserError(f"{shown} is no {self._noun}: it must be a {kind}")
+        missing = [name for name in self._needs if getattr(found, name, None) is None]
+        if missing:
+            raise UserError(f"{shown} is no {self._noun}: it has no {' and no '.join(missing)}")
+        if problem is not None and found.problem != problem:
+            raise UserError(f"{shown} is a {self._noun} of {found.problem}, not of {problem}")
         return found
 
     def all(self) -> dict[str, Any]:
@@ -120,3 +199,4 @@ class Plugins:
         """Look again at what is installed when next asked."""
         self.__dict__.pop("_points", None)
         self._loaded.clear()
+        self._own.clear()

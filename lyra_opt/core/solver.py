@@ -153,7 +153,7 @@ class HeuristicSolver(Solver):
         return found
 
 
-SOLVERS = Plugins("lyra_opt.solvers", "solver")
+SOLVERS = Plugins("lyra_opt.solvers", "solver", Solver, needs=("name", "problem", "variants"))
 """All solvers, as ``problem.name``."""
 
 
@@ -163,7 +163,19 @@ def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
     return [(of, name) for of, _, name in parted if problem in (None, of)]
 
 
-def find_solver(problem: str, name: str) -> Solver:
-    """Return the solver registered as `name` for `problem`; see `Plugins.find` for errors."""
-    solver: Solver = SOLVERS.find(name, problem)
+def find_solver(problem: str, given: str | Solver | type[Solver]) -> Solver:
+    """Return a solver of `problem`.
+
+    Parameters
+    ----------
+    given
+        The name of a registered one, ``my_file.py:NAME`` for one in a file of your own, an object,
+        or a class that is made without arguments.
+
+    Raises
+    ------
+    UserError
+        See `Plugins.of`.
+    """
+    solver: Solver = SOLVERS.of(given, problem)
     return solver

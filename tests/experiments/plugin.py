@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Solver
 from lyra_opt.instances.family import find_family
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.instance import Instance, Solution
@@ -71,7 +72,7 @@ def sleep(instance: Instance) -> SolveResult[Solution]:
 
 
 @dataclass(frozen=True)
-class FakeSolver:
+class FakeSolver(Solver):
     """A solver around a function."""
 
     name: str

@@ -141,7 +141,7 @@ class TestScenarios:
         assert (
             load_scenario(str(path), given).meaning_hash == load_scenario(name, given).meaning_hash
         )
-        assert_one_line_error(run("scenarios", "show", "plan"), "'plan'", "but plain is one")
+        assert_one_line_error(run("scenarios", "show", "plan"), "'plan'", "did you mean plain?")
 
     def test_keys(self, run: Run) -> None:
         """Every key with its values, its default and a meaning, none of them empty."""

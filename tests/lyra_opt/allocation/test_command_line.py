@@ -112,7 +112,7 @@ def test_default_solver_depends_on_the_objective(run: Any, tmp_path: Path) -> No
 def test_reclaim_solver_for_an_allocation_file(run: Any, joint_file: Path) -> None:
     """A solver of another problem is none of this one."""
     result = run("solve", joint_file, "--solver", "lyra-greedy")
-    assert_one_line_error(result, "no such solver for the problem allocation", "brute-force")
+    assert_one_line_error(result, "solver 'lyra-greedy': is a solver of reclaim, not of allocation")
 
 
 def test_files_of_two_problems_in_one_run(run: Any, joint_file: Path) -> None:

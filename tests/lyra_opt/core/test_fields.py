@@ -95,8 +95,8 @@ def test_everything_is_read() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "field", "part"),
     [
-        ("nam", "x", "nam", "unknown key, but name is one"),
-        ("inner.shar", 1, "inner.shar", "but share is one"),
+        ("nam", "x", "nam", "unknown key; did you mean name?"),
+        ("inner.shar", 1, "inner.shar", "did you mean share?"),
         ("zzz", 1, "zzz", "the known keys are name, kind"),
         ("name", "", "name", "must be a string"),
         ("name", 3, "name", "must be a string"),
@@ -114,7 +114,7 @@ def test_everything_is_read() -> None:
         ("rows", [{"count": 1}, {"count": 7}], "rows[1].count", "unlucky"),
         ("named.two", {"count": "1"}, "named.two.count", "integer"),
         ("checked.share", 2, "checked.share", "at most 1"),
-        ("checked.shares", 2, "checked.shares", "but share is one"),
+        ("checked.shares", 2, "checked.shares", "did you mean share?"),
     ],
 )
 def test_what_is_wrong_is_named(path: str, value: Any, field: str, part: str) -> None:

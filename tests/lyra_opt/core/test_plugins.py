@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from lyra_opt.core.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @dataclass
@@ -51,9 +55,10 @@ def test_found_by_name(fruit: Callable[..., Plugins]) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("plum", "fruit 'plum': must be one of: apple, broken, odd$"),
+        ("plum", "fruit 'plum': no such fruit; known: apple, broken, odd$"),
+        ("Aple", r"fruit 'Aple': no such fruit; did you mean apple\?$"),
         ("broken", "fruit 'broken': x:Y cannot be loaded: no such module$"),
-        ("odd", "fruit 'odd': x:Y is no fruit$"),
+        ("odd", "fruit 'odd': x:Y is no fruit: it must be a builtins.str$"),
     ],
 )
 def test_refused(name: str, message: str, fruit: Callable[..., Plugins]) -> None:
@@ -82,5 +87,128 @@ def test_those_of_a_problem_by_their_own_name(fruit: Callable[..., Plugins]) -> 
         fruits.find("seed", "apple")
     with pytest.raises(UserError, match=r"'pear.pip': x:Y calls itself"):
         fruits.find("pip", "pear")
-    with pytest.raises(UserError, match="no such fruit for the problem pear; known: pip$"):
+    with pytest.raises(UserError, match="fruit 'stone' of pear: no such fruit; known: pip$"):
         fruits.find("stone", "pear")
+    with pytest.raises(UserError, match="fruit 'seed': is a fruit of apple, not of pear$"):
+        fruits.find("seed", "pear")
+
+
+OWN = """
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import beside
+
+
+@dataclass
+class Pip:
+    name: str = "own-pip"
+    problem: str = "apple"
+    kernel: int = beside.KERNEL
+
+
+class Nameless:
+    problem = "apple"
+
+
+class Demanding:
+    def __init__(self, size): ...
+
+
+SEVEN = 7
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Return a file that defines a few fruits, and imports one beside it."""
+    (tmp_path / "beside.py").write_text("KERNEL = 3\n")
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.fixture
+def fruits() -> Plugins:
+    """Return a group without entry points."""
+    return Plugins("tests.no-fruits", "fruit", needs=("name",))
+
+
+class TestOwn:
+    """What is no entry point: objects, classes, and what is in a file."""
+
+    def test_found_in_a_file(self, fruits: Plugins, own: Path) -> None:
+        """Made once, with modules beside the file, and anew when the file has changed."""
+        found = fruits.find(f"{own}:Pip", "apple")
+        assert (found.name, found.kernel) == ("own-pip", 3)
+        assert fruits.of(f"{own}:Pip") is found
+        own.write_text(OWN.replace("own-pip", "new-pip"))
+        assert fruits.find(f"{own}:Pip").name == "new-pip"
+
+    def test_objects_of_a_file_reach_other_processes(self, fruits: Plugins, own: Path) -> None:
+        """A fresh process, which has not been told of the file, unpickles them."""
+        sent = pickle.dumps(fruits.find(f"{own}:Pip"))
+        code = (
+            "import lyra_opt.core.plugins, pickle, sys;"
+            "print(pickle.loads(sys.stdin.buffer.read()).name)"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, input=sent, capture_output=True, check=True)
+        assert done.stdout.decode() == "own-pip\n"
+
+    def test_classes_and_objects(self, fruits: Plugins) -> None:
+        """A class is made into an object, an object is what it is."""
+        pip = Pip()
+        assert isinstance(fruits.of(Pip), Pip)
+        assert fruits.of(pip, "apple") is pip
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("Pib", r"own.py: has no Pib; did you mean Pip\?$"),
+            ("Stone", "own.py: has no Stone; it has Pip, Nameless, Demanding$"),
+            ("Nameless", "own.py:Nameless' is no fruit: it has no name$"),
+            ("SEVEN", "own.py:SEVEN' is no fruit: it has no name$"),
+            ("Demanding", "own.py:Demanding' cannot be made: .*'size'$"),
+        ],
+    )
+    def test_nothing_of_the_kind(self, name: str, message: str, fruits: Plugins, own: Path) -> None:
+        """The file has nothing of the name, or something else."""
+        with pytest.raises(UserError, match=message):
+            fruits.find(f"{own}:{name}")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("x = (", "own.py, line 1: cannot be loaded: SyntaxError: '\\(' was never closed"),
+            ("def f():\n return y\nf()", "own.py, line 2: cannot be loaded: NameError: name 'y'"),
+            ("raise SystemExit(3)", "own.py, line 1: cannot be loaded: SystemExit: 3$"),
+            ("import no_such_module", "own.py, line 1: cannot be loaded: ModuleNotFoundError"),
+            ("import json\njson.loads('')", "own.py, line 2: cannot be loaded: JSONDecodeError"),
+            (None, "own.py: cannot be read: No such file"),
+        ],
+    )
+    def test_files_that_fail(
+        self, text: str | None, message: str, fruits: Plugins, own: Path
+    ) -> None:
+        """Are named with their line; what they raised is at hand for a traceback."""
+        own.unlink()
+        if text is not None:
+            own.write_text(text)
+        with pytest.raises(UserError, match=message) as caught:
+            fruits.find(f"{own}:Pip")
+        assert (caught.value.__cause__ is None) == (text is None)
+
+    def test_a_file_alone(self, fruits: Plugins, own: Path) -> None:
+        """Does not say what in it is meant."""
+        with pytest.raises(UserError, match="say what in it is meant, such as .*own.py:NAME"):
+            fruits.find(str(own))
+
+    def test_another_problem(self, fruits: Plugins, own: Path) -> None:
+        """Is named, for a file and for an object, also when it has been found before."""
+        for given in (f"{own}:Pip", Pip, Pip(), f"{own}:Pip"):
+            fruits.of(given, "apple")
+            with pytest.raises(UserError, match=r"Pip'? is a fruit of apple, not of pear$"):
+                fruits.of(given, "pear")

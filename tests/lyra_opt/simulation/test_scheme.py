@@ -87,11 +87,11 @@ def test_summaries_and_tenures() -> None:
 
 
 def test_an_unknown_scheme_is_refused() -> None:
-    """With the names of all."""
-    with pytest.raises(
-        UserError, match=f"scheme 'best': must be one of: {', '.join(scheme_names())}"
-    ):
-        find_scheme("best")
+    """With the nearest name, or the names of all."""
+    with pytest.raises(UserError, match="scheme 'best-fti': no such scheme; did you mean best"):
+        find_scheme("best-fti")
+    with pytest.raises(UserError, match=f"no such scheme; known: {', '.join(scheme_names())}"):
+        find_scheme("gang")
 
 
 # What they cannot run.

@@ -1,0 +1,153 @@
+"""Python files of a user's own, and what is in them: ``my_solver.py:MySolver``.
+
+A file is loaded as a module of its own, whatever it is called. Where another process unpickles what
+it defines, as workers of studies do, the name of that module says where the file is. Modules beside
+the file can be imported by it; they hide none that are installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import traceback
+from importlib import import_module
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.util import spec_from_loader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import InputError
+from lyra_opt.core.nearest import meant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_MODULE = "lyra_opt_own_file_"
+_REFERENCE = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text names something in a Python file, or a Python file alone."""
+    return _REFERENCE.fullmatch(text) is not None or text.endswith(".py")
+
+
+def path_in(reference: str) -> Path:
+    """Return the path of the file in a reference."""
+    match = _REFERENCE.fullmatch(reference)
+    return Path(reference if match is None else match["path"])
+
+
+def located(text: str, folder: Path) -> str:
+    """Return a reference whose path counts from a folder; other names as they are.
+
+    >>> located("my_solver.py:MySolver", Path("studies")), located("exact", Path("studies"))
+    ('studies/my_solver.py:MySolver', 'exact')
+    """
+    return str(folder / text) if is_reference(text) else text
+
+
+def content_sha256(reference: str) -> str:
+    """Return the SHA-256 of the file in a reference; `InputError` if it cannot be read."""
+    return hashlib.sha256(_read(path_in(reference))).hexdigest()
+
+
+def load_reference(reference: str) -> Any:
+    """Return what a reference names; the file is loaded anew only when it has changed.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it fails (names the line; what it raised is the cause), or it has
+        nothing of the name.
+    """
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise InputError(reference, f"say what in it is meant, such as {reference}:NAME")
+    module = _module_of(Path(match["path"]))
+    try:
+        return getattr(module, match["name"])
+    except AttributeError:
+        own = [name for name, each in vars(module).items() if _is_own(name, each, module)]
+        hint = meant(match["name"], own, "it has")
+        raise InputError(match["path"], f"has no {match['name']}; {hint}") from None
+
+
+def _is_own(name: str, value: object, module: ModuleType) -> bool:
+    of = getattr(value, "__module__", None)
+    return not name.startswith("_") and of == module.__name__
+
+
+def _module_of(path: Path) -> ModuleType:
+    """Return the module of a file as it is now."""
+    sha256 = hashlib.sha256(_read(path)).hexdigest()
+    name = _MODULE + str(path.resolve()).encode().hex()
+    known = sys.modules.get(name)
+    if known is not None and known.__dict__.get("__sha256__") == sha256:
+        return known
+    sys.modules.pop(name, None)
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:  # somebody's own module may fail in any way
+        where = _line_of(error, str(path.resolve()))
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InputError(f"{path}{where}", f"cannot be loaded: {said}") from error
+    module.__dict__["__sha256__"] = sha256
+    return module
+
+
+def _line_of(error: BaseException, file: str) -> str:
+    """Return the line of a file in which an error arose, in words; nothing if in no line of it."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return f", line {error.lineno}"
+    lines = [
+        each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == file
+    ]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(str(path), f"cannot be read: {reason or error}") from None
+
+
+class _Source(SourceLoader):
+    """Loads a file without keeping its bytecode, which would be stale within a second."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002
+        return self._file
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return Path(str(path)).read_bytes()
+
+    def exec_module(self, module: ModuleType) -> None:
+        folder = str(Path(self._file).parent)
+        if folder not in sys.path:
+            sys.path.append(folder)
+        super().exec_module(module)
+
+
+class _Finder(MetaPathFinder):
+    """Finds files by the names of their modules, in every process that imports this one."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_MODULE):
+            return None
+        file = bytes.fromhex(fullname.removeprefix(_MODULE)).decode()
+        return spec_from_loader(fullname, _Source(file))
+
+
+sys.meta_path.append(_Finder())
