@@ -522,7 +522,7 @@ class TestBadInput:
             ("plain --set cluster.servers=1 --jobs .", ["cannot be read", "directory"]),
             ("plain --set cluster.servers=1 --jobs bad.csv", ["bad.csv", "row 3", '"soon"']),
             ("ONE --set jobs.vc=x", ["three.csv", "vc"]),
-            ("ONE --scheme best", ["scheme 'best'", "least-loss", "hadare"]),
+            ("ONE --scheme best", ["scheme 'best'", "did you mean best-fit?"]),
             ("ONE --seed -1", ["--seed", "'-1'"]),
             ("ONE --processes 0", ["--processes", "'0'"]),
             ("ONE --out three.csv", ["--out three.csv", "is a file"]),
