@@ -213,7 +213,7 @@ def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
     instances that are large enough, so that each shape of instance needs a call of its own.
     """
     configuration = task.configuration
-    shape = "" if solver.proves_optimality else task.cell.shape
+    shape = "" if instance.variant in solver.exact_variants else task.cell.shape
     if (configuration.solver, configuration.certify, shape) in _warm:
         return
     _warm.add((configuration.solver, configuration.certify, shape))

@@ -37,11 +37,10 @@ class BruteForceSolver(Solver):
     name = "brute-force"
     of: ClassVar[Problem]
     """The problem."""
-    proves_optimality = True
     gives_bound = True
 
     def __init_subclass__(cls) -> None:
-        cls.problem = cls.of.name
+        cls.problem, cls.exact_variants = cls.of.name, cls.variants
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:

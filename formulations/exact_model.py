@@ -87,7 +87,11 @@ class Formulation:
         What the form adds to the names of backends, such as ``-strengthened``.
     margin
         How far, relatively, bounds in floats are moved to the safe side.
-    proves_optimality, gives_bound
+    summary
+        The model, in a few words.
+    is_exact
+        Whether a run without limits ends with a proof.
+    gives_bound
         As of `lyra_opt.core.solver.Solver`.
     """
 
@@ -97,10 +101,11 @@ class Formulation:
     data: Callable[[Any, Any, bool], ModelData]
     begin: Start
     simple_bound: Callable[[Any], Number | None]
+    summary: str
     tidied: Callable[[Any, Any], Any] = lambda _, solution: solution
     suffix: str = ""
     margin: float = FLOAT_MARGIN
-    proves_optimality: bool = True
+    is_exact: bool = True
     gives_bound: bool = True
 
 
@@ -150,9 +155,14 @@ class ExactModelSolver(Solver):
         self.formulation, self.statement, self.backend = formulation, statement, backend
         self.name = f"{backend.name}{formulation.suffix}"
         self.problem, self.variants = formulation.problem.name, formulation.variants
-        self.proves_optimality = formulation.proves_optimality
+        self.exact_variants = formulation.variants if formulation.is_exact else ()
         self.gives_bound = formulation.gives_bound
         self.modules = backend.modules
+
+    @property
+    def summary(self) -> str:
+        """Which model, and what runs it."""
+        return f"{self.formulation.summary}, by {self.backend.in_words}"
 
     def supports(self, instance: Any) -> Unsupported | None:
         """Return why the instance is beyond the model or the backend's arithmetic."""
@@ -191,7 +201,7 @@ class ExactModelSolver(Solver):
         form, problem = self.formulation, self.formulation.problem
         ending: dict[str, Any] = {
             "observer": observer,
-            "promises_proof": form.proves_optimality,
+            "promises_proof": form.is_exact,
         }
         incumbent = self._begun(instance, warm_start, rng)
         if observer is not None and incumbent is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
@@ -240,6 +241,33 @@ def test_every_solver_solves_a_case_of_each_variant_that_it_claims() -> None:
         for variant in find_solver(problem, name).variants
     }
     assert claimed == solved
+
+
+def test_what_always_ends_with_a_proof_is_said_to() -> None:
+    """The converse of rule 6: a bound that always meets the objective is a promise not made."""
+    proves_all: dict[tuple[str, str, str], bool] = {}
+    for problem, name, position in TAKEN:
+        solver, instance = find_solver(problem, name), INSTANCES[problem][position]
+        variant = instance.variant
+        if solver.gives_bound and variant not in solver.exact_variants:
+            answer = solve_and_check(find_problem(problem), instance, solver)
+            key = (problem, name, str(variant))
+            proves_all[key] = proves_all.get(key, True) and answer.status is Status.OPTIMAL
+    # A first-order method and a linear relaxation are often, not always, as good as exact.
+    lucky = {("heterogeneous", "lp-pdlp"), ("network", "lp-highs")}
+    assert {key[:2] for key, proved in proves_all.items() if proved} <= lucky
+
+
+def test_every_solver_says_in_a_line_what_it_is() -> None:
+    """The list of solvers is of use to who does not know their names."""
+    summaries = {
+        (problem, name): find_solver(problem, name).summary for problem, name in solver_names()
+    }
+    for name, summary in summaries.items():
+        assert 10 <= len(summary) <= 100, name
+        assert summary[0].isupper(), name
+        assert not set("`\n") & set(summary), name
+    assert len({(of, summary) for (of, _), summary in summaries.items()}) == len(summaries)
 
 
 def test_an_instance_that_is_not_taken_is_refused_with_the_reason() -> None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class CpsatSolver(Solver):
-    """The CP-SAT model of the instance's objective.
+    """OR-Tools CP-SAT; `mean_jct` in slots of time, never below the optimum.
 
     The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
     and workers are integers (`mean_jct`), so that its schedule is never below the optimum,
-    without a bound: the solver as a whole therefore promises no proof.
+    without a bound.
 
     Parameters
     ----------
@@ -33,6 +33,7 @@ class CpsatSolver(Solver):
     name = "cpsat"
     problem = "allocation"
     variants = (*CPSAT.variants, Objective.MEAN_JCT)
+    exact_variants = CPSAT.variants
     gives_bound = True
     modules = CPSAT.modules
 

@@ -64,6 +64,12 @@ PLAIN = Formulation(
     data=_data(plain),
     begin=best_of(PROBLEM, "mckp-greedy"),
     simple_bound=knapsack_bound,
+    summary="Textbook model",
     tidied=_tidied,
 )
-STRENGTHENED = replace(PLAIN, data=_data(strengthened), suffix="-strengthened")
+STRENGTHENED = replace(
+    PLAIN,
+    data=_data(strengthened),
+    summary="Model without dominated choices",
+    suffix="-strengthened",
+)

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
     Values = Sequence[Number]
 
+_SPELLED = {
+    "cpsat": "OR-Tools CP-SAT",
+    "gscip": "SCIP",
+    "highs": "HiGHS",
+    "lp": "",
+    "mathopt": "OR-Tools MathOpt",
+    "pulp": "PuLP",
+}
+"""Names of packages and solvers, as their makers write them."""
+
 KindsT = TypeVar("KindsT", bound="tuple[Mapping[Any, Any], ...]")
 
 
@@ -88,6 +98,8 @@ class Backend:
         Whether it computes in floats, or in integers alone.
     modules
         The Python modules that it needs.
+    title
+        What runs a model, where the name does not say it as ``pulp-highs`` does.
     """
 
     name: str
@@ -95,6 +107,16 @@ class Backend:
     run: Run
     in_floats: bool
     modules: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What runs it, as its makers write it."""
+        if self.title:
+            return self.title
+        package, _, solver = self.name.partition("-")
+        names = (_SPELLED.get(package, package), _SPELLED.get(solver, solver.upper()))
+        return " with ".join(filter(None, names))
 
 
 def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:

@@ -47,5 +47,6 @@ ROUNDS = Formulation(
     data=lambda instance, start, in_floats: RoundModel.of(instance, start, in_floats=in_floats),
     begin=best_of(PROBLEM, "list-schedule"),
     simple_bound=rounded_bound,
+    summary="Model of jobs, rounds and servers",
     tidied=without_waste,
 )

@@ -52,11 +52,13 @@ TIERS = Formulation(
     data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
     begin=best_of(PROBLEM, "list-placement"),
     simple_bound=simple_bound,
+    summary="Model of gangs and tiers",
 )
 PATTERNS = replace(
     TIERS,
     supports=_limits(pattern_columns),
     data=lambda instance, _, in_floats: PatternModel.of(instance, in_floats=in_floats),
+    summary="Model of patterns of gangs in racks",
     suffix="-patterns",
 )
 RELAXED_PATTERNS = replace(
@@ -64,6 +66,7 @@ RELAXED_PATTERNS = replace(
     # The bound is exact whatever the size, so that only the number of variables counts.
     supports=lambda instance, _: PATTERNS.supports(instance, False),
     data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
+    summary="Linear relaxation of the patterns, a bound alone",
     suffix="",
-    proves_optimality=False,
+    is_exact=False,
 )

@@ -79,10 +79,12 @@ PLAIN = Formulation(
     data=lambda instance, start, _: plain(instance, start),
     begin=best_of(PROBLEM, "lyra-greedy", "peeling"),
     simple_bound=lambda _: 0,
+    summary="Textbook model",
     margin=1e-9,
 )
 STRENGTHENED = replace(
     PLAIN,
     data=lambda instance, start, _: strengthened(instance, start),
+    summary="Model folded, merged and ordered",
     suffix="-strengthened",
 )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# White space beside a number belongs to it, as in "5.2 ms" and "17 of 18"; but not behind a comma,
-# and not in "1.5 (0 to 2)".
-_BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\()|(?<![,;:]) (?=[\d∞])")
+# White space behind a number belongs to it, as in "5.2 ms", and around "of" and "to" between two.
+_BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
 _PIECE = re.compile(r" *[^ ]+?(?:/(?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
 _NO_BREAK_SPACE = "\u00a0"
 
@@ -56,10 +55,13 @@ class Column:
         Its header.
     cells
         Its texts.
+    is_number
+        Whether they are numbers, aligned to the right.
     """
 
     header: str
     cells: tuple[str, ...]
+    is_number: bool = False
 
     @cached_property
     def width(self) -> int:

@@ -70,30 +70,30 @@ def print_table(
     """
     width = terminal_width()
     table = [
-        Column(header, tuple(one_line(row[place]) for row in rows))
+        Column(header, tuple(one_line(row[place]) for row in rows), is_number=place >= right)
         for place, header in enumerate(columns)
     ]
-    named, others = table[:right], table[right:]
-    gone: list[Column] = []
+    gone: list[str] = []
     if elsewhere is not None:
         for header in least:
-            if _width([*named, *others], "width_of_cells") > width:
-                gone += [column for column in others if column.header == header]
-                others = [column for column in others if column.header != header]
-        while len(others) > 1 and _width([*named, *others], "least_width") > width:
-            gone.append(others.pop())
-    while others or named:
-        shown = len(others)
-        while shown > 1 and _width([*named, *others[:shown]], "least_width") > width:
+            if _width(table, "width_of_cells") > width:
+                gone += [column.header for column in table if column.header == header]
+                table = [column for column in table if column.header != header]
+        while table[-1].is_number and len(table) > 1 and _width(table, "least_width") > width:
+            gone.append(table.pop().header)
+    named = [column for column in table if not column.is_number]
+    numbers = [column for column in table if column.is_number]
+    while True:
+        shown = len(numbers)
+        while shown > 1 and _width([*named, *numbers[:shown]], "least_width") > width:
             shown -= 1
-        _print_rows([*named, *others[:shown]], len(named), width)
-        others = others[shown:]
-        if not others:
+        _print_rows([*named, *numbers[:shown]], width)
+        numbers = numbers[shown:]
+        if not numbers:
             break
         print()
     if gone:
-        names = "; ".join(column.header for column in gone)
-        print_line(f"left out for want of width: {names}. All of it: {elsewhere}")
+        print_line(f"left out for want of width: {'; '.join(gone)}. All of it: {elsewhere}")
 
 
 def _width(columns: Sequence[Column], which: str) -> int:
@@ -102,7 +102,7 @@ def _width(columns: Sequence[Column], which: str) -> int:
     return sum(widths) + between
 
 
-def _print_rows(columns: Sequence[Column], right: int, width: int) -> None:
+def _print_rows(columns: Sequence[Column], width: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -118,7 +118,7 @@ def _print_rows(columns: Sequence[Column], right: int, width: int) -> None:
     for place, column in enumerate(columns):
         table.add_column(
             Text("\n".join(fold(column.header, widths[place]))),
-            justify="right" if place >= right else "left",
+            justify="right" if column.is_number else "left",
             width=widths[place],
             overflow="fold",
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import add_command
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
 EXAMPLES = """\
 examples:
@@ -22,8 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "solvers",
         "list the solvers",
-        "List the solvers: what they take, whether they prove optimality, whether "
-        "they can run here.",
+        "List the solvers: what each is, which variants of its problem it takes, of which a run "
+        "without limits ends with a proof, and whether it can run here.",
         EXAMPLES,
     )
     parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
@@ -33,51 +36,70 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, print_table
+    from lyra_opt.commands.output import print_json
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.problem import problems
-    from lyra_opt.core.solver import find_solver, solver_names
+    from lyra_opt.core.solver import solver_names
 
     if arguments.problem is not None and arguments.problem not in problems():
         raise UserError(
             f"--problem {arguments.problem!r}: no such problem; known: {', '.join(problems())}"
         )
-    records: list[dict[str, Any]] = []
-    for problem, name in solver_names(arguments.problem):
-        try:
-            solver = find_solver(problem, name)
-        except UserError as error:  # somebody's own solver that cannot be loaded
-            capabilities: dict[str, Any] = dict.fromkeys(
-                ("variants", "proves_optimality", "gives_bound")
-            )
-            reason: str | None = str(error)
-        else:
-            capabilities = {
-                "variants": list(solver.variants),
-                "proves_optimality": solver.proves_optimality,
-                "gives_bound": solver.gives_bound,
-            }
-            missing = solver.availability()
-            reason = None if missing is None else missing.reason
-        records.append(
-            {"name": name, "problem": problem}
-            | capabilities
-            | {"available": reason is None, "reason": reason}
-        )
+    records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
     if arguments.json:
         print_json(records)
         return 0
-    columns = ["solver", "problem", "variants", "proves optimality", "gives a bound", "available"]
+    for problem, of_problem in groupby(records, key=itemgetter("problem")):
+        if arguments.problem is None:
+            print(f"{problem}:")
+        _print(list(of_problem))
+    return 0
+
+
+def _print(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print the solvers of a problem."""
+    from lyra_opt.commands.output import print_table
+
+    columns = ["solver", "what it is", "proves optima of", "takes", "gives a bound", "available"]
     rows = [
         [
             record["name"],
-            record["problem"],
-            ", ".join(record["variants"] or []),
-            "yes" if record["proves_optimality"] else "no",
+            record["summary"] or "",
+            _shown(record["proves_optimality"], all_of=record["variants"]),
+            _shown(record["variants"]),
             "yes" if record["gives_bound"] else "no",
             record["reason"] or "yes",
         ]
         for record in records
     ]
-    print_table(columns, rows, right=len(columns))
-    return 0
+    is_missing = any(record["reason"] for record in records)
+    least = ["gives a bound", *([] if is_missing else ["available"]), "takes"]
+    print_table(columns, rows, right=len(columns), elsewhere="--json", least=least)
+
+
+def _record(problem: str, name: str) -> dict[str, Any]:
+    """Return what is known of a solver; somebody's own may be one that cannot be loaded."""
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.solver import find_solver
+
+    record: dict[str, Any] = {"name": name, "problem": problem}
+    try:
+        solver = find_solver(problem, name)
+    except UserError as error:
+        unknown = dict.fromkeys(("summary", "variants", "proves_optimality", "gives_bound"))
+        return record | unknown | {"available": False, "reason": str(error)}
+    missing = solver.availability()
+    return record | {
+        "summary": solver.summary,
+        "variants": list(solver.variants),
+        "proves_optimality": list(solver.exact_variants),
+        "gives_bound": solver.gives_bound,
+        "available": missing is None,
+        "reason": None if missing is None else missing.reason,
+    }
+
+
+def _shown(variants: Sequence[str] | None, all_of: Sequence[str] | None = None) -> str:
+    if not variants:
+        return "" if variants is None else "none"
+    return "all" if variants == all_of else ", ".join(variants)

@@ -46,12 +46,18 @@ class Solver(ABC):
     """The name of the problem it solves, such as ``reclaim``."""
     variants: Sequence[str]
     """The variants of the problem that it takes, such as ``rigid``."""
-    proves_optimality: bool = False
-    """Whether a run without limits ends with a proof."""
+    exact_variants: Sequence[str] = ()
+    """Those of the variants of which a run without limits ends with a proof."""
     gives_bound: bool = False
     """Whether it returns a dual bound of its own."""
     modules: tuple[str, ...] = ()
     """Python modules that it needs and that may not be installed."""
+
+    @property
+    def summary(self) -> str:
+        """What it is, on one line: the first line of the docstring, where a class says no other."""
+        first, _, _ = (type(self).__doc__ or "").strip().partition("\n")
+        return first.replace("`", "").removesuffix(".")
 
     def availability(self) -> Unsupported | None:
         """Return why it cannot run on this machine, None if it can.

@@ -350,7 +350,7 @@ class _Search:
         """Run both solvers; return the ratio, 1 where they cannot be compared."""
         self._tried += 1
         better_solver = self._against
-        if better_solver is None or better_solver.proves_optimality:
+        if better_solver is None or instance.variant in better_solver.exact_variants:
             better_solver = self._prover
         answers = []
         for solver in (self._heuristic, better_solver):
@@ -415,7 +415,7 @@ def require_comparable(
     problem: str, variant: str, heuristic: Solver, against: Solver | None
 ) -> None:
     """Raise `FieldError` unless `heuristic` can be worse than `against` on that variant."""
-    if heuristic.proves_optimality:
+    if variant in heuristic.exact_variants:
         raise FieldError(
             "heuristic", heuristic.name, "proves optimality, so nothing is better; name a heuristic"
         )

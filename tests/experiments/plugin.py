@@ -79,7 +79,7 @@ class FakeSolver(Solver):
     answer: Callable[[Instance], SolveResult[Solution]]
     problem: str = "reclaim"
     variants: tuple[str, ...] = ("rigid", "interchangeable")
-    proves_optimality: bool = True  # warmed up once a process only
+    exact_variants: tuple[str, ...] = ("rigid", "interchangeable")  # warmed up once a process only
     gives_bound: bool = False
 
     def availability(self) -> Unsupported | None:

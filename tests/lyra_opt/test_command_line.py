@@ -308,7 +308,9 @@ class TestSolvers:
             "name": "lyra-greedy",
             "problem": "reclaim",
             "variants": ["rigid", "interchangeable"],
-            "proves_optimality": False,
+            "summary": "Take N_R times the server of least preemption cost, and preempt its jobs "
+            "everywhere",
+            "proves_optimality": [],
             "gives_bound": False,
             "available": True,
             "reason": None,

@@ -96,7 +96,12 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
         data=data,
         begin=lambda instance, _: best_priority_schedule(instance),
         simple_bound=lambda _: 0.0 if form is SlotModel else None,
-        proves_optimality=False,
+        summary=(
+            "Relaxation in slots of time, never above the optimum"
+            if form is SlotModel
+            else "Schedules on a grid of time, never below the optimum"
+        ),
+        is_exact=False,
         gives_bound=form is SlotModel,
     )
 

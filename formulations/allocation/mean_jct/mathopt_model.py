@@ -195,7 +195,8 @@ def run_with_few_cuts(
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
-BACKEND = replace(GSCIP, name="time-indexed-milp", run=run_with_few_cuts)
+TITLE = "OR-Tools MathOpt with SCIP"
+BACKEND = replace(GSCIP, name="time-indexed-milp", title=TITLE, run=run_with_few_cuts)
 
 
 def time_indexed(step_s: float | None = None) -> ExactModelSolver:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LpMakespan(Solver):
-    """Bounds ``makespan`` from below.
+    """Linear programmes that bound ``makespan`` from below, by HiGHS.
 
     The answer is the warm start or, without one, none at all: status unknown with a dual bound,
     or infeasible where the bound is beyond the horizon. One programme for each release, at most

@@ -159,7 +159,7 @@ class LpPdlp(_LpMathOpt):
 
     name = "lp-pdlp"
     solver_type = "PDLP"
-    proves_optimality = False
+    exact_variants = ()
 
     def parameters(self) -> dict[str, Any]:
         """Return tolerances and the limit of iterations."""

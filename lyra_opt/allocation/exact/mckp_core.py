@@ -71,7 +71,7 @@ class MckpCore(KnapsackSolver):
     """
 
     name = "mckp-core"
-    proves_optimality = True
+    exact_variants = KnapsackSolver.variants
     gives_bound = True
 
     def choose(

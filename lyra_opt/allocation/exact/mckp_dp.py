@@ -34,7 +34,7 @@ class MckpDp(KnapsackSolver):
     """
 
     name = "mckp-dp"
-    proves_optimality = True
+    exact_variants = KnapsackSolver.variants
     gives_bound = True
 
     def supports(self, instance: Instance) -> Unsupported | None:

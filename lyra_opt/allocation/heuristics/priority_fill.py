@@ -119,7 +119,7 @@ class PriorityFill(StepPolicy):
 
 
 class ShortestJobFirst(PriorityFill):
-    """`PriorityFill` by work / w_max, the original work: shortest job first.
+    """Shortest job first: `PriorityFill` by work / w_max, the original work.
 
     Source: phase 1 of Lyra (EuroSys 2023), section 5.2, with the extra workers given in the same
     order, which is right on the paper's first example (table 2) and wrong on its second (table
@@ -132,7 +132,7 @@ class ShortestJobFirst(PriorityFill):
 
 
 class SmallestRemainingWork(PriorityFill):
-    """`PriorityFill` by remaining work: the malleable form of shortest remaining time first.
+    """Smallest remaining work first: `PriorityFill`, malleable shortest remaining time first.
 
     Source: this project. Shortest remaining time first is optimal for one machine with preemption
     (Schrage 1968): the case in which every job can use all GPUs and none needs any. Complexity as

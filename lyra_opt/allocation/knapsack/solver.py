@@ -107,7 +107,7 @@ class KnapsackSolver(Solver):
                 observer("dual_bound", bound)
         is_proved = bound is not None and same_value(objective, bound)
         message = None
-        if self.proves_optimality and found.stopped_by is None and not is_proved:
+        if self.exact_variants and found.stopped_by is None and not is_proved:
             message = (
                 f"the knapsack is solved, but its bound {bound} proves the objective {objective} "
                 "to less than 1e-9: it is a small difference of large sums"

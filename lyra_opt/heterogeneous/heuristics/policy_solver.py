@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.heterogeneous.checker import check, due_steps
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
@@ -63,6 +63,12 @@ class RoundPolicySolver(HeuristicSolver):
     def __init__(self, name: str) -> None:
         self.name = name
         self._make: Callable[[], RoundPolicy] = ROUND_POLICIES[name]
+
+    @property
+    def summary(self) -> str:
+        """What the policy does, where that is said; else as of every solver."""
+        said = SUMMARIES.get(self.name, super().summary)
+        return said[:1].upper() + said[1:]
 
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""

@@ -11,7 +11,7 @@ from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import objective_of
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
 from lyra_opt.network.instance import (
     GangPlacement,
@@ -125,6 +125,12 @@ class PlacementPolicySolver(HeuristicSolver):
         self.name = name
         self._make = make or PLACEMENT_POLICIES[name]
         self._keeps_timers = keeps_timers
+
+    @property
+    def summary(self) -> str:
+        """What the policy does, where that is said; else as of every solver."""
+        said = SUMMARIES.get(self.name, super().summary)
+        return said[:1].upper() + said[1:]
 
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the policy cannot answer the instance, None if it can."""

@@ -58,7 +58,7 @@ class Exact(Solver):
     name = "exact"
     problem = "reclaim"
     variants = tuple(Semantics)
-    proves_optimality = True
+    exact_variants = variants
     gives_bound = True
 
     def solve(

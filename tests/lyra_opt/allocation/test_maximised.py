@@ -27,7 +27,7 @@ class Scripted:
     name = "scripted"
     problem = "allocation"
     variants = ("jct_reduction",)
-    proves_optimality = False
+    exact_variants = ()
     gives_bound = True
 
     def __init__(

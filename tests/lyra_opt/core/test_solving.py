@@ -31,7 +31,7 @@ class ScriptedSolver:
     name = "scripted"
     problem = "reclaim"
     variants = ("rigid",)
-    proves_optimality = True
+    exact_variants = variants
     gives_bound = True
 
     def __init__(self, result: SolveResult[Any] | Exception) -> None:

@@ -75,7 +75,7 @@ class MeanJctExact(Solver):
     name = "exact"
     problem = "allocation"
     variants = (Objective.MEAN_JCT,)
-    proves_optimality = True
+    exact_variants = variants
     gives_bound = True
 
     def solve(

@@ -162,7 +162,7 @@ class ShareSolver(Solver):
 
     problem = "heterogeneous"
     variants = tuple(objective for objective in Objective if objective in SHARE_OBJECTIVES)
-    proves_optimality = True
+    exact_variants = variants
     gives_bound = True
 
     @abstractmethod

@@ -113,7 +113,7 @@ class _PriceWatch:
 
 
 class HadarSolver(RoundPolicySolver):
-    """`Hadar` round by round; on utility instances with a proved bound.
+    """Hadar's auction round by round; on utility instances with a proved bound.
 
     The bound is the dual of the offline problem at the policy's prices, made feasible by solving
     each job's pricing problem exactly and improved by a few subgradient steps: see `price_bound`.
