@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
+from lyra_opt.core.own_files import is_reference, located, name_in
 from lyra_opt.experiments.simulation.bounds import require_bounds
 from lyra_opt.experiments.simulation.scenario import SchemeEntry
 from lyra_opt.experiments.simulation.setup import (
@@ -33,6 +34,7 @@ from lyra_opt.instances.workloads.transform import (
 )
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
 from lyra_opt.simulation.network.topology import DEFAULT_LINKS
+from lyra_opt.simulation.policies.composed import OF_SOLVERS
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.speed import Speed
 
@@ -68,20 +70,24 @@ def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
     """
     table = scenario.table
     by_label = {entry.label: entry for entry in table.schemes}
-    entries = [by_label.get(name, SchemeEntry(name=name, label=name)) for name in names]
+    entries = [by_label.get(name, SchemeEntry(name=name, label=name_in(name))) for name in names]
     return [_scheme(entry, scenario) for entry in dict.fromkeys(entries or table.schemes)]
 
 
 def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
     if entry in scenario.table.schemes:
-        found: Scheme = _found(find_scheme, entry.name, "schemes", scenario)
+        name = located(entry.name, scenario.folder)
+        found: Scheme = _found(find_scheme, name, "schemes", scenario)
     else:  # asked for beside the file
         found = find_scheme(entry.name)
     parameters = {name: _located(value, scenario) for name, value in entry.parameters}
     try:
         found = found.with_parameters(parameters)
+        found.require_parts()
     except FieldError as error:
         raise InputError(scenario.source, str(error.inside(f"schemes.{entry.name}"))) from None
+    except UserError as error:
+        raise InputError(scenario.source, f"schemes.{entry.name}: {error}") from error.__cause__
     tenure = entry.tenure or scenario.table.tenure.all or found.tenure
     return replace(found, name=entry.label, tenure=tenure)
 
@@ -91,14 +97,17 @@ def _found(find: Callable[[str], Any], name: str, path: str, scenario: Scenario)
     try:
         return find(name)
     except UserError as error:
-        raise InputError(scenario.source, f"{path}: {error}") from None
+        raise InputError(scenario.source, f"{path}: {error}") from error.__cause__
 
 
 def _located(value: Any, scenario: Scenario) -> Any:
     """Return a parameter; what names a file beside the scenario as its path."""
-    if isinstance(value, str) and Path(value).suffix:
-        return str(scenario.path_of(value))
-    return value
+    if not isinstance(value, str):
+        return value
+    prefix = next(filter(value.startswith, OF_SOLVERS), "")
+    if prefix or is_reference(value):
+        return prefix + located(value.removeprefix(prefix), scenario.folder)
+    return str(scenario.path_of(value)) if Path(value).suffix else value
 
 
 def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setup:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.own_files import name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.experiments.progress import moment_in_words, within_run
@@ -66,7 +67,7 @@ class ReplayTask:
     def key(self) -> str:
         """What identifies the run in its store."""
         axes = [f"{name}={value}" for name, value in self.point.items()]
-        return " ".join([self.scheme, *axes, f"seed={self.seed}"])
+        return " ".join([name_in(self.scheme), *axes, f"seed={self.seed}"])
 
     def run(self) -> ReplayRecord:
         """Replay it; every error makes the run a failed one."""
@@ -125,7 +126,7 @@ class ReplayTask:
     def _name_of_decisions(self) -> str:
         """What files of decisions are called after, so that no other run has files of the name."""
         is_one_of_many = self.point or len(self.scenario.table.seeds) > 1
-        return re.sub(r"[^\w.=+-]+", "-", self.key if is_one_of_many else self.scheme)
+        return re.sub(r"[^\w.=+-]+", "-", self.key if is_one_of_many else name_in(self.scheme))
 
     def _tell(self, jobs: int, time_s: float, submitted: int, complete: int) -> None:
         """Tell how far the replay is: what it costs goes by jobs that come and go.
@@ -140,11 +141,11 @@ class ReplayTask:
             "study": self.scenario.table.name,
             "position": self.position,
             "key": self.key,
-            "axes": {**self.point, "scheme": self.scheme},
+            "axes": {**self.point, "scheme": name_in(self.scheme)},
             "seed": self.seed,
             "status": status,
             "scenario": self.scenario.table.name,
-            "scheme": self.scheme,
+            "scheme": name_in(self.scheme),
             "workload": "",
             "cluster": "",
             "started_at": started_at.isoformat(timespec="milliseconds"),
@@ -158,10 +159,11 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
 
     ``demand`` in words; ``own_gpus`` and ``lent_gpus_per_server`` by name of the GPU type;
     ``last_submission_s``; and of the scheme its ``summary``, ``tenure`` and, where it gives
-    servers back, the ``reclaimer`` that chooses them.
+    servers back, the ``reclaimer`` that chooses them, if it can be found by its name.
     """
     cluster = setup.cluster
     lent = cluster.lent_type
+    reclaimer = getattr(scheme, "reclaimer", None)
     servers = cluster.inference_servers
     return {
         "demand": setup.demand_in_words,
@@ -170,7 +172,7 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
         "last_submission_s": setup.workload.jobs[-1].submit_s,
         "summary": scheme.summary,
         "tenure": scheme.tenure,
-        "reclaimer": getattr(scheme, "reclaimer", None),
+        "reclaimer": reclaimer if isinstance(reclaimer, str) else None,
     }
 
 

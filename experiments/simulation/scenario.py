@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, with_change
+from lyra_opt.core.own_files import name_in
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import (
     Anything,
@@ -364,7 +365,7 @@ class _Scheme(Rule):
 
     def check(self, path: str, value: object) -> SchemeEntry:
         if isinstance(value, str):
-            return SchemeEntry(name=Line().check(path, value), label=value)
+            return SchemeEntry(name=Line().check(path, value), label=name_in(value))
         if not isinstance(value, dict) or "name" not in value:
             raise FieldError(path, value, "must be a name, or a table with a name")
         rules: dict[str, Rule] = {"name": Line(), "label": Line(), "tenure": Text(TENURES)}
@@ -381,7 +382,7 @@ class _Scheme(Rule):
         changed += [] if tenure is None else [f"tenure={tenure}"]
         return SchemeEntry(
             name=own["name"],
-            label=own.get("label", " ".join([own["name"], *changed])),
+            label=own.get("label", " ".join([name_in(own["name"]), *changed])),
             tenure=tenure,
             parameters=parameters,
         )

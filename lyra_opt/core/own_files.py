@@ -41,12 +41,19 @@ def path_in(reference: str) -> Path:
 
 
 def located(text: str, folder: Path) -> str:
-    """Return a reference whose path counts from a folder; other names as they are.
+    """Return a reference to a file in a folder, if it is there; else the text as it is."""
+    beside = str(folder / text)
+    return beside if is_reference(text) and path_in(beside).is_file() else text
 
-    >>> located("my_solver.py:MySolver", Path("studies")), located("exact", Path("studies"))
-    ('studies/my_solver.py:MySolver', 'exact')
+
+def name_in(text: str) -> str:
+    """Return what results call something: of a reference what it names, else all of it.
+
+    >>> name_in("policies/my_policy.py:MyPolicy"), name_in("fifo")
+    ('MyPolicy', 'fifo')
     """
-    return str(folder / text) if is_reference(text) else text
+    match = _REFERENCE.fullmatch(text)
+    return text if match is None else match["name"]
 
 
 def content_sha256(reference: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -33,6 +34,23 @@ class NamedMaker:
     name: str
     summary: str
     make: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Makes copies of an object that serves for one run, one for each run."""
+
+    of: Any
+
+    def __call__(self) -> Any:
+        """Return a copy of the object as it is now."""
+        return deepcopy(self.of)
+
+
+def maker_of(given: Any) -> Callable[[], Any]:
+    """Return what makes one for each run: a class or function does, an object is copied."""
+    maker: Callable[[], Any] = given if callable(given) else Copies(given)
+    return maker
 
 
 class Plugins:
@@ -175,8 +193,8 @@ class Plugins:
         shown
             What it is called in errors.
         """
-        found = None if self._adapt is None else self._adapt(loaded)
         try:
+            found = None if self._adapt is None else self._adapt(loaded)
             if found is None:
                 found = loaded() if isinstance(loaded, type) else loaded
         except (Exception, SystemExit) as error:  # somebody's own

@@ -159,6 +159,10 @@ class HeuristicSolver(Solver):
         return found
 
 
+SolverLike = str | Solver | type[Solver]
+"""What a solver can be given as: the name of a registered one, ``my_file.py:NAME`` for one in a
+file of one's own, an object, or a class that is made without arguments."""
+
 SOLVERS = Plugins("lyra_opt.solvers", "solver", Solver, needs=("name", "problem", "variants"))
 """All solvers, as ``problem.name``."""
 
@@ -169,19 +173,7 @@ def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
     return [(of, name) for of, _, name in parted if problem in (None, of)]
 
 
-def find_solver(problem: str, given: str | Solver | type[Solver]) -> Solver:
-    """Return a solver of `problem`.
-
-    Parameters
-    ----------
-    given
-        The name of a registered one, ``my_file.py:NAME`` for one in a file of your own, an object,
-        or a class that is made without arguments.
-
-    Raises
-    ------
-    UserError
-        See `Plugins.of`.
-    """
+def find_solver(problem: str, given: SolverLike) -> Solver:
+    """Return a solver of `problem`, however it is given; see `Plugins.of` for errors."""
     solver: Solver = SOLVERS.of(given, problem)
     return solver

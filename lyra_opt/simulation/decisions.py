@@ -16,6 +16,7 @@ from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.schedules.evaluator import FluidState
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
@@ -25,8 +26,9 @@ from lyra_opt.simulation.best_fit import Group
 from lyra_opt.simulation.run import added
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
@@ -50,18 +52,20 @@ class ReclaimRule:
     Parameters
     ----------
     solver
-        Name of a reclaim solver.
+        A reclaim solver that takes rigid instances.
     weighs_lost_work
         Whether a preemption counts the GPU-seconds that it loses, rather than 1 as in Lyra.
     seed
         For solvers that draw.
     """
 
-    def __init__(self, solver: str, *, weighs_lost_work: bool = False, seed: int = 0) -> None:
-        self._solver = find_solver("reclaim", solver)
+    def __init__(
+        self, solver: SolverLike, *, weighs_lost_work: bool = False, seed: int = 0
+    ) -> None:
+        self._solver = _solver_of("reclaim", Semantics.RIGID, solver)
         self._weighs_lost_work = weighs_lost_work
         self._rng = np.random.default_rng(
-            derive_seed(simulation="reclaim", solver=solver, seed=seed)
+            derive_seed(simulation="reclaim", solver=self._solver.name, seed=seed)
         )
 
     def choose(self, view: View, count: int) -> list[int]:
@@ -164,8 +168,8 @@ class KnapsackScaling(ScalingRule):
     Source: Lyra (EuroSys 2023), section 5.2; values by remaining work, which the paper leaves open.
     """
 
-    def __init__(self, solver: str) -> None:
-        self._solver = find_solver("allocation", solver)
+    def __init__(self, solver: SolverLike) -> None:
+        self._solver = _solver_of("allocation", Objective.JCT_REDUCTION, solver)
         self._jobs = _ElasticJobs()
 
     def extra_workers(
@@ -203,13 +207,13 @@ class PolicyScaling(ScalingRule):
     Parameters
     ----------
     policy
-        Name of an allocation policy that decides from the state alone.
+        An allocation policy that decides from the state alone.
     """
 
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: SolverLike) -> None:
         solver = find_solver("allocation", policy)
         if not isinstance(solver, StepPolicy):
-            raise DecisionError(f"{policy} does not decide step by step")
+            raise UserError(f"{solver.name} does not decide step by step")
         self._policy = solver
         self._jobs = _ElasticJobs(running=True)
 
@@ -229,6 +233,39 @@ class PolicyScaling(ScalingRule):
         state.advance()
         self._policy.decide(state)
         return [state.target(job) - run.job.min_workers for job, run in enumerate(runs)]
+
+
+def scaling_rule(scaling: SolverLike) -> ScalingRule:
+    """Return how elastic jobs grow: ``knapsack:SOLVER``, ``policy:POLICY``, or a solver.
+
+    Raises
+    ------
+    UserError
+        If there is no such solver, or it answers other questions.
+    """
+    if isinstance(scaling, str):
+        kind, _, name = scaling.partition(":")
+        if kind in _SCALINGS:
+            return _SCALINGS[kind](name)
+    solver = find_solver("allocation", scaling)
+    return PolicyScaling(solver) if isinstance(solver, StepPolicy) else KnapsackScaling(solver)
+
+
+_SCALINGS: Mapping[str, Callable[[SolverLike], ScalingRule]] = {
+    "knapsack": KnapsackScaling,
+    "policy": PolicyScaling,
+}
+
+
+def _solver_of(problem: str, variant: str, given: SolverLike) -> Solver:
+    """Return a solver of a problem; `UserError` if it does not take what the cluster asks."""
+    solver = find_solver(problem, given)
+    if variant not in solver.variants:
+        takes = " and ".join(map(str, solver.variants))
+        raise UserError(
+            f"{solver.name} takes {takes} instances of {problem}; the cluster asks {variant} ones"
+        )
+    return solver
 
 
 class _ElasticJobs:

@@ -15,6 +15,7 @@ from lyra_opt.simulation.decisions import ReclaimRule
 from lyra_opt.simulation.view import Listener
 
 if TYPE_CHECKING:
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.view import View
@@ -31,8 +32,8 @@ class Policy(Listener):
     name
         What it is called in results and errors.
     reclaimer
-        Name of the reclaim solver that chooses which borrowed servers to give back; None for a
-        policy that borrows none.
+        Reclaim solver that chooses which borrowed servers to give back, by name,
+        ``my_file.py:NAME``, object or class; None for a policy that borrows none.
     weighs_lost_work
         Whether that solver counts a preemption by the GPU-seconds that it loses, rather than 1.
 
@@ -55,7 +56,7 @@ class Policy(Listener):
     tuned: TunedSpeed | None = None
 
     def __init__(
-        self, name: str, *, reclaimer: str | None = None, weighs_lost_work: bool = False
+        self, name: str, *, reclaimer: SolverLike | None = None, weighs_lost_work: bool = False
     ) -> None:
         self.name = name
         self.wake_s = math.inf
@@ -120,7 +121,7 @@ class QueuePolicy(Policy):
         self,
         name: str = "",
         *,
-        reclaimer: str | None = DEFAULT_RECLAIMER,
+        reclaimer: SolverLike | None = DEFAULT_RECLAIMER,
         weighs_lost_work: bool = False,
     ) -> None:
         name = name or type(self).__name__

@@ -1,6 +1,7 @@
-"""Schemes by name: what decides, for how long jobs keep their GPUs, and what a run needs.
+"""Schemes: what decides, for how long jobs keep their GPUs, and what a run needs.
 
-A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or outside of it.
+A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or outside of it, or it is
+given as ``my_file.py:NAME``, as an object or a class; so are policies, of which it makes a scheme.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from inspect import signature
+from inspect import getdoc, signature
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import (
@@ -23,6 +24,7 @@ from lyra_opt.simulation.policies.composed import (
     ComposedPolicy,
     Composition,
 )
+from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import PlacementPolicy
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.decisions import ScalingRule
-    from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import Observer
     from lyra_opt.simulation.workload import Workload
@@ -114,6 +115,9 @@ class Scheme(ABC):
         """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
         return None
 
+    def require_parts(self) -> None:  # noqa: B027 - most have none
+        """Raise `UserError` if it names a solver that is not there, or of another kind."""
+
     def with_parameters(self, parameters: Mapping[str, Any]) -> Self:
         """Return the scheme with some parameters other than it has them.
 
@@ -165,6 +169,15 @@ class ComposedScheme(Composition, Scheme):
         """Whether it runs jobs on inference servers."""
         return self.reclaimer is not None
 
+    def require_parts(self) -> None:
+        """See `Scheme`."""
+        from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
+
+        if self.reclaimer is not None:
+            ReclaimRule(self.reclaimer)
+        if self.scaling is not None and self.scaling not in OF_GOODPUT:
+            scaling_rule(self.scaling)
+
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """See `Scheme`."""
         scaling = None if self.scaling is None else self._scaling_rule(cluster, options.seed)
@@ -185,7 +198,7 @@ class ComposedScheme(Composition, Scheme):
 
     def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
         """Return the rule by which elastic jobs grow."""
-        from lyra_opt.simulation.decisions import KnapsackScaling, PolicyScaling
+        from lyra_opt.simulation.decisions import scaling_rule
 
         assert self.scaling is not None, "it scales"
         if self.scaling in OF_GOODPUT:
@@ -196,8 +209,7 @@ class ComposedScheme(Composition, Scheme):
             tuned = TunedSpeed(seed=seed, gpus_per_server=gpus_per_server)
             is_pollux = self.scaling == POLLUX_SCALING
             return PolluxScaling(tuned) if is_pollux else TunedKnapsackScaling(tuned)
-        kind, _, name = self.scaling.partition(":")
-        return KnapsackScaling(name) if kind == "knapsack" else PolicyScaling(name)
+        return scaling_rule(self.scaling)
 
 
 def _unplaceable(workload: Workload, cluster: Cluster) -> str | None:
@@ -303,8 +315,39 @@ class OwnScheme(Scheme):
         """See `Scheme`."""
         return self.make()
 
+    def require_parts(self) -> None:
+        """See `Scheme`."""
+        from lyra_opt.simulation.decisions import ReclaimRule
 
-SCHEMES = Plugins(ENTRY_POINT_GROUP, "scheme", Scheme)
+        if (reclaimer := self.make().reclaimer) is not None:
+            ReclaimRule(reclaimer)
+
+
+if TYPE_CHECKING:
+    AnyPolicy = Policy | RoundPolicy | PlacementPolicy
+    SchemeLike = str | Scheme | AnyPolicy | Callable[[], Scheme | AnyPolicy]
+    """What a scheme can be given as; see `scheme_of`."""
+
+
+def _adapted(given: Any) -> Scheme | None:
+    """Return the scheme of what is given, or of what it makes; None if it is neither."""
+    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+    from lyra_opt.network.heuristics.policy import PlacementPolicy
+
+    make = maker_of(given)
+    made = make()
+    if isinstance(made, Scheme):
+        return made
+    kinds = {Policy: OwnScheme, RoundPolicy: RoundScheme, PlacementPolicy: PlacementScheme}
+    for kind, scheme in kinds.items():
+        if isinstance(made, kind):
+            summary = (getdoc(type(made)) or "a policy of one's own").partition("\n")[0]
+            found: Scheme = scheme(name=made.name, summary=summary, make=make)
+            return found
+    return None
+
+
+SCHEMES = Plugins(ENTRY_POINT_GROUP, "scheme", Scheme, adapt=_adapted)
 """All schemes by name."""
 
 
@@ -314,15 +357,35 @@ def scheme_names() -> list[str]:
 
 
 def find_scheme(name: str) -> Scheme:
-    """Return the scheme called `name`; `UserError` that names all if there is none."""
+    """Return the scheme called `name`, or what ``my_file.py:NAME`` names; see `scheme_of`."""
     scheme: Scheme = SCHEMES.find(name)
+    return scheme
+
+
+def scheme_of(given: SchemeLike) -> Scheme:
+    """Return the scheme that is given, however.
+
+    Parameters
+    ----------
+    given
+        A scheme's name or ``my_file.py:NAME``; a `Scheme`, or a policy, of which a scheme is made:
+        `lyra_opt.simulation.policy.Policy`, `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy`
+        or `lyra_opt.network.heuristics.policy.PlacementPolicy`. Each may be an object, of which
+        every run has a copy, a class, or a function that makes one.
+
+    Raises
+    ------
+    UserError
+        If there is none of the name, or it is neither a scheme nor a policy.
+    """
+    scheme: Scheme = SCHEMES.of(given)
     return scheme
 
 
 def prepare(
     workload: Workload,
     cluster: Cluster,
-    scheme: Scheme | str,
+    scheme: SchemeLike,
     *,
     plan: LoanPlan | None = None,
     options: Options | None = None,
@@ -339,7 +402,7 @@ def prepare(
     cluster
         Where it runs.
     scheme
-        How it is run, or its name.
+        How it is run; whatever `scheme_of` takes.
     plan
         Loans over time, where servers can be borrowed.
     options
@@ -354,9 +417,11 @@ def prepare(
     Raises
     ------
     UserError
-        If there is no such scheme, or it cannot run the workload on the cluster.
+        If there is no such scheme, a solver that it names is not there, or it cannot run the
+        workload on the cluster.
     """
-    found = find_scheme(scheme) if isinstance(scheme, str) else scheme
+    found = scheme_of(scheme)
+    found.require_parts()
     options = options or Options()
     tenure = tenure or options.tenure(found.tenure)
     reason = found.obstacle(workload, cluster, tenure)
@@ -380,7 +445,7 @@ def prepare(
     )
 
 
-def simulate(workload: Workload, cluster: Cluster, scheme: Scheme | str, **settings: Any) -> Kernel:
+def simulate(workload: Workload, cluster: Cluster, scheme: SchemeLike, **settings: Any) -> Kernel:
     """Replay a workload to its end; parameters and errors as of `prepare`.
 
     Raises

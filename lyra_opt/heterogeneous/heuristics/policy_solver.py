@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.heterogeneous.checker import check, due_steps
@@ -53,16 +54,18 @@ class RoundPolicySolver(HeuristicSolver):
 
     Parameters
     ----------
-    name
-        Of the policy in `ROUND_POLICIES`.
+    policy
+        Name of one in `ROUND_POLICIES`; or a policy of your own: a class, a function that makes
+        one, or an object, of which each run has a copy.
     """
 
     problem = "heterogeneous"
     variants = (*sorted(SCHEDULE_OBJECTIVES), Objective.ROUND_PROGRESS)
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._make: Callable[[], RoundPolicy] = ROUND_POLICIES[name]
+    def __init__(self, policy: str | RoundPolicy | Callable[[], RoundPolicy]) -> None:
+        make = ROUND_POLICIES[policy] if isinstance(policy, str) else maker_of(policy)
+        self._make: Callable[[], RoundPolicy] = make
+        self.name = policy if isinstance(policy, str) else make().name
 
     @property
     def summary(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import objective_of
@@ -103,10 +104,9 @@ class PlacementPolicySolver(HeuristicSolver):
 
     Parameters
     ----------
-    name
-        Of the policy in `PLACEMENT_POLICIES`.
-    make
-        What makes the policy, where it is not that of the simulated cluster.
+    policy
+        Name of one in `PLACEMENT_POLICIES`; or a policy of your own: a class, a function that makes
+        one, or an object, of which each run has a copy.
     keeps_timers
         Whether it never places a gang that its timers hold back. Rules that do not ask for the
         instance's timers take only instances in which none holds anybody back.
@@ -117,13 +117,13 @@ class PlacementPolicySolver(HeuristicSolver):
 
     def __init__(
         self,
-        name: str,
-        make: Callable[[], PlacementPolicy] | None = None,
+        policy: str | PlacementPolicy | Callable[[], PlacementPolicy],
         *,
         keeps_timers: bool = False,
     ) -> None:
-        self.name = name
-        self._make = make or PLACEMENT_POLICIES[name]
+        make = PLACEMENT_POLICIES[policy] if isinstance(policy, str) else maker_of(policy)
+        self._make: Callable[[], PlacementPolicy] = make
+        self.name = policy if isinstance(policy, str) else make().name
         self._keeps_timers = keeps_timers
 
     @property
@@ -156,7 +156,7 @@ class PlacementPolicySolver(HeuristicSolver):
 
 BEST_FIT = PlacementPolicySolver("best-fit")
 CONSOLIDATED = PlacementPolicySolver("consolidated", keeps_timers=True)
-DALLY = PlacementPolicySolver("dally", dally_with_given_timers, keeps_timers=True)
+DALLY = PlacementPolicySolver(dally_with_given_timers, keeps_timers=True)
 GANDIVA_AFFINITY = PlacementPolicySolver("gandiva-affinity")
 MANUAL = PlacementPolicySolver("manual")
 NO_WAIT = PlacementPolicySolver("no-wait")

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.validation import require_choice
 from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
 from lyra_opt.simulation.policy import Policy
@@ -25,6 +26,7 @@ from lyra_opt.simulation.speed import Room
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.hosts import Hosts
@@ -38,6 +40,9 @@ SCALING_INTERVAL_S = 60.0
 POLLUX_SCALING = "goodput:pollux"
 OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
 """Scalings of jobs that are tuned while they run."""
+
+OF_SOLVERS = ("knapsack:", "policy:")
+"""How scalings begin that name a solver."""
 
 
 class _Room:
@@ -90,14 +95,15 @@ class Composition:
     queue
         One of `lyra_opt.simulation.queues.ORDERS`.
     reclaimer
-        Solver that chooses which servers on loan to give back; None for a scheme that borrows
-        none.
+        Reclaim solver that chooses which servers on loan to give back, by name,
+        ``my_file.py:NAME``, object or class; None for a scheme that borrows none.
     weighs_lost_work
         Whether a preemption counts by the work that it loses.
     scaling
         How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
-        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step),
-        ``goodput:pollux`` or ``goodput:knapsack`` (of jobs that are tuned while they run, see
+        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step), either of
+        them as an object, a class or ``my_file.py:NAME``; ``goodput:pollux`` or
+        ``goodput:knapsack`` (of jobs that are tuned while they run, see
         `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
     grows_only_without_queue
         Whether jobs grow only while none waits.
@@ -109,17 +115,17 @@ class Composition:
     """
 
     queue: str = "first-come"
-    reclaimer: str | None = None
+    reclaimer: SolverLike | None = None
     weighs_lost_work: bool = False
-    scaling: str | None = None
+    scaling: SolverLike | None = None
     grows_only_without_queue: bool = False
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
 
     def __post_init__(self) -> None:
         require_choice("queue", self.queue, list(ORDERS))
-        if self.scaling is not None:
-            is_known = self.scaling.startswith(("knapsack:", "policy:"))
+        if isinstance(self.scaling, str):
+            is_known = self.scaling.startswith(OF_SOLVERS) or is_reference(self.scaling)
             if not is_known and self.scaling not in OF_GOODPUT:
                 rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
                 raise FieldError("scaling", self.scaling, rule)

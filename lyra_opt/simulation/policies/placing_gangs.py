@@ -29,6 +29,7 @@ from lyra_opt.simulation.tenure import LEASE_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.network.heuristics.policy import Grant
     from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.run import Run
@@ -151,7 +152,10 @@ class PlacingGangs(Policy):
     """
 
     def __init__(
-        self, make: Callable[[], PlacementPolicy], *, reclaimer: str | None = DEFAULT_RECLAIMER
+        self,
+        make: Callable[[], PlacementPolicy],
+        *,
+        reclaimer: SolverLike | None = DEFAULT_RECLAIMER,
     ) -> None:
         rule = make()
         super().__init__(rule.name, reclaimer=reclaimer)

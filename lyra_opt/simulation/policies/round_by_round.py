@@ -23,6 +23,7 @@ from lyra_opt.simulation.tenure import Rounds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
     from lyra_opt.heterogeneous.instance import Placement
     from lyra_opt.simulation.run import Part, Run
@@ -56,7 +57,9 @@ class RoundByRound(Policy):
 
     asks_at_events = False
 
-    def __init__(self, rule: RoundPolicy, *, reclaimer: str | None = DEFAULT_RECLAIMER) -> None:
+    def __init__(
+        self, rule: RoundPolicy, *, reclaimer: SolverLike | None = DEFAULT_RECLAIMER
+    ) -> None:
         super().__init__(rule.name, reclaimer=reclaimer)
         self._rule = rule
         self._active: dict[str, _Active] = {}

@@ -109,5 +109,5 @@ def test_bad_clusters() -> None:
         cluster_of({"v100": 0})
     with pytest.raises(FieldError, match="at least one type"):
         cluster_of({})
-    with pytest.raises(UserError, match="cluster 'other': must be one of: .*hadar-60"):
+    with pytest.raises(UserError, match="cluster 'other': no such cluster; known: .*hadar-60"):
         find_cluster("other")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMARIES
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policies import SUMMARIES as PLACEMENT_SUMMARIES
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
@@ -25,9 +29,11 @@ from lyra_opt.simulation.scheme import (
     OwnScheme,
     PlacementScheme,
     RoundScheme,
+    Scheme,
     find_scheme,
     prepare,
     scheme_names,
+    scheme_of,
     simulate,
 )
 from lyra_opt.simulation.tenure import Forever, Leases
@@ -36,6 +42,7 @@ from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
 if TYPE_CHECKING:
+    from lyra_opt.simulation.scheme import SchemeLike
     from lyra_opt.simulation.view import View
 
 
@@ -170,6 +177,98 @@ def test_a_scheme_of_ones_own_borrows() -> None:
     assert completions(simulation) == pytest.approx([500, 100 + 63 + 41])
     assert simulation.runs[1].preemptions == 1
     require_conserved(simulation)
+
+
+@pytest.mark.parametrize("given", [FirstFits, FirstFits(), OWN, lambda: OWN])
+def test_however_a_scheme_is_given(given: SchemeLike) -> None:
+    """A policy, class or object, is the scheme that runs it; an object serves many runs."""
+    jobs = (job_of("a", 0, 10, 3), job_of("b", 1, 5, 2), job_of("c", 2, 5), job_of("d", 3, 1, 4))
+    workload = Workload(name="w", jobs=jobs)
+    cluster = Cluster.of_servers(2, gpus_per_server=2)
+    scheme = scheme_of(given)
+    assert (scheme.name, scheme.summary) in (
+        ("own", "for tests"),
+        ("FirstFits", "Starts whoever fits, by submission."),
+    )
+    for each in (given, scheme, scheme):
+        assert completions(simulate(workload, cluster, each)) == [10, 15, 7, 16]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "like"),
+    [
+        (ROUND_POLICIES["hadar"], RoundScheme, "hadar"),
+        (ROUND_POLICIES["tiresias"](), RoundScheme, "tiresias"),
+        (PLACEMENT_POLICIES["no-wait"], PlacementScheme, "no-wait"),
+        (PLACEMENT_POLICIES["best-fit"](), PlacementScheme, "best-fit"),
+    ],
+)
+def test_policies_of_problems_are_schemes(
+    policy: SchemeLike, kind: type[Scheme], like: str
+) -> None:
+    """They run as the registered scheme of the same rule does."""
+    scheme = scheme_of(policy)
+    assert isinstance(scheme, kind)
+    assert scheme.tenure == find_scheme(like).tenure
+    for _ in range(2):
+        assert completions(simulate(GANG, RACKS, scheme)) == completions(
+            simulate(GANG, RACKS, like)
+        )
+
+
+class NoneOfMine(LyraGreedy):
+    """A reclaim solver of one's own."""
+
+    name = "none-of-mine"
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"reclaimer": "lyra-gredy"}, "solver 'lyra-gredy' of reclaim: .*mean lyra-greedy"),
+        ({"reclaimer": "hadar"}, "'hadar': is a solver of heterogeneous, not of reclaim"),
+        ({"reclaimer": "lyra-greedy-elastic"}, "takes interchangeable .* asks rigid ones"),
+        ({"reclaimer": MckpDp}, "solver MckpDp is a solver of allocation, not of reclaim"),
+        ({"reclaimer": FirstFits}, "solver FirstFits is no solver"),
+        ({"scaling": "policy:mckp-dp"}, "mckp-dp does not decide step by step"),
+        ({"scaling": "knapsack:srw"}, "srw takes mean_jct instances of allocation"),
+        ({"scaling": NoneOfMine()}, "solver NoneOfMine is a solver of reclaim"),
+    ],
+)
+def test_parts_that_are_not_there_are_found_out_first(parts: dict[str, Any], message: str) -> None:
+    """Before the run, whether or not it would have come to them."""
+    scheme = ComposedScheme(name="mine", summary="for tests", **parts)
+    with pytest.raises(UserError, match=message):
+        prepare(GANG, RACKS, scheme)
+    if "reclaimer" in parts:
+        with pytest.raises(UserError, match=message):
+            prepare(GANG, RACKS, partial(FirstFits, **parts))
+
+
+def test_solvers_of_ones_own_are_parts() -> None:
+    """As objects and as classes, what a scheme of registered ones does."""
+    cluster = Cluster.of_servers(1, inference_servers=2, inference_gpus_per_server=3)
+    jobs = tuple(replace(job_of(f"j{n}", n, 400, fungible=True), max_workers=3) for n in range(9))
+    workload = Workload(name="w", jobs=jobs)
+    plan = lending(2, 1, 2, 0, interval_s=100)
+    outcomes = [
+        completions(
+            simulate(
+                workload,
+                cluster,
+                ComposedScheme(name="m", summary="", reclaimer=reclaimer, scaling=scaling),
+                plan=plan,
+            )
+        )
+        for reclaimer, scaling in (
+            ("lyra-greedy", "knapsack:mckp-dp"),
+            (NoneOfMine, MckpDp()),
+            ("lyra-greedy", "policy:srw"),
+            (NoneOfMine(), type(find_solver("allocation", "srw"))),
+        )
+    ]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[2] == outcomes[3]
 
 
 def test_timers_of_ones_own() -> None:

@@ -1,0 +1,121 @@
+"""Schemes and solvers of a user's own in one file each, without a package."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.experiments.simulation.runs import load_replays
+from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import THREE_JOBS, schemes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+FILE = """
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.scheme import ComposedScheme
+
+
+class Shortest(QueuePolicy):
+    \"\"\"Shortest first.\"\"\"
+
+    def __init__(self, sign=1):
+        super().__init__("shortest-of-mine")
+        self.sign = sign
+
+    def decide(self, view):
+        def length_s(run):
+            return self.sign * run.job.work_worker_s / run.job.min_workers
+
+        for run in sorted(self.waiting.values(), key=length_s):
+            if parts := view.fit(run):
+                self.start(view, run, parts)
+
+
+class Greedy(LyraGreedy):
+    name = "my-greedy"
+
+
+MIXED = ComposedScheme(name="mixed", summary="like FIFO", reclaimer=Greedy)
+MISSPELT = ComposedScheme(name="misspelt", summary="", reclaimer="lyra-gredy")
+"""
+
+SCENARIO = """
+format = "lyra-opt/scenario"
+version = 1
+name = "own"
+schemes = [
+  "sjf",
+  "mine.py:Shortest",
+  { name = "mine.py:Shortest", label = "longest", sign = -1 },
+  { name = "fifo", reclaimer = "mine.py:Greedy" },
+]
+cluster = { servers = 1, gpus_per_server = 2 }
+jobs = { trace = "three.csv" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a file of one's own, a scenario that names it, and a trace."""
+    (tmp_path / "mine.py").write_text(FILE)
+    (tmp_path / "own.toml").write_text(SCENARIO)
+    (tmp_path / "three.csv").write_text(THREE_JOBS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return tmp_path
+
+
+def test_a_scenario_names_files_beside_it(folder: Path, run: Run) -> None:
+    """From any folder and in worker processes; results are called after the class."""
+    out = folder / "runs"
+    assert run("simulate", folder / "own.toml", "--processes", 2, "--out", out)[0] == 0
+    runs = {each.scheme: each for each in load_replays(out).runs}
+    mine, sjf = runs["Shortest"], runs["sjf"]
+    assert mine.key == "Shortest seed=0"
+    assert mine.setting["summary"] == "Shortest first."
+    assert mine.figures["jct_mean_s"] == sjf.figures["jct_mean_s"]
+    assert runs["longest"].figures["jct_mean_s"] > sjf.figures["jct_mean_s"]
+    assert set(runs) == {"sjf", "Shortest", "longest", 'fifo reclaimer="mine.py:Greedy"'}
+
+
+@pytest.mark.parametrize("name", ["../mine.py:Shortest", "../mine.py:MIXED"])
+def test_named_on_the_command_line(name: str, folder: Path, simulate: Run) -> None:
+    """A policy or a scheme; its path counts from the working directory."""
+    scenario = folder / "own.toml"
+    exit_code, out, _ = simulate(scenario, *schemes(name), "--json")
+    assert exit_code == 0
+    like = {"../mine.py:Shortest": "sjf", "../mine.py:MIXED": "fifo"}[name]
+    figures: dict[str, Any] = json.loads(out)
+    other = json.loads(simulate(scenario, *schemes(like), "--json")[1])
+    assert figures["scheme"] == name.partition(":")[2]
+    assert figures["jct_mean_s"] == other["jct_mean_s"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("../mine.py:Shorter", ["mine.py: has no Shorter; did you mean Shortest?"]),
+        ("mine.py:MIXED", ["mine.py: cannot be read"]),
+        ("../mine.py:Greedy", ["is no scheme"]),
+        ("../mine.py:MISSPELT", ["own.toml", "'lyra-gredy'", "did you mean lyra-greedy?"]),
+    ],
+)
+def test_refused_before_the_run(name: str, parts: list[str], folder: Path, simulate: Run) -> None:
+    """In one line; nothing is simulated."""
+    assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
+
+
+def test_parameters_that_there_are_not(folder: Path, simulate: Run) -> None:
+    """The nearest is named, of a policy of one's own too."""
+    change = 'schemes=[{name="mine.py:Shortest", sing=1}]'
+    result = simulate(folder / "own.toml", "--set", change)
+    assert_one_line_error(result, "sing is 1: unknown key; did you mean sign?")
