@@ -11,7 +11,7 @@ import pandas as pd
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.frames import frame_of, in_order
-from lyra_opt.experiments.proofs import Proofs, minimises
+from lyra_opt.experiments.proofs import Proofs, sense_of
 from lyra_opt.experiments.study import FILE
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Analysis:
     def frame(self) -> pd.DataFrame:
         """The runs, as `lyra_opt.experiments.frames.load_study` returns them, with more columns.
 
-        ``family_label`` and ``group_label`` are names in words, ``minimises`` is the sense.
+        ``family_label`` and ``group_label`` are names in words, ``sense`` is "min" or "max", None
+        where no instance was made.
         ``excess_percent`` is NaN where no optimum is proved or no solution found, and
         ``largest_excess_percent``, over the best bound, where none is found. ``time_s`` is the
         solver's time of runs that did not fail, ``proof_time_s`` with that of the bound, if it is
@@ -61,7 +62,7 @@ class Analysis:
         return frame.assign(
             family_label=[family_label(run) for run in self.runs],
             group_label=[group_label(run) for run in self.runs],
-            minimises=[minimises(run) for run in self.runs],
+            sense=[sense_of(run) for run in self.runs],
             is_answered=ended,
             asked_size=pd.Series(
                 [run.family_parameters.get(self.size_name) for run in self.runs], dtype="Int64"

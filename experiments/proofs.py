@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status, same_value
+from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lyra_opt.core.result import Number
+    from lyra_opt.core.variant import Sense, Variant
     from lyra_opt.experiments.records import SolverRecord
 
 
 class Proofs:
     """The proved optimum and the best bound of each instance, by cell.
-
-    Values are compared as the numbers that they are: integers exactly, of any size.
 
     Parameters
     ----------
@@ -29,17 +29,14 @@ class Proofs:
 
     def __init__(self, runs: Sequence[SolverRecord]) -> None:
         self._runs = runs
-        self._gaps = {
-            run.cell: find_problem(run.problem).variants(run.variant).proof_gap
-            for run in runs
-            if run.variant is not None
+        of_cell: dict[str, list[SolverRecord]] = {}
+        for run in runs:
+            of_cell.setdefault(run.cell, []).append(run)
+        self._evidence = {
+            cell: evidence
+            for cell, of_one in of_cell.items()
+            if (evidence := evidence_of(of_one)) is not None
         }
-        """The relative gap within which values prove one another."""
-
-    @cached_property
-    def bounds(self) -> Mapping[str, Number]:
-        """The best dual bound."""
-        return self._best("dual_bound")
 
     @cached_property
     def optima(self) -> Mapping[str, Number]:
@@ -47,12 +44,10 @@ class Proofs:
 
         Or the optimum that the family knows by construction.
         """
-        known = {run.cell: run.known_optimum for run in self._runs if run.known_optimum is not None}
-        objectives = self._best("objective")
-        return known | {
-            cell: objectives[cell]
-            for cell, bound in self.bounds.items()
-            if cell in objectives and self._prove(cell, objectives[cell], bound)
+        return {
+            cell: evidence.optimum
+            for cell, evidence in self._evidence.items()
+            if evidence.optimum is not None
         }
 
     @cached_property
@@ -71,7 +66,7 @@ class Proofs:
                 found[run.cell].add("construction")
             if run.status is Status.ERROR or run.dual_bound is None:
                 continue
-            if self._prove(run.cell, run.dual_bound, optimum):
+            if self._evidence[run.cell].prove(run.dual_bound, optimum):
                 found[run.cell].add(run.solver if run.reference else "the problem's own bound")
         return {cell: frozenset(methods) for cell, methods in found.items()}
 
@@ -80,38 +75,35 @@ class Proofs:
 
         NaN without a solution or without a proved optimum.
         """
-        return self._excess_percent(run, self.optima.get(run.cell), math.nan)
+        return self.largest_excess_percent(run) if run.cell in self.optima else math.nan
 
     def largest_excess_percent(self, run: SolverRecord) -> float:
         """Return how far a run's objective can at most be from the optimum, proved or not.
 
         NaN without a solution; infinity without a bound.
         """
-        return self._excess_percent(run, self.bounds.get(run.cell), math.inf)
-
-    def _excess_percent(self, run: SolverRecord, yardstick: Number | None, without: float) -> float:
         if run.objective is None or run.status is Status.ERROR:
             return math.nan
-        if yardstick is None:
-            return without
-        if self._prove(run.cell, run.objective, yardstick):
-            return 0.0
-        return 100 * abs(run.objective - yardstick) / abs(yardstick) if yardstick else math.inf
-
-    def _prove(self, cell: str, value: Number, other: Number) -> bool:
-        return same_value(value, other, tolerance=self._gaps[cell])
-
-    def _best(self, column: Literal["objective", "dual_bound"]) -> dict[str, Number]:
-        """Return the best value of a column by cell; runs that failed claim nothing."""
-        found: dict[str, Number] = {}
-        for run in self._runs:
-            value = getattr(run, column)
-            if value is not None and run.status is not Status.ERROR:
-                better = min if minimises(run) == (column == "objective") else max
-                found[run.cell] = better(value, found.get(run.cell, value))
-        return found
+        gap = self._evidence[run.cell].gap_to_optimum_at_most(run.objective)
+        return math.inf if gap is None else 100 * gap
 
 
-def minimises(run: SolverRecord) -> bool:
-    """Return whether the objective of the run's instance is minimised, not maximised."""
-    return run.variant is None or find_problem(run.problem).variants(run.variant).sense == "min"
+def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
+    """Return what the runs on one instance prove together; None if it was never made."""
+    variant = next((variant for run in runs if (variant := variant_of(run)) is not None), None)
+    if variant is None:
+        return None
+    known = (run.known_optimum for run in runs if run.known_optimum is not None)
+    claims = [Claim(run.configuration, run.status, run.objective, run.dual_bound) for run in runs]
+    return Evidence(claims, variant, next(known, None))
+
+
+def variant_of(run: SolverRecord) -> Variant | None:
+    """Return what was asked of the instance; None if it was never made."""
+    return None if run.variant is None else find_problem(run.problem).variants(run.variant)
+
+
+def sense_of(run: SolverRecord) -> Sense | None:
+    """Return which way its objective is better; None if the instance was never made."""
+    variant = variant_of(run)
+    return None if variant is None else variant.sense

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.output import print_line
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError
+from lyra_opt.core.gaps import gap_words
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments import tables
 from lyra_opt.experiments.analysis import GROUP, Analysis
 from lyra_opt.experiments.contradictions import find_contradictions
 from lyra_opt.experiments.frames import stored_runs
-from lyra_opt.experiments.gap_words import gap_words
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import draw_plots
 from lyra_opt.experiments.records import SolverRecord
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lyra_opt.experiments.gap_words import GapWords
+    from lyra_opt.core.gaps import GapWords
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.tables import Table
@@ -89,7 +90,8 @@ class Report:
     def headlines(self) -> list[str]:
         """Return what these solvers come to, in a sentence for each group of families."""
         words = {
-            key: gap_words(runs) for key, runs in self.analysis.grouped(self.analysis.frame, GROUP)
+            key: gap_words(*runs.sense.dropna())
+            for key, runs in self.analysis.grouped(self.analysis.frame, GROUP)
         }
         return [
             _headline(row, words[row.family, row.configuration])
@@ -100,7 +102,7 @@ class Report:
     @cached_property
     def words(self) -> GapWords:
         """What tables over all runs call the distance from the optimum."""
-        return gap_words(self.analysis.frame)
+        return gap_words(*self.analysis.frame.sense.dropna())
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -208,26 +210,38 @@ def page_text(report: Report) -> str:
 
 
 def _headline(row: Any, words: GapWords) -> str:
+    """Return what one solver comes to on a group of families; no percentage is ever infinite."""
+    what = f"{row.configuration}, {row.family}"
     if not row.compared:
-        return (
-            f"{row.configuration}, {row.family}: at most "
-            f"{percent(row.mean_excess_at_most_percent)} % {words.where} the optimum on average, "
-            f"over {row.unproved} of {row.instances} instances, none of whose optima is proved."
-        )
+        return f"{what}: {_without_optima(row, words)}."
     compared = row.compared - row.infinite
-    mean, maximum, optimal = (
-        percent(value)
-        for value in (row.mean_excess_percent, row.max_excess_percent, row.optimal_percent)
-    )
-    sentence = (
-        f"{row.configuration}, {row.family}: {mean} % {words.where} the proved optimum on "
-        f"average and {maximum} % at most, over {compared} of {row.instances} instances; "
-        f"optimal on {optimal} %"
-    )
-    if row.unproved:
+    sentence = f"{what}: optimal on {percent(row.optimal_percent)} %"
+    if compared:
+        most = "" if row.infinite else f" and {percent(row.max_excess_percent)} % at most"
+        sentence = (
+            f"{what}: {percent(row.mean_excess_percent)} % {words.where} the proved optimum on "
+            f"average{most}, over {compared} of {row.instances} instances; "
+            f"optimal on {percent(row.optimal_percent)} %"
+        )
+    if row.infinite:
+        sentence += f"; an optimum of 0 missed on {row.infinite}: no percentage"
+    if row.unproved and math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
         sentence += f"; with those without a proved optimum at most {at_most} % on average"
+    elif row.unproved:
+        sentence += f"; of {row.unproved} no optimum is proved"
     return f"{sentence}."
+
+
+def _without_optima(row: Any, words: GapWords) -> str:
+    """Return what can be said where no solution is to an instance with a proved optimum."""
+    if not row.unproved:
+        return f"no solution yet, of {row.instances} instances"
+    solved = f"{row.unproved} of {row.instances} instances, none of whose optima is proved"
+    if math.isfinite(row.mean_excess_at_most_percent):
+        at_most = percent(row.mean_excess_at_most_percent)
+        return f"at most {at_most} % {words.where} the optimum on average, over {solved}"
+    return f"solutions of {solved}, and not all have a bound above 0 to say how far that is"
 
 
 def _print_report(report: Report) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lyra_opt.experiments.gap_words import GapWords
+    from lyra_opt.core.gaps import GapWords
 
 NOTHING = "–"
 """Stands for a number that is not there, such as a mean over no instance."""

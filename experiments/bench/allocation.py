@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from scipy.stats import gmean
 
-from lyra_opt.core.result import Status, relative_gap, same_value
+from lyra_opt.allocation.instance import Objective
+from lyra_opt.core.gaps import relative_gap
+from lyra_opt.core.result import Status
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
 from lyra_opt.experiments.bench.trials import interleaved, medians, proved_within, slowest
 from lyra_opt.instances.family import generate
@@ -287,7 +290,7 @@ def loss_figures(what: str, runs: pd.DataFrame) -> Iterator[Figure]:
     of_policies = runs[runs.place.isin(optima.index)].pivot(index="place", columns="solver")
     bounds = of_policies.dual_bound[POLICIES[0]]
     gaps = [
-        _percent(relative_gap(optimum, bound))
+        -100 * relative_gap(bound, optimum, Objective.MEAN_JCT)  # a bound lies on the better side
         for optimum, bound in zip(optima, bounds[optima.index], strict=True)
     ]
     yield Figure(
@@ -300,7 +303,10 @@ def loss_figures(what: str, runs: pd.DataFrame) -> Iterator[Figure]:
     )
     objectives = of_policies.objective[list(POLICIES)]
     excess = objectives.apply(
-        lambda row: row.map(lambda objective: _excess_percent(objective, optima[row.name])), axis=1
+        lambda row: row.map(
+            lambda objective: 100 * relative_gap(objective, optima[row.name], Objective.MEAN_JCT)
+        ),
+        axis=1,
     )
     better = excess.min(axis=1)
     yield Figure(
@@ -384,7 +390,7 @@ def certificate(runs: pd.DataFrame, limit_s: float | None = None) -> tuple[float
     limit_s
         What the bound and the policies may take.
     """
-    gap_percent = 100.0
+    gap_percent = math.inf
     counted_s = spent_s = float(runs.bound_s.median())
     for _, of_policy in runs.groupby("solver", sort=False):
         spent_s += float(of_policy.time_s.median())
@@ -397,11 +403,3 @@ def certificate(runs: pd.DataFrame, limit_s: float | None = None) -> tuple[float
 
 def _items(instance: Instance) -> int:
     return sum(job.max_workers - job.min_workers for job in instance.jobs)
-
-
-def _excess_percent(objective: float, optimum: float) -> float:
-    return 0.0 if same_value(objective, optimum) else 100 * (objective / optimum - 1)
-
-
-def _percent(gap: float | None) -> float:
-    return 100.0 if gap is None else 100 * gap

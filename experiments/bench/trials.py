@@ -11,7 +11,7 @@ import pandas as pd
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import refute_bounds, solve_and_check
+from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
 from lyra_opt.experiments.progress import progress
 
@@ -106,7 +106,7 @@ def frame_of(
                 "status": answer.status,
                 "objective": answer.objective,
                 "dual_bound": answer.dual_bound,
-                "gap_percent": 100.0 if answer.gap is None else 100 * answer.gap,
+                "gap_percent": inf if answer.gap is None else 100 * answer.gap,
                 "time_s": time_s,
                 "proof_s": time_s if is_proved else max(limit_s or 0.0, time_s),
                 "bound_s": answer.certify_time_s or 0.0,
@@ -125,7 +125,7 @@ def require_agreement(answers: Sequence[Answer]) -> None:
         If one is an error or a skip, if a bound lies beyond another's valid solution, or if two
         proved objectives differ by more than the proof gap.
     """
-    for answer in refute_bounds(answers):
+    for answer in refute_claims(answers):
         if answer.objective is None:
             raise RuntimeError(
                 f"{answer.solver} on {answer.instance.name}: {answer.status}, {answer.message}"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.gaps import EXCESS, gap_words
 from lyra_opt.core.pictures import as_written, house_style
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
-from lyra_opt.experiments.gap_words import EXCESS, gap_words
 from lyra_opt.experiments.plots.cactus import plot_cactus
 from lyra_opt.experiments.plots.excess import plot_excess, set_excess_limits
 from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
@@ -126,7 +126,7 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
     for place, axes in enumerate(grid.flat):
         if place >= len(panels):
             axes.remove()
-    words = gap_words(analysis.frame)
+    words = gap_words(*analysis.frame.sense.dropna())
     for (group, means), axes in zip(panels.items(), grid.flat, strict=False):
         plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
         axes.set_xlabel(axis_in_words(axis))
@@ -166,7 +166,7 @@ def _excess(analysis: Analysis) -> Plot | None:
     infinite = int(np.isinf(frame.excess_percent).sum())
     frame = frame[np.isfinite(frame.excess_percent)]
     one_run = {family_label(run): run for run in analysis.runs}
-    words = gap_words(analysis.frame)
+    words = gap_words(*analysis.frame.sense.dropna())
     families_of = frame.groupby("family_group", sort=False).family_label.unique()
     rows = [
         (group, list(families[start : start + FAMILIES_A_ROW]))

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.loading import load_instance, save_solution
     from lyra_opt.core.pictures import require_picture_path
     from lyra_opt.core.result import Limits, Status
-    from lyra_opt.core.solving import refute_bounds, solve_and_check
+    from lyra_opt.core.solving import refute_claims, solve_and_check
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
                 )
                 for solver in solvers
             ]
-            answers.extend((entry.file, answer) for answer in refute_bounds(of_file))
+            answers.extend((entry.file, answer) for answer in refute_claims(of_file))
     for _, answer in answers:
         if arguments.debug and answer.traceback is not None:
             print(answer.traceback, file=sys.stderr)

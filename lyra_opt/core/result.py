@@ -126,14 +126,3 @@ def same_value(first: Number, second: Number, *, tolerance: float = RELATIVE_TOL
     if isinstance(first, int) and isinstance(second, int):
         return first == second
     return abs(first - second) <= tolerance * max(abs(first), abs(second))
-
-
-def relative_gap(objective: Number | None, dual_bound: Number | None) -> float | None:
-    """Return |objective - bound| / max(|objective|, |bound|), 0 when both are 0.
-
-    None without an objective or without a bound.
-    """
-    if objective is None or dual_bound is None:
-        return None
-    scale = max(abs(objective), abs(dual_bound))
-    return abs(objective - dual_bound) / scale if scale else 0.0

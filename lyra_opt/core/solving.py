@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from lyra_opt.core.evidence import Claim, Evidence
+from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT_co
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.result import (
@@ -14,7 +16,6 @@ from lyra_opt.core.result import (
     SolveResult,
     Status,
     StoppedBy,
-    relative_gap,
     same_value,
 )
 from lyra_opt.core.seeding import generator
@@ -106,8 +107,18 @@ class Answer(Generic[SolutionT_co]):
 
     @property
     def gap(self) -> float | None:
-        """Relative distance of objective and bound; None without both."""
-        return relative_gap(self.objective, self.dual_bound)
+        """How far the objective is from the answer's own bound; None without both.
+
+        As `lyra_opt.core.gaps.relative_gap` defines it: infinite where the bound alone is 0.
+        """
+        if self.objective is None or self.dual_bound is None:
+            return None
+        return relative_gap(self.objective, self.dual_bound, self.instance.variant)
+
+    @property
+    def claim(self) -> Claim:
+        """What it claims of the instance, to be held against other answers."""
+        return Claim(self.solver, self.status, self.objective, self.dual_bound)
 
     def as_json_object(self, file: str) -> dict[str, Any]:
         """Return the object of ``solve --json``: every key present, null where it has no value."""
@@ -124,7 +135,7 @@ class Answer(Generic[SolutionT_co]):
             "stopped_by": None if self.stopped_by is None else str(self.stopped_by),
             "objective": self.objective,
             "dual_bound": self.dual_bound,
-            "gap": self.gap,
+            "gap": finite(self.gap),
             **{key: ({**solution, **self.measures}).get(key) for key in keys},
             "wall_time_s": self.wall_time_s,
             "seed": self.seed,
@@ -248,32 +259,25 @@ class _Run:
         )
 
 
-def refute_bounds(answers: Sequence[Answer]) -> list[Answer]:
+def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
     """Hold the answers of several solvers to one instance against each other.
 
-    Returns the same answers, except that one whose dual bound lies beyond another's valid
-    solution becomes an error that names both numbers.
+    Returns the same answers, except that one whose dual bound excludes another's valid solution,
+    or that says there is none, becomes an error that names both.
     """
-    solved = [answer for answer in answers if answer.objective is not None]
-    if not solved:
-        return list(answers)
-    variant: Variant = answers[0].instance.variant
-    best_of = min if variant.sense == "min" else max
-    best = best_of(solved, key=lambda answer: answer.objective or 0)
-    checked = []
-    for answer in answers:
-        bound, objective = answer.dual_bound, best.objective
-        if bound is None or objective is None or same_value(bound, objective):
-            checked.append(answer)
-        elif variant.is_better(objective, bound):
-            message = (
-                f"the dual bound {bound} contradicts the valid solution of objective "
-                f"{objective} that {best.solver} found"
-            )
-            checked.append(_as_error(answer, message))
-        else:
-            checked.append(answer)
-    return checked
+    if not answers:
+        return []
+    evidence = evidence_of(answers)
+    wrong = {found.wrong: found.sentence for found in evidence.contradictions()}
+    return [
+        _as_error(answer, f"contradiction: {wrong[place]}") if place in wrong else answer
+        for place, answer in enumerate(answers)
+    ]
+
+
+def evidence_of(answers: Sequence[Answer]) -> Evidence:
+    """Return what answers to one instance, at least one, prove together."""
+    return Evidence([answer.claim for answer in answers], answers[0].instance.variant)
 
 
 def _as_error(answer: Answer, message: str) -> Answer:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import show_value
-from lyra_opt.core.result import Status, relative_gap, same_value
+from lyra_opt.core.gaps import finite, relative_gap
+from lyra_opt.core.result import Status, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,10 +102,19 @@ def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
                 f"status is claimed to be {claims['status']}, with objective {objective} and "
                 f"dual bound {bound}"
             )
-    gap, claimed_gap = relative_gap(objective, bound), claims.get("gap")
+    claimed_gap = claims.get("gap")
+    gap = None
+    if objective is not None and bound is not None:
+        gap = finite(relative_gap(objective, bound, variant))
     if claimed_gap is not None and (gap is None or not same_value(claimed_gap, gap)):
-        false.append(f"gap is claimed to be {claimed_gap}, but is {gap}")
+        false.append(f"gap is claimed to be {claimed_gap}, but {_gap_in_words(gap, bound)}")
     return false
+
+
+def _gap_in_words(gap: float | None, bound: Number | None) -> str:
+    if gap is not None:
+        return f"is {gap}"
+    return f"there is none {'without a dual bound' if bound is None else 'to a bound of 0'}"
 
 
 def _show(value: Any) -> str:

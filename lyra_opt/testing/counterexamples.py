@@ -22,7 +22,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, StoppedBy, same_value
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, refute_bounds, solve_and_check
+from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.testing.reductions import reductions
 
@@ -378,7 +378,7 @@ class _Search:
         problem = self._problem
         read_back = problem.parse_instance(problem.instance_document(instance))
         solvers = [self._heuristic, self._prover, *([self._against] if self._against else [])]
-        answers = refute_bounds(
+        answers = refute_claims(
             [solve_and_check(problem, read_back, solver, seed=self._seed) for solver in solvers]
         )
         for answer in answers:

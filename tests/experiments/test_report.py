@@ -20,6 +20,7 @@ from lyra_opt.experiments.plots.excess import excess_ticks
 from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from lyra_opt.experiments.plots.solve_time import plot_solve_time
+from lyra_opt.experiments.report import Report
 from lyra_opt.experiments.store import ResultStore
 from tests.experiments.records import MAXIMISING, make_run, make_study
 
@@ -384,7 +385,7 @@ def test_a_maximised_objective_falls_short_of_its_optimum(
                 store.add(replace(run, position=position))
         main(["report", str(folder)])
         texts[name] = (folder / "report.html").read_text()
-    assert "60.0 % above the proved optimum on average" in texts["min"]
+    assert "60.0 % over the proved optimum on average" in texts["min"]
     assert "Left out of the excess" in texts["min"]
     assert "60.0 % below the proved optimum on average" in texts["max"]
     assert "60.0 % below the proved optimum on average" in texts["both"]
@@ -392,7 +393,7 @@ def test_a_maximised_objective_falls_short_of_its_optimum(
     for name in ("max", "both"):
         page = re.sub(r"<[^>]*>", "", texts[name]).lower()
         assert "excess" not in page
-        assert "above" not in page
+        assert " over the proved" not in page
     plot, figure = drawn_figures(maximised, monkeypatch)["excess_by_family"]
     assert plot.title == "Shortfall from the proved optimum, by family"
     assert figure.axes[0].get_ylabel() == "Shortfall from the proved optimum (%)"
@@ -551,3 +552,47 @@ def test_contradiction_is_reported_loudly(folder: Path, capsys: pytest.CaptureFi
     page = (folder / "report.html").read_text()
     assert "Results contradict one another" in page
     assert line in page
+
+
+@pytest.mark.parametrize(
+    ("runs", "headline"),
+    [
+        (
+            [make_run("c", "quick", FEASIBLE, objective=4)],
+            "quick, all families: solutions of 1 of 1 instances, none of whose optima is proved, "
+            "and not all have a bound above 0 to say how far that is.",
+        ),
+        (
+            [make_run("c", "quick", FEASIBLE, objective=4, dual_bound=3)],
+            "quick, all families: at most 33.3 % over the optimum on average, over 1 of 1 "
+            "instances, none of whose optima is proved.",
+        ),
+        (
+            [make_run("c", "quick", Status.UNKNOWN)],
+            "quick, all families: no solution yet, of 1 instances.",
+        ),
+        (
+            [
+                make_run("c", "quick", FEASIBLE, objective=4),
+                make_run("c", "exact", OPTIMAL, objective=0, dual_bound=0, reference=True),
+            ],
+            "quick, all families: optimal on 0.0 %; an optimum of 0 missed on 1: no percentage.",
+        ),
+        (
+            hand_made_runs(),
+            "quick, all families: 8.3 % over the proved optimum on average, over 3 of 6 "
+            "instances; optimal on 40.0 %; an optimum of 0 missed on 1: no percentage; with those "
+            "without a proved optimum at most 18.8 % on average.",
+        ),
+    ],
+)
+def test_no_headline_is_infinite(runs: list[SolverRecord], headline: str) -> None:
+    """Also of a study that has just begun, or where an optimum is 0 or has no bound."""
+    report = Report(
+        study=make_study(len(runs)),
+        analysis=Analysis(runs),
+        headline_solvers=["quick"],
+        contradictions=[],
+        plots=[],
+    )
+    assert report.headlines() == [headline]

@@ -270,8 +270,11 @@ class TestVerify:
             ({"dual_bound": 7}, "the dual bound 7 lies beyond the objective 1"),
             ({"status": "optimal"}, "status is claimed to be optimal, with objective 1"),
             ({"dual_bound": 1, "gap": 0.0}, "status is claimed to be feasible, with objective 1"),
-            ({"dual_bound": 0, "gap": 0.5}, "gap is claimed to be 0.5, but is 1.0"),
-            ({"gap": 0.0}, "gap is claimed to be 0.0, but is None"),
+            (
+                {"dual_bound": 0, "gap": 0.5},
+                "claimed to be 0.5, but there is none to a bound of 0",
+            ),
+            ({"gap": 0.0}, "gap is claimed to be 0.0, but there is none without a dual bound"),
         ],
     )
     def test_a_false_proof(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, refute_bounds, solve_and_check
+from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.heterogeneous.checker import check, isolated_throughput
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
@@ -71,7 +71,7 @@ def test_solver_conforms(solver: str, objective: str) -> None:
 def test_solvers_agree(instance: Instance) -> None:
     """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
-    assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
+    assert all(a.status is not Status.ERROR for a in refute_claims(answers))
     assert len({a.status for a in answers[:2]}) == 1
     if answers[0].status is Status.INFEASIBLE:
         return
@@ -88,7 +88,7 @@ def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
     """The same with rates, gangs and steps over several orders of magnitude."""
     instance = drawn(40, objective, seed=seed, with_deadlines=True)
     answers = [solved(instance, name) for name in SOLVERS]
-    assert all(a.status is not Status.ERROR for a in refute_bounds(answers))
+    assert all(a.status is not Status.ERROR for a in refute_claims(answers))
     for answer in answers[:2]:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(answers[0].objective, rel=2e-9)

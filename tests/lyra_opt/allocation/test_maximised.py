@@ -10,7 +10,7 @@ from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.commands.solve import _best
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solving import refute_bounds, solve_and_check
+from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.testing.conformance import assert_conforms
 from tests.lyra_opt.allocation.reference import example
 
@@ -68,7 +68,7 @@ def test_a_false_bound_is_refuted_by_a_larger_value() -> None:
     """The best of several answers is the largest, and it is the one that is written."""
     lie = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 105.0))
     truth = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0))
-    assert [answer.status for answer in refute_bounds([lie, truth])] == ["error", "feasible"]
+    assert [answer.status for answer in refute_claims([lie, truth])] == ["error", "feasible"]
     assert _best([("file", lie), ("file", truth)]) is truth
 
 

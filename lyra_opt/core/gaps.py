@@ -1,0 +1,93 @@
+"""How far an objective is from another value: the one gap of answers, studies and pages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.result import same_value
+
+if TYPE_CHECKING:
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.variant import Sense, Variant
+
+SMALLEST_SHOWN_PERCENT = 0.01
+
+
+def relative_gap(objective: Number, reference: Number, variant: Variant) -> float:
+    """Return how much worse an objective is than a reference, relative to the reference.
+
+    (objective - reference) / |reference| where the objective is minimised and
+    (reference - objective) / |reference| where it is maximised. The reference is the best
+    objective known, the optimum, or a dual bound; one that is better gives a positive gap.
+
+    Returns
+    -------
+    float
+        0 where the two prove one another, within the variant's proof gap; infinite where the
+        reference alone is 0.
+    """
+    if same_value(objective, reference, tolerance=variant.proof_gap):
+        return 0.0
+    worse = objective - reference if variant.sense == "min" else reference - objective
+    return worse / abs(reference) if reference else math.copysign(math.inf, worse)
+
+
+def finite(gap: float | None) -> float | None:
+    """Return a gap as JSON has it, which knows no infinite numbers: None where there is none."""
+    return gap if gap is not None and math.isfinite(gap) else None
+
+
+def percent_text(gap: float) -> str:
+    """Return a finite gap as a percentage for people; one that is not 0 is never shown as 0.
+
+    >>> [percent_text(gap) for gap in (0.0, 1e-7, 0.0667, 0.158, 31)]
+    ['0 %', '< 0.01 %', '6.67 %', '15.8 %', '3,100 %']
+    """
+    percent = 100 * gap
+    if percent == 0:
+        return "0 %"
+    if 0 < percent < SMALLEST_SHOWN_PERCENT:
+        return f"< {SMALLEST_SHOWN_PERCENT} %"
+    digits = 2 if percent < 10 else 1 if percent < 100 else 0
+    return f"{percent:,.{digits}f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class GapWords:
+    """What a gap to the optimum is called, for one sense of the objective.
+
+    Parameters
+    ----------
+    noun
+        The gap: "the `noun`".
+    preposition
+        What joins it to the optimum: "the `noun` `preposition` the optimum".
+    where
+        Where a solution lies that is not optimal: "2 % `where` the optimum".
+    amiss
+        How it misses the optimum: "one `amiss`".
+    """
+
+    noun: str
+    preposition: str
+    where: str
+    amiss: str
+
+    @property
+    def title(self) -> str:
+        """The noun, with a capital."""
+        return self.noun.capitalize()
+
+
+EXCESS = GapWords("excess", "over", "over", "too much")
+SHORTFALL = GapWords("shortfall", "from", "below", "too little")
+GAP = GapWords("gap", "to", "away from", "too much or too little")
+
+
+def gap_words(*senses: Sense) -> GapWords:
+    """Return the words that are right for objectives of all these senses; of none, an excess."""
+    if len(set(senses)) > 1:
+        return GAP
+    return SHORTFALL if "max" in senses else EXCESS
