@@ -324,7 +324,7 @@ def _lines(
 ) -> Iterator[str]:
     from math import isinf
 
-    from lyra_opt.commands.output import show_seconds, show_value_of
+    from lyra_opt.core.texts import show_seconds, show_value_of
 
     found = search.counterexample
     names = f"{arguments.heuristic} is worse than {arguments.against}"

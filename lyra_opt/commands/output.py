@@ -25,8 +25,6 @@ WIDTH_OF_TEXT = 100
 BETWEEN_COLUMNS = 3
 LEAST_BETWEEN_COLUMNS = 2
 
-LONGEST_LIST = 12
-
 
 def require_file_path(option: str, path: str) -> None:
     """Raise `UserError` if no file can be written to `path`, which `option` gave."""
@@ -157,59 +155,6 @@ def terminal_width() -> int:
 def text_width() -> int:
     """Return the columns of longer texts: those of the terminal, but no more than read well."""
     return min(terminal_width(), WIDTH_OF_TEXT)
-
-
-def show_list(values: Sequence[str]) -> str:
-    """Return names on one line, the first dozen and how many there are."""
-    shown = one_line(", ".join(values[:LONGEST_LIST])) or "none"
-    if len(values) > LONGEST_LIST:
-        shown += f", ... ({len(values)} in all)"
-    return shown
-
-
-def show_value_of(value: object) -> str:
-    """Return a measure for people: a float with ten digits, of a list or object all entries."""
-    if isinstance(value, list | dict):
-        return show_list(show_entries(value))
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def show_count(value: object) -> str:
-    """Return a value for a table: empty for none, of a list or object how many entries it has."""
-    if value is None:
-        return ""
-    return str(len(value)) if isinstance(value, list | dict) else show_value_of(value)
-
-
-def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
-    """Return each entry of a list or an object as text: of an entry that is an object, its values.
-
-    >>> show_entries({"a": 2}), show_entries([{"job": "a", "start_s": 0.5}])
-    (['a 2'], ['a 0.5'])
-    """
-    if isinstance(value, dict):
-        return [f"{key} {show_value_of(entry)}" for key, entry in value.items()]
-    return [
-        " ".join(map(show_value_of, entry.values() if isinstance(entry, dict) else [entry]))
-        for entry in value
-    ]
-
-
-def words(key: str) -> str:
-    """Return a key of ``solve --json`` as words.
-
-    >>> words("used_gpus"), words("makespan_s")
-    ('used GPUs', 'makespan, s')
-    """
-    name = f"{key.removesuffix('_s')}, s" if key.endswith("_s") else key
-    return name.replace("_", " ").replace("gpus", "GPUs")
-
-
-def show_seconds(time_s: float | None) -> str:
-    """Return a duration in the unit that suits it."""
-    if time_s is None:
-        return ""
-    return f"{time_s:.2f} s" if time_s >= 1 else f"{1000 * time_s:.2f} ms"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
     add_command,
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from lyra_opt.commands.answers import AnswersOfFile
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
@@ -30,7 +31,11 @@ examples:
       a heuristic with a proved bound on many files, for a program to read
 
 Every answer is recomputed from the instance; a solver whose claim differs is reported as an
-error. Status "optimal" means proved. Exit code: 0, or 1 if a solver failed, or 2 for bad input.
+error. Status "optimal" means that the run itself proved it; how far an answer is from the best, and
+at most from the optimum, follows from the solutions and bounds of all solvers asked.
+
+Exit code: 0; 1 if a solver failed, answers contradict one another, or nothing was solved; 2 for bad
+input. A solver that does not fit the problem of one file among several is a row of the table.
 """
 
 
@@ -79,12 +84,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from lyra_opt.commands.answers import print_answers
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.loading import load_instance, save_solution
     from lyra_opt.core.pictures import require_picture_path
     from lyra_opt.core.result import Limits, Status
-    from lyra_opt.core.solving import refute_claims, solve_and_check
+    from lyra_opt.core.solving import evidence_of, refute_claims, solve_and_check
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -99,12 +105,14 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = [load_instance(file) for file in arguments.files]
     if arguments.plot is not None:
         _require_drawing(arguments.plot, loaded[0])
-    runs = [(entry, _solvers(entry, arguments.solvers or [])) for entry in loaded]
-    answers: list[tuple[str, Answer]] = []
+    runs = _runs(loaded, arguments.solvers or [])
+    answers: list[AnswersOfFile] = []
     with stdout_kept_clean():
         for entry, solvers in runs:
             of_file = [
-                solve_and_check(
+                _unfit(entry, solver, arguments.seed)
+                if isinstance(solver, UnfitName)
+                else solve_and_check(
                     entry.problem,
                     entry.instance,
                     solver,
@@ -114,31 +122,88 @@ def run(arguments: argparse.Namespace) -> int:
                 )
                 for solver in solvers
             ]
-            answers.extend((entry.file, answer) for answer in refute_claims(of_file))
-    for _, answer in answers:
+            answers.append((entry.file, refute_claims(of_file)))
+    flat = [answer for _, of_file in answers for answer in of_file]
+    for answer in flat:
         if arguments.debug and answer.traceback is not None:
             print(answer.traceback, file=sys.stderr)
     if arguments.json:
-        print_json([answer.as_json_object(file) for file, answer in answers])
+        print_json(
+            [
+                answer.as_json_object(file, evidence_of(of_file))
+                for file, of_file in answers
+                for answer in of_file
+            ]
+        )
     else:
-        _print_answers(answers)
+        print_answers(answers)
     if arguments.out is not None:
-        best = _best(answers)
+        best = _best(flat)
         if best is None or best.objective is None:
             print(f"--out {arguments.out}: no solution was found, nothing written", file=sys.stderr)
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.plot is not None:
-        _draw(arguments.plot, loaded[0], [answer for _, answer in answers])
-    return 1 if any(answer.status is Status.ERROR for _, answer in answers) else 0
+        _draw(arguments.plot, loaded[0], flat)
+    if any(answer.status is Status.ERROR for answer in flat):
+        return 1
+    if not any(answer.is_solved for answer in flat):
+        print("nothing was solved", file=sys.stderr)
+        return 1
+    return 0
 
 
-def _solvers(entry: LoadedInstance, names: Sequence[str]) -> list[Solver]:
+class UnfitName(NamedTuple):
+    """A solver that there is for the problem of another file only, and why it is none here."""
+
+    name: str
+    reason: str
+
+
+def _runs(
+    loaded: Sequence[LoadedInstance], names: Sequence[str]
+) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
+    """Return the solvers of each file; `UserError` where a name fits the problem of none."""
+    from lyra_opt.core.errors import UserError
     from lyra_opt.core.solver import find_solver
 
-    problem = entry.problem
-    default = problem.default_solver_of(entry.instance.variant)
-    return [find_solver(problem.name, name) for name in names or [default]]
+    def solver_of(entry: LoadedInstance, name: str) -> Solver | UnfitName:
+        try:
+            return find_solver(entry.problem.name, name)
+        except UserError as error:
+            return UnfitName(name, str(error))
+
+    runs = [
+        (
+            entry,
+            [
+                solver_of(entry, name)
+                for name in names or [entry.problem.default_solver_of(entry.instance.variant)]
+            ],
+        )
+        for entry in loaded
+    ]
+    for of_name in zip(*(solvers for _, solvers in runs), strict=True):
+        first = of_name[0]
+        if all(isinstance(solver, UnfitName) for solver in of_name) and isinstance(
+            first, UnfitName
+        ):
+            raise UserError(first.reason)
+    return runs
+
+
+def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
+    from lyra_opt.core.result import Status
+    from lyra_opt.core.solving import Answer
+
+    return Answer(
+        problem=entry.problem,
+        instance=entry.instance,
+        solver=solver.name,
+        seed=seed,
+        status=Status.UNSUPPORTED,
+        message=solver.reason,
+    )
 
 
 def _require_drawing(path: str, entry: LoadedInstance) -> None:
@@ -168,59 +233,8 @@ def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
         save_picture(path, draw(entry.instance, solutions))
 
 
-def _best(answers: Sequence[tuple[str, Answer]]) -> Answer | None:
+def _best(answers: Sequence[Answer]) -> Answer | None:
     """Return the best answer that holds a solution, the first of equals; None if none does."""
-    solved = [answer for _, answer in answers if answer.objective is not None]
+    solved = [answer for answer in answers if answer.objective is not None]
     sign = 1 if solved and solved[0].sense == "min" else -1
     return min(solved, key=lambda answer: sign * (answer.objective or 0), default=None)
-
-
-def _print_answers(answers: Sequence[tuple[str, Answer]]) -> None:
-    from lyra_opt.commands.output import (
-        print_line,
-        print_table,
-        show_count,
-        show_entries,
-        show_list,
-        show_seconds,
-        words,
-    )
-
-    records = [answer.as_json_object(file) for file, answer in answers]
-    known = dict.fromkeys(key for _, answer in answers for key in answer.problem.answer_keys)
-    # A key that has no value in any answer belongs to another variant, or there is no solution.
-    keys = [key for key in known if any(record.get(key) is not None for record in records)]
-    several_files = len({file for file, _ in answers}) > 1
-    rows: list[list[str]] = []
-    details: list[str] = []
-    for (file, answer), record in zip(answers, records, strict=True):
-        status = str(answer.status) + (f" ({answer.stopped_by})" if answer.stopped_by else "")
-        rows.append(
-            [
-                file,
-                answer.solver,
-                status,
-                *(show_count(record[key]) for key in ("objective", "dual_bound")),
-                "" if answer.gap is None else f"{100 * answer.gap:.2f} %",
-                *(show_count(record.get(key)) for key in keys),
-                show_seconds(answer.wall_time_s),
-            ]
-        )
-        named = f"{file}, {answer.solver}" if several_files else answer.solver
-        lists = [
-            f"{words(key)} {show_list(show_entries(record[key]))}"
-            for key in keys
-            if isinstance(record.get(key), list | dict)
-        ]
-        texts = (answer.message, "; ".join(lists))
-        details.extend(f"{named}: {text}" for text in texts if text)
-    columns = ["file", "solver", "status", "objective", "dual bound", "gap"]
-    columns += [*map(words, keys), "time"]
-    if several_files:
-        shown, right = columns, 3
-    else:
-        print_line(answers[0][0])
-        shown, rows, right = columns[1:], [row[1:] for row in rows], 2
-    print_table(shown, rows, right, elsewhere="--json", least=[*map(words, reversed(keys))])
-    for line in details:
-        print_line(line, indent="  ")

@@ -37,9 +37,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, show_value_of, words
+    from lyra_opt.commands.output import print_json
     from lyra_opt.core.errors import one_line
     from lyra_opt.core.loading import load_instance, load_solution
+    from lyra_opt.core.texts import show_value_of, words
     from lyra_opt.core.verifying import verify
 
     loaded = load_instance(arguments.instance)

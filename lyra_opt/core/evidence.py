@@ -64,6 +64,8 @@ class Evidence:
         bounded = [claim for _, claim in self._claims if claim.dual_bound is not None]
         self.best = min(valued, key=lambda claim: sign * (claim.objective or 0), default=None)
         """The claim of the best objective, the first of equals."""
+        self.solutions = len(valued)
+        """How many claims have a solution."""
         self.tightest = max(bounded, key=lambda claim: sign * (claim.dual_bound or 0), default=None)
         """The claim of the best dual bound, the first of equals."""
 
@@ -132,10 +134,10 @@ class Evidence:
         parts = []
         if to_best:
             parts.append(_distance(to_best, f"{where} the best found", "the best found is 0"))
-        elif sum(each.objective is not None for _, each in self._claims) > 1:
+        elif self.solutions > 1:
             parts.append("the best found")
         if at_most is None:
-            parts.append("with no bound on the optimum")
+            parts.append("no bound on the optimum is known")
         else:
             distance = _distance(at_most, f"{where} the optimum", "the optimum may be 0")
             parts.append(f"at most {distance}" if math.isfinite(at_most) else distance)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+from lyra_opt.core.errors import one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT_co
@@ -20,6 +21,7 @@ from lyra_opt.core.result import (
 )
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.texts import show_seconds, show_value_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +46,9 @@ COMMON_ANSWER_KEYS = (
     "objective",
     "dual_bound",
     "gap",
+    "gap_to_best",
+    "gap_to_optimum_at_most",
+    "optimum",
     "wall_time_s",
     "seed",
     "message",
@@ -120,8 +125,41 @@ class Answer(Generic[SolutionT_co]):
         """What it claims of the instance, to be held against other answers."""
         return Claim(self.solver, self.status, self.objective, self.dual_bound)
 
-    def as_json_object(self, file: str) -> dict[str, Any]:
-        """Return the object of ``solve --json``: every key present, null where it has no value."""
+    def __str__(self) -> str:
+        """Return it for people: status, objective, bound, what was chosen, time; a line each."""
+        status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
+        chosen = self.as_json_object("")
+        shown = {
+            "status": status,
+            "objective": self.objective,
+            "dual bound": self.dual_bound,
+            "distance": (
+                None if self.status is Status.OPTIMAL else evidence_of([self]).in_words(self.claim)
+            ),
+            **{words(key): chosen[key] for key in self.problem.answer_keys},
+            "time": show_seconds(self.wall_time_s) or None,
+            "message": self.message,
+        }
+        known = {name: show_value_of(value) for name, value in shown.items() if value is not None}
+        width = max(map(len, known)) + 2
+        return "\n".join(
+            (
+                one_line(f"{self.solver} on {self.instance.name} ({self.problem.name})"),
+                *(f"  {f'{name}:':<{width}}{one_line(text)}" for name, text in known.items()),
+            )
+        )
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether there is a solution, or a proof that there is none."""
+        return self.solution is not None or self.status is Status.INFEASIBLE
+
+    def as_json_object(self, file: str, evidence: Evidence | None = None) -> dict[str, Any]:
+        """Return the object of ``solve --json``: every key present, null where it has no value.
+
+        `evidence` is that of all answers to the instance, by default of this one alone.
+        """
+        evidence = evidence or evidence_of([self])
         keys = self.problem.answer_keys
         solution = (
             self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
@@ -136,6 +174,9 @@ class Answer(Generic[SolutionT_co]):
             "objective": self.objective,
             "dual_bound": self.dual_bound,
             "gap": finite(self.gap),
+            "gap_to_best": finite(evidence.gap_to_best(self.objective)),
+            "gap_to_optimum_at_most": finite(evidence.gap_to_optimum_at_most(self.objective)),
+            "optimum": evidence.optimum,
             **{key: ({**solution, **self.measures}).get(key) for key in keys},
             "wall_time_s": self.wall_time_s,
             "seed": self.seed,

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt import __version__
+from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import solver_names
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
+from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
 from tests.conftest import FIGURE_5, assert_one_line_error
 
 if TYPE_CHECKING:
@@ -62,11 +64,53 @@ class TestSolve:
         assert "optimal" in out
         assert "lyra-greedy: servers s1, s2; preempted jobs a" in out
 
-    def test_a_skip_carries_its_reason_and_is_no_failure(self, run: Any) -> None:
-        """Status unsupported, exit code 0."""
-        exit_code, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
-        (answer,) = json.loads(out)
+    def test_distances_come_from_all_answers_of_the_call(self, run: Any) -> None:
+        """A heuristic that has no bound is measured against the proof beside it."""
+        solvers = ["--solver", "random", "--solver", "exact", "--solver", "scf"]
+        exit_code, out, _ = run("solve", FIGURE_5, *solvers)
         assert exit_code == 0
+        assert "over optimum" in out
+        assert "random: 100 % over the optimum; servers s2, s3" in out
+        assert "scf: optimal, as exact proves; servers s1, s2" in out
+        answers = json.loads(run("solve", FIGURE_5, *solvers, "--json")[1])
+        assert [answer["gap_to_optimum_at_most"] for answer in answers] == [1.0, 0.0, 0.0]
+        assert [answer["gap_to_best"] for answer in answers] == [1.0, 0.0, 0.0]
+        assert [answer["gap"] for answer in answers] == [None, 0.0, None]
+        assert {answer["optimum"] for answer in answers} == {1}
+
+    def test_a_contradiction_is_named(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A solver that proves that there is no solution, beside one that has found one."""
+        claim = SolveResult(status=Status.INFEASIBLE)
+        monkeypatch.setattr(SmallestCountFirst, "solve", lambda *_, **__: claim)
+        exit_code, out, _ = run("solve", FIGURE_5, "--solver", "scf", "--solver", "exact")
+        assert exit_code == 1
+        sentence = "exact found objective 1, but scf claims that there is no solution"
+        assert f"scf: contradiction: {sentence}" in out
+        assert run("solve", FIGURE_5, "--solver", "scf")[0] == 0  # nothing contradicts it
+
+    def test_a_solver_that_fits_another_file_is_a_row(self, run: Any) -> None:
+        """The batch goes on; a solver that fits none of the files is bad input."""
+        files = [FIGURE_5, FIGURE_5.with_name("hadar-motivating.json")]
+        solvers = ["--solver", "scf", "--solver", "gavel-las"]
+        exit_code, out, _ = run("solve", *files, *solvers, "--json")
+        answers = json.loads(out)
+        assert exit_code == 0
+        assert [answer["status"] for answer in answers] == [
+            "feasible",
+            "unsupported",
+            "unsupported",
+            "feasible",
+        ]
+        assert "'scf': is a solver of reclaim" in answers[2]["message"]
+        assert_one_line_error(run("solve", *files, "--solver", "sfc"), "'sfc'")
+
+    def test_a_skip_carries_its_reason(self, run: Any) -> None:
+        """Status unsupported; where nothing else was solved, exit code 1."""
+        exit_code, out, errors = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
+        (answer,) = json.loads(out)
+        assert (exit_code, errors) == (1, "nothing was solved\n")
+        both = ("--solver", "lyra-greedy-elastic", "--solver", "scf", "--json")
+        assert run("solve", FIGURE_5, *both)[0] == 0
         assert answer["status"] == "unsupported"
         assert "interchangeable" in answer["message"]
         assert answer["wall_time_s"] is None
@@ -158,7 +202,7 @@ class TestSolve:
         ("arguments", "parts"),
         [
             (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
-            ([FIGURE_5, "--solver", "gurobi"], ["solver 'gurobi': no such solver", "lyra-greedy"]),
+            ([FIGURE_5, "--solver", "gurobi"], ["solver 'gurobi' of reclaim: no such solver", "lyra-greedy"]),
             ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
             ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
             ([FIGURE_5, "--time-limit", "inf"], ["--time-limit", "'inf'"]),

@@ -69,7 +69,7 @@ def test_a_false_bound_is_refuted_by_a_larger_value() -> None:
     lie = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 105.0))
     truth = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0))
     assert [answer.status for answer in refute_claims([lie, truth])] == ["error", "feasible"]
-    assert _best([("file", lie), ("file", truth)]) is truth
+    assert _best([lie, truth]) is truth
 
 
 def test_conformance_sees_a_lost_start_and_forgives_rounding() -> None:

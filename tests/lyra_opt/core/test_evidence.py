@@ -58,7 +58,7 @@ def test_maximised() -> None:
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
-        ([Claim("a", FEASIBLE, 3)], "with no bound on the optimum"),
+        ([Claim("a", FEASIBLE, 3)], "no bound on the optimum is known"),
         ([Claim("a", FEASIBLE, 3, 0)], "the optimum may be 0: no percentage"),
         ([Claim("a", FEASIBLE, 3), Claim("b", OPTIMAL, 0, 0)], "the optimum is 0: no percentage"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -276,3 +277,25 @@ def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
     assert answer.traceback is not None
     assert "raise self.result" in answer.traceback
     assert "traceback" not in answer.as_json_object("file")
+
+
+def test_an_answer_prints_as_a_readable_block(figure_5: ReclaimInstance) -> None:
+    """Status, objective, bound, distance, what was chosen: a line each, nothing that is missing."""
+    answer = replace(
+        solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 1)), wall_time_s=0.5
+    )
+    assert str(answer).splitlines() == [
+        "scripted on lyra-figure-5 (reclaim)",
+        "  status:            feasible",
+        "  objective:         3",
+        "  dual bound:        1",
+        "  distance:          at most 200 % over the optimum",
+        "  servers:           s1, s5",
+        "  preempted jobs:    a, c, d",
+        "  collateral GPUs:   10",
+        "  scaled in workers: 0",
+        "  time:              500.00 ms",
+    ]
+    skipped = str(solve_and_check(PROBLEM, figure_5, ScriptedSolver(RuntimeError("oh\nno"))))
+    assert "message: RuntimeError: oh\\nno" in skipped
+    assert "objective" not in skipped
