@@ -202,7 +202,10 @@ class TestSolve:
         ("arguments", "parts"),
         [
             (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
-            ([FIGURE_5, "--solver", "gurobi"], ["solver 'gurobi' of reclaim: no such solver", "lyra-greedy"]),
+            (
+                [FIGURE_5, "--solver", "gurobi"],
+                ["'gurobi' of reclaim: no such solver", "scf"],
+            ),
             ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
             ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
             ([FIGURE_5, "--time-limit", "inf"], ["--time-limit", "'inf'"]),

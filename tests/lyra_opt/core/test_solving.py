@@ -292,7 +292,7 @@ def test_an_answer_prints_as_a_readable_block(figure_5: ReclaimInstance) -> None
         "  distance:          at most 200 % over the optimum",
         "  servers:           s1, s5",
         "  preempted jobs:    a, c, d",
-        "  collateral GPUs:   10",
+        "  collateral GPUs:   22",
         "  scaled in workers: 0",
         "  time:              500.00 ms",
     ]
