@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number, SolveResult
     from lyra_opt.core.solver import Observer, Unsupported
-    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.backends.backend import CostUnit, Values
     from lyra_opt.formulations.exact_solver import Incumbent
 
     Start = Callable[[Any, np.random.Generator], Any]
@@ -60,6 +60,10 @@ class ModelData(Protocol):
         Infinite where that proves that there is no solution, None where it proves nothing.
         """
 
+    @property
+    def unit(self) -> CostUnit:
+        """What the model's cost is in the objective."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation:
@@ -75,8 +79,11 @@ class Formulation:
         What says why an instance is beyond the model, or beyond a backend's arithmetic (whether
         in floats: the second argument).
     data
-        What makes the numbers: of an instance, of the incumbent (None if there is none), for a
-        backend in floats or not.
+        What makes the numbers: of an instance, of the incumbent (None if there is none, and then
+        nothing is left out), for a backend in floats or not.
+    whole
+        What makes the numbers of a model for others to solve, where not as `data` does without an
+        incumbent.
     begin
         What finds a solution to start from, or None; see `best_of`.
     simple_bound
@@ -103,6 +110,7 @@ class Formulation:
     simple_bound: Callable[[Any], Number | None]
     summary: str
     tidied: Callable[[Any, Any], Any] = lambda _, solution: solution
+    whole: Callable[[Any, bool], ModelData] | None = None
     suffix: str = ""
     margin: float = FLOAT_MARGIN
     is_exact: bool = True
@@ -158,6 +166,7 @@ class ExactModelSolver(Solver):
         self.exact_variants = formulation.variants if formulation.is_exact else ()
         self.gives_bound = formulation.gives_bound
         self.modules = backend.modules
+        self.language, self.form = backend.language, formulation.suffix.removeprefix("-")
 
     @property
     def summary(self) -> str:
@@ -176,6 +185,20 @@ class ExactModelSolver(Solver):
             add_constraint(model, data, variables)
         stated.add_objective(model, data, variables)
         return Built(model, variables)
+
+    def model(self, instance: Any) -> Any:
+        """Return the whole model of an instance, with the instance's objective for its own.
+
+        In the backend's own type; see `lyra_opt.formulations.front_door.model`.
+        """
+        self.load()
+        form, in_floats = self.formulation, self.backend.in_floats
+        data = (
+            form.whole(instance, in_floats) if form.whole else form.data(instance, None, in_floats)
+        )
+        model = self.build(data).model
+        self.backend.set_unit(model, data.unit)
+        return model
 
     def solve(
         self,

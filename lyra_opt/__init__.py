@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lyra_opt import allocation, heterogeneous, network, reclaim
     from lyra_opt.experiments.frames import load_study
+    from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
     from lyra_opt.front_door.solving import compare, solve
     from lyra_opt.instances.front_door import generate
@@ -32,10 +33,12 @@ __all__ = [
     "__version__",
     "allocation",
     "compare",
+    "export_model",
     "generate",
     "heterogeneous",
     "load",
     "load_study",
+    "model",
     "network",
     "reclaim",
     "save",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance, Solution
     from lyra_opt.core.result import Limits, SolveResult
     from lyra_opt.core.solver import Observer, Unsupported
+    from lyra_opt.formulations.exact_model import ExactModelSolver
 
 
 class CpsatSolver(Solver):
@@ -36,6 +37,7 @@ class CpsatSolver(Solver):
     exact_variants = CPSAT.variants
     gives_bound = True
     modules = CPSAT.modules
+    language, form = CPSAT.language, CPSAT.form
 
     def __init__(self, step_s: float | None = None) -> None:
         self._schedule = schedule_on_grid(step_s)
@@ -43,6 +45,10 @@ class CpsatSolver(Solver):
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the model of the objective does not take the instance, None if it does."""
         return self._model_of(instance).supports(instance)
+
+    def model(self, instance: Instance) -> Any:
+        """Return the model of the objective."""
+        return self._model_of(instance).model(instance)
 
     def solve(
         self,
@@ -58,5 +64,5 @@ class CpsatSolver(Solver):
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
         )
 
-    def _model_of(self, instance: Instance) -> Solver:
+    def _model_of(self, instance: Instance) -> ExactModelSolver:
         return self._schedule if instance.objective is Objective.MEAN_JCT else CPSAT

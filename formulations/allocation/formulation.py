@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
     AllocationKnapsack,
@@ -13,7 +15,7 @@ from lyra_opt.allocation.knapsack.of_instance import (
 )
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.allocation.model_data import plain, strengthened
+from lyra_opt.formulations.allocation.model_data import NONE, plain, strengthened
 from lyra_opt.formulations.exact_model import Formulation, best_of
 
 if TYPE_CHECKING:
@@ -49,8 +51,11 @@ def _tidied(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> Wo
 
 
 def _data(form: Callable[..., KnapsackModel]) -> Callable[..., KnapsackModel]:
-    def data(instance: Instance, start: Incumbent[Any], in_floats: bool) -> KnapsackModel:
+    def data(instance: Instance, start: Incumbent[Any] | None, in_floats: bool) -> KnapsackModel:
         task = AllocationKnapsack.of(instance)
+        if start is None:
+            nothing = np.full(task.knapsack.classes, NONE)
+            return form(task, nothing, 0.0, in_floats=in_floats)
         chosen = task.choice(task.workers(start[0]))
         return form(task, chosen, float(start[1]), in_floats=in_floats)
 

@@ -16,6 +16,7 @@ import numpy as np
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, VALUE_MARGIN
 from lyra_opt.core.rounding import float_up
+from lyra_opt.formulations.backends.backend import CostUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +97,12 @@ class KnapsackModel:
         least_s = (cost - abs(cost) * Fraction(VALUE_MARGIN)) / Fraction(2) ** self.exponent
         maximises = self.task.instance.objective is Objective.JCT_REDUCTION
         return max(0.0, float_up(-least_s) if maximises else -float_up(-least_s))
+
+    @property
+    def unit(self) -> CostUnit:
+        """Seconds; `jct_reduction` is maximised."""
+        maximises = self.task.instance.objective is Objective.JCT_REDUCTION
+        return CostUnit((-1 if maximises else 1) / Fraction(2) ** self.exponent)
 
     def chosen(self, values: Values) -> IntArray:
         """Return the item of each class where the variables have these values, rounded.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from fractions import Fraction
 
     from lyra_opt.core.result import Number, StoppedBy
 
@@ -45,6 +45,16 @@ class Built:
     def in_order(self) -> list[Any]:
         """All variables, kind by kind: the order of starts and of values."""
         return [variable for kind in self.variables for variable in kind.values()]
+
+
+class CostUnit(NamedTuple):
+    """What a model's cost is in the instance's objective: ``scale * cost + offset``.
+
+    Costs are minimised, so that a negative scale stands for an objective that is maximised.
+    """
+
+    scale: Fraction = Fraction(1)
+    offset: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +110,11 @@ class Backend:
         The Python modules that it needs.
     title
         What runs a model, where the name does not say it as ``pulp-highs`` does.
+    language
+        What its models are written in: ``pulp``, ``cpsat``, ``mathopt``; empty where they are of no
+        use to others.
+    set_unit
+        What replaces a model's cost by the instance's objective, in its sense.
     """
 
     name: str
@@ -108,6 +123,8 @@ class Backend:
     in_floats: bool
     modules: tuple[str, ...]
     title: str = ""
+    language: str = ""
+    set_unit: Callable[[Any, CostUnit], None] = lambda _model, _unit: None
 
     @property
     def in_words(self) -> str:

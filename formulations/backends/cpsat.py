@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
 
 
 def new_model() -> Any:
@@ -37,6 +37,17 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
     coefficients, variables = zip(*terms, strict=True) if (terms := list(terms)) else ((), ())
     return cp_model.LinearExpr.weighted_sum(variables, coefficients)
+
+
+def set_unit(model: Any, unit: CostUnit) -> None:
+    """Say what the cost is in the instance's objective; coefficients stay integers.
+
+    CP-SAT's objective is ``scaling_factor * (sum + offset)``, maximised where the factor is
+    negative.
+    """
+    objective = model.proto.objective
+    objective.scaling_factor = float(unit.scale)
+    objective.offset += float(unit.offset / unit.scale)
 
 
 def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
@@ -89,4 +100,6 @@ BACKEND = Backend(
     run=run_cpsat,
     in_floats=False,
     modules=("ortools.sat.python.cp_model",),
+    language="cpsat",
+    set_unit=set_unit,
 )

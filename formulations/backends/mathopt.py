@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 
@@ -40,6 +40,15 @@ def total(variables: Iterable[Any]) -> Any:
 def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
     """Return the sum of coefficients times variables."""
     return total(coefficient * variable for coefficient, variable in terms)
+
+
+def set_unit(model: Any, unit: CostUnit) -> None:
+    """Put the instance's objective in the place of the cost."""
+    objective = model.objective
+    objective.is_maximize = unit.scale < 0
+    for term in list(objective.linear_terms()):
+        objective.set_linear_coefficient(term.variable, float(unit.scale) * term.coefficient)
+    objective.offset = float(unit.scale) * objective.offset + float(unit.offset)
 
 
 def run_gscip(
@@ -110,6 +119,12 @@ def solve(
 
 
 GSCIP = Backend(
-    name="mathopt-gscip", new_model=new_model, run=run_gscip, in_floats=True, modules=MODULES
+    name="mathopt-gscip",
+    new_model=new_model,
+    run=run_gscip,
+    in_floats=True,
+    modules=MODULES,
+    language="mathopt",
+    set_unit=set_unit,
 )
 HIGHS = replace(GSCIP, name="mathopt-highs", run=run_highs)

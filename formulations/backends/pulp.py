@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
 
 CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
 
@@ -47,6 +47,15 @@ def total(variables: Iterable[Any]) -> Any:
 def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
     """Return the sum of coefficients times variables."""
     return total(coefficient * variable for coefficient, variable in terms)
+
+
+def set_unit(model: Any, unit: CostUnit) -> None:
+    """Put the instance's objective in the place of the cost."""
+    import pulp
+
+    if unit.scale < 0:
+        model.sense = pulp.LpMaximize
+    model.setObjective(float(unit.scale) * model.objective + float(unit.offset))
 
 
 def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
@@ -184,5 +193,13 @@ def run_highs(built: Built, start: Values | None, time_s: float | None, seed: in
     )
 
 
-CBC = Backend(name="pulp-cbc", new_model=new_model, run=run_cbc, in_floats=True, modules=("pulp",))
+CBC = Backend(
+    name="pulp-cbc",
+    new_model=new_model,
+    run=run_cbc,
+    in_floats=True,
+    modules=("pulp",),
+    language="pulp",
+    set_unit=set_unit,
+)
 HIGHS = replace(CBC, name="pulp-highs", run=run_highs, modules=("pulp", "highspy"))

@@ -45,6 +45,9 @@ ROUNDS = Formulation(
     variants=tuple(str(objective) for objective in Objective if objective not in SHARE_OBJECTIVES),
     supports=supports,
     data=lambda instance, start, in_floats: RoundModel.of(instance, start, in_floats=in_floats),
+    whole=lambda instance, in_floats: RoundModel.of(
+        instance, in_floats=in_floats, must_complete=True
+    ),
     begin=best_of(PROBLEM, "list-schedule"),
     simple_bound=rounded_bound,
     summary="Model of jobs, rounds and servers",

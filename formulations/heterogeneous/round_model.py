@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.rounding import float_up
+from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.heterogeneous.coding import coded, decoded
 from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, Variables
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
@@ -46,7 +47,9 @@ class RoundModel(RoundNumbers):
             y={(m, v, t): self.most_runs(m) for m, v, t in self.run_keys()},
             w={(m, c, t): self.most_held(m, c) for m, c, t in self.held_keys()},
             z=dict.fromkeys(self.completion_keys(), 1),
-            n={} if one_round else dict.fromkeys(jobs, 1),
+            n={}
+            if one_round
+            else dict.fromkeys(jobs, int(not (self.must_complete and self.penalty))),
             p={j: self.jobs[j].worth[0] for j in jobs if one_round},
             M={(): self.instance.horizon_rounds} if self.objective is Objective.MAKESPAN else {},
         )
@@ -64,17 +67,23 @@ class RoundModel(RoundNumbers):
 
     def dual_bound(self, cost: Fraction) -> float:
         """Return the bound on the objective that a lower bound on the model's cost is."""
-        instance = self.instance
         if not self.penalty:
-            return float_up(-cost * self.scale.unit)
+            return float_up(cost * self.unit.scale)
         rounds = math.ceil(cost)
         if rounds >= self.penalty:
             return math.inf
-        seconds = rounds * Fraction(instance.round_s)
-        if instance.objective is Objective.MEAN_JCT:
-            released_s = sum((Fraction(job.release_s) for job in instance.jobs), Fraction(0))
-            seconds = (seconds - released_s) / len(instance.jobs)
-        return -float_up(-seconds)
+        return -float_up(-(rounds * self.unit.scale + self.unit.offset))
+
+    @property
+    def unit(self) -> CostUnit:
+        """Of a cost without penalties: rounds, or minus what is worth as much as `scale.unit`."""
+        if not self.penalty:
+            return CostUnit(-self.scale.unit)
+        round_s, jobs = Fraction(self.instance.round_s), self.instance.jobs
+        if self.objective is Objective.MAKESPAN:
+            return CostUnit(round_s)
+        released_s = sum((Fraction(job.release_s) for job in jobs), Fraction(0))
+        return CostUnit(round_s / len(jobs), -released_s / len(jobs))
 
     # Rows
 

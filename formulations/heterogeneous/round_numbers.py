@@ -138,6 +138,8 @@ class RoundNumbers:
         What `JobData.worth` is in, and whether for a backend in floats.
     penalty
         What a job that never completes costs, in rounds; 0 where that is allowed.
+    must_complete
+        Whether there is no such job wherever it has a penalty.
     """
 
     instance: Instance
@@ -147,6 +149,7 @@ class RoundNumbers:
     jobs: tuple[JobData, ...]
     scale: Scale
     penalty: int
+    must_complete: bool = False
 
     @classmethod
     def of(
@@ -155,6 +158,7 @@ class RoundNumbers:
         start: tuple[RoundSchedule, float] | None = None,
         *,
         in_floats: bool = False,
+        must_complete: bool = False,
     ) -> Self:
         """Return an instance in numbers; a schedule and its value narrow the rounds looked at."""
         places = places_of(instance)
@@ -186,6 +190,7 @@ class RoundNumbers:
             ),
             scale=scale,
             penalty=penalty,
+            must_complete=must_complete,
         )
 
     @property

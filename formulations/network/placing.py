@@ -12,15 +12,16 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.rounding import float_up
+from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.network.gang_data import gang_data
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, MutableMapping, Sequence
-    from fractions import Fraction
     from typing import Self
 
     from lyra_opt.core.result import Number
@@ -199,6 +200,12 @@ class PlacementModel(ABC):
         return [(self.data.gang(j), x) for j, x in variables.network.items()]
 
     @property
+    def unit(self) -> CostUnit:
+        """Objectives are maximised."""
+        counts = self.data.instance.objective in COUNTING_OBJECTIVES
+        return CostUnit(Fraction(-1) if counts else -Fraction(self.data.unit))
+
+    @property
     def is_settled(self) -> bool:
         """Whether no job can start anywhere."""
         return not self.data.can_start()
@@ -224,4 +231,4 @@ class PlacementModel(ABC):
         """Return the upper bound on the objective that a lower one on the model's cost is."""
         if self.data.instance.objective in COUNTING_OBJECTIVES:
             return math.floor(-cost)
-        return float_up(-cost * self.data.unit)
+        return float_up(cost * self.unit.scale)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.exact_solver import next_multiple
 from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance, respect_dominance
@@ -121,6 +122,11 @@ class ReclaimModel:
     def dual_bound(self, cost: Fraction) -> int:
         """Return the least objective that there may be: a multiple of the weights' divisor."""
         return next_multiple(cost, math.gcd(*(job.weight for job in self.jobs), *self.server_cost))
+
+    @property
+    def unit(self) -> CostUnit:
+        """The cost is the objective."""
+        return CostUnit()
 
     @property
     def largest(self) -> Variables:

@@ -78,12 +78,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="draw the solutions, one above the other, as .svg or .png (with one instance file of "
         "allocation over time only)",
     )
+    parser.add_argument(
+        "--export",
+        metavar="FILE",
+        help="write the exact model for other solvers as .mps or .lp, or .pb or .txtpb for CP-SAT: "
+        "that of the first --solver, or PuLP's where none is named (with one instance file only)",
+    )
     add_debug_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
@@ -101,11 +108,17 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("--plot draws the solutions of one instance file, not of several")
         require_picture_path("--plot", arguments.plot)
         require_file_path("--plot", arguments.plot)
+    if arguments.export is not None:
+        if len(arguments.files) > 1:
+            raise UserError("--export writes the model of one instance file, not of several")
+        require_file_path("--export", arguments.export)
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
     if arguments.plot is not None:
         _require_drawing(arguments.plot, loaded[0])
     runs = _runs(loaded, arguments.solvers or [])
+    if arguments.export is not None:
+        export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
     answers: list[AnswersOfFile] = []
     with stdout_kept_clean():
         for entry, solvers in runs:

@@ -12,6 +12,7 @@ from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.exact_model import Formulation
 from lyra_opt.formulations.exact_solver import ABSOLUTE_TOLERANCE
 
@@ -44,7 +45,7 @@ class OnGrid(ABC):
     slots
         How many there are.
     known_s
-        Mean JCT of a schedule that is known.
+        Mean JCT of a schedule that is known, infinite if none is.
     """
 
     instance: Instance
@@ -70,6 +71,13 @@ class OnGrid(ABC):
         """There always is something to decide."""
         return False
 
+    @property
+    def unit(self) -> CostUnit:
+        """Completions are summed in slots; what their mean is in seconds."""
+        jobs = self.instance.jobs
+        releases_s = sum((Fraction(job.release_s) for job in jobs), Fraction(0))
+        return CostUnit(self.step_s / len(jobs), -releases_s / len(jobs))
+
     def start(self, schedule: Schedule) -> None:  # noqa: ARG002
         """Return None: known schedules are not on the grid."""
         return
@@ -84,10 +92,10 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
 
     def data(
         instance: Instance,
-        start: Incumbent[Schedule],
+        start: Incumbent[Schedule] | None,
         in_floats: bool,  # noqa: ARG001
     ) -> OnGrid:
-        return form.of(instance, float(start[1]), step_s)
+        return form.of(instance, math.inf if start is None else float(start[1]), step_s)
 
     return Formulation(
         problem=PROBLEM,
@@ -229,8 +237,7 @@ class ScheduleModel(OnGrid):
 
     def mean_s(self, cost: float) -> float:
         """Return the mean JCT, in whole slots, where completions sum to so many of them."""
-        releases_s = sum(Fraction(job.release_s) for job in self.instance.jobs)
-        return float((round(cost) * self.step_s - releases_s) / len(self.instance.jobs))
+        return float(round(cost) * self.unit.scale + self.unit.offset)
 
     def dual_bound(self, cost: Fraction) -> None:  # noqa: ARG002
         """Return None: schedules that are not on the grid may be better."""

@@ -150,12 +150,16 @@ def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) 
         run = sum(data.of_job(variables.run, j))
         slot = data.slots - sum(data.of_job(variables.started, j))
         completion = variables.completion_time[j]
-        model.add_linear_constraint(completion >= job.release_s / data.step + run)
+        model.add_linear_constraint(
+            completion >= job.release_s / data.step + run, name=f"completion_after_release_{j}"
+        )
         model.add_linear_constraint(completion >= slot + run, name=f"completion_after_run_{j}")
 
 
 def no_worse_than_known(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``sum_j C_j`` is at most that of a known schedule."""
+    """``sum_j C_j`` is at most that of a known schedule, if there is one."""
+    if math.isinf(data.known_sum):
+        return
     model.add_linear_constraint(
         sum(variables.completion_time.values()) <= data.known_sum, name="known"
     )

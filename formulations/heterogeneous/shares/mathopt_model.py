@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lyra_opt.formulations.backends.mathopt import MODULES, solve
+import numpy as np
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
+from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.instance import Instance
 
 PDLP_TOLERANCE = 1e-8
 MOST_PDLP_ITERATIONS = 200_000
@@ -43,7 +51,8 @@ def build(data: ShareData) -> Built:
 
 def add_variables(model: Any, data: ShareData) -> Built:
     """``x_jk >= 0`` for each usable pair, and the level ``v``, free, as the last variable."""
-    x = [model.add_variable(lb=0.0) for _ in range(len(data.job))]
+    pairs = zip(data.job.tolist(), data.kind.tolist(), strict=True)
+    x = [model.add_variable(lb=0.0, name=f"x_{j}_{k}") for j, k in pairs]
     bounds = {} if data.programme.has_level else {"lb": 0.0, "ub": 0.0}
     return Built(model, x, model.add_variable(name="v", **bounds), [], [])
 
@@ -54,21 +63,31 @@ def add_variables(model: Any, data: ShareData) -> Built:
 def share_of_time(built: Built, data: ShareData) -> None:
     """``sum_{k in K_i} x_jk <= m_i`` for each job j and group i of types."""
     limits = data.programme.limit.tolist()
-    rows = [built.model.add_linear_constraint(ub=m) for _ in range(data.jobs) for m in limits]
+    rows = [
+        built.model.add_linear_constraint(ub=m, name=f"share_of_time_{j}_{i}")
+        for j in range(data.jobs)
+        for i, m in enumerate(limits)
+    ]
     for j, i, x in zip(data.job.tolist(), data.group.tolist(), built.x, strict=True):
         rows[j * data.groups + i].set_coefficient(x, 1.0)
 
 
 def gpus_of_type(built: Built, data: ShareData) -> None:
     """``sum_j n_j x_jk <= C_k`` for each type k."""
-    built.gpus = [built.model.add_linear_constraint(ub=1.0) for _ in range(data.types)]
+    built.gpus = [
+        built.model.add_linear_constraint(ub=1.0, name=f"gpus_of_type_{k}")
+        for k in range(data.types)
+    ]
     for k, use, x in zip(data.kind.tolist(), data.use.tolist(), built.x, strict=True):
         built.gpus[k].set_coefficient(x, use)
 
 
 def needed_rate(built: Built, data: ShareData) -> None:
     """``sum_k a_jk x_jk - q_j v >= d_j`` for each job j that has a need."""
-    built.needs = [built.model.add_linear_constraint(lb=need) for need in data.need.tolist()]
+    built.needs = [
+        built.model.add_linear_constraint(lb=need, name=f"needed_rate_{j}")
+        for j, need in zip(data.needy.tolist(), data.need.tolist(), strict=True)
+    ]
     row_of_job = dict(zip(data.needy.tolist(), built.needs, strict=True))
     for j, value, x in zip(data.job.tolist(), data.value.tolist(), built.x, strict=True):
         if j in row_of_job:
@@ -103,9 +122,39 @@ class _LpMathOpt(ShareSolver):
     solver_type: ClassVar[str]
     modules = MODULES
 
+    language, form = "mathopt", ""
+
     def parameters(self) -> dict[str, Any]:
         """Return what the backend is told beside the time limit."""
         return {}
+
+    def model(self, instance: Instance) -> Any:
+        """Return the programme of an instance, with its objective; each job has its own variables.
+
+        Raises
+        ------
+        UserError
+            If the objective is no single programme.
+        """
+        if instance.objective is Objective.FINISH_TIME_FAIRNESS:
+            raise UserError(
+                f"{instance.objective} is convex, not linear: it is solved by several programmes, "
+                "and no one of them is its model"
+            )
+        self.load()
+        arrays = ShareArrays.of(instance)
+        programme = (
+            arrays.max_min_share()
+            if instance.objective is Objective.MAX_MIN_SHARE
+            else arrays.total(instance.objective)
+        )
+        # A deadline that is over needs an infinite rate, which no row can ask for.
+        out_of_reach = 1.0 + 2.0 * programme.value.max(axis=1)
+        data = ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
+        model = build(data).model
+        set_unit(model, CostUnit(Fraction(data.gain_scale)))
+        model.objective.is_maximize = True
+        return model
 
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""

@@ -1,0 +1,202 @@
+"""Exact models for other solvers, for ``import lyra_opt as lo``: as objects and as files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
+
+from lyra_opt.core.documents import write_bytes, write_text
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import problem_of_instance
+from lyra_opt.core.solver import find_solver, solver_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pulp
+    from ortools.math_opt.python import mathopt
+    from ortools.sat.python import cp_model
+
+LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txtpb": "cpsat"}
+"""In which language a model is stated that a file of this kind holds."""
+
+
+@runtime_checkable
+class Modelled(Protocol):
+    """A solver whose model others can solve."""
+
+    name: str
+    variants: Any
+    language: str
+    """``pulp``, ``cpsat`` or ``mathopt``; empty if it has no such model after all."""
+    form: str
+    """Such as ``strengthened``; empty for the plain one."""
+
+    def supports(self, instance: Any) -> Any:
+        """As of `lyra_opt.core.solver.Solver`."""
+
+    def model(self, instance: Any) -> Any:
+        """Return the whole model, with the instance's objective for its own."""
+
+
+@overload
+def model(
+    instance: Any, name: Literal["pulp", "pulp-strengthened", "pulp-patterns"] = ...
+) -> pulp.LpProblem: ...
+
+
+@overload
+def model(
+    instance: Any, name: Literal["cpsat", "cpsat-strengthened", "cpsat-patterns"]
+) -> cp_model.CpModel: ...
+
+
+@overload
+def model(
+    instance: Any, name: Literal["mathopt", "mathopt-strengthened", "mathopt-patterns"]
+) -> mathopt.Model: ...
+
+
+@overload
+def model(instance: Any, name: str) -> Any: ...
+
+
+def model(instance: Any, name: str = "pulp") -> Any:
+    """Return an exact model of an instance, to be looked at, changed and solved by its own library.
+
+    It is the whole problem: nothing is left out because a solution is known. Its objective is the
+    instance's, in the same units and sense, up to the rounding of data to floats or, for CP-SAT, to
+    integers. Variables and rows have the names of ``formulations/*/README.md``, with positions in
+    the file; forms such as ``-strengthened`` leave out what some optimal solution does without.
+
+    The models of ``mean_jct`` of allocation are on a grid of time: ``mathopt`` never above the
+    optimum, ``cpsat`` never below it.
+
+    Parameters
+    ----------
+    instance
+        Of any problem.
+    name
+        ``pulp``, ``cpsat`` or ``mathopt``, with ``-strengthened`` (reclaiming and knapsacks) or
+        ``-patterns`` (network) for another form; or a solver that runs such a model, as
+        ``lyra-opt solvers`` names it.
+
+    Returns
+    -------
+    pulp.LpProblem, ortools.sat.python.cp_model.CpModel or ortools.math_opt.python.mathopt.Model
+
+    Raises
+    ------
+    UserError
+        If there is no such model of instances of this kind, or this one is beyond it.
+    """
+    return _modelled(instance, name).model(instance)
+
+
+def export_model(instance: Any, path: str | Path, model: str = "pulp") -> None:
+    """Write an exact model for other solvers, whole or not at all; the same bytes every time.
+
+    Parameters
+    ----------
+    instance
+        Of any problem.
+    path
+        The file: ``.mps`` (free format, with its sense) or ``.lp`` for solvers of mixed-integer
+        programmes, ``.pb`` or ``.txtpb`` for CP-SAT.
+    model
+        As of `model`. Files of one form are the same whatever the language: all state the same
+        constraints by the same names.
+
+    Raises
+    ------
+    UserError
+        If there is no such model, no file of this kind for it, or the file cannot be written.
+    """
+    suffix = Path(path).suffix
+    language = LANGUAGE_OF_SUFFIX.get(suffix)
+    if language is None:
+        raise UserError(
+            f"{path}: a model is written to a file called {_any_of(LANGUAGE_OF_SUFFIX)}"
+        )
+    form = _modelled(instance, model).form
+    found = next(
+        (one for one in _models_of(instance) if (one.language, one.form) == (language, form)), None
+    )
+    if found is None:
+        others = [each for each, of in LANGUAGE_OF_SUFFIX.items() if of != language]
+        raise UserError(
+            f"{path}: the model {model} has no {language} form, which {suffix} files are written "
+            f"from; write it to a file called {_any_of(others)}"
+        )
+    _require_supported(instance, found)
+    stated = found.model(instance)
+    if language == "cpsat":
+        write_bytes(path, _cpsat_bytes(stated, as_text=suffix == ".txtpb"))
+    else:
+        write_text(path, _linear_text(stated, as_lp=suffix == ".lp"))
+
+
+def _modelled(instance: Any, name: str) -> Modelled:
+    """Return the solver whose model is meant."""
+    models = _models_of(instance)
+    known: dict[str, Modelled] = {}
+    for one in models:
+        known.setdefault("-".join(filter(None, (one.language, one.form))), one)
+    found = known.get(name) or next((one for one in models if one.name == name), None)
+    if found is None:
+        problem = problem_of_instance(instance).name
+        raise UserError(
+            f"model {name!r}: there is none of {instance.variant} instances of the problem "
+            f"{problem}; known: {', '.join(known) or 'none'}"
+        )
+    _require_supported(instance, found)
+    return found
+
+
+def _models_of(instance: Any) -> list[Modelled]:
+    """Return the registered solvers with a model of instances of this kind, by name."""
+    found: list[Modelled] = []
+    for problem, name in solver_names(problem_of_instance(instance).name):
+        try:
+            solver = find_solver(problem, name)
+        except UserError:  # somebody's own that cannot be loaded
+            continue
+        if isinstance(solver, Modelled) and solver.language and instance.variant in solver.variants:
+            found.append(solver)
+    return found
+
+
+def _require_supported(instance: Any, solver: Modelled) -> None:
+    if (refused := solver.supports(instance)) is not None:
+        raise UserError(f"model {solver.name!r}: {refused.reason}")
+
+
+def _any_of(suffixes: Iterable[str]) -> str:
+    return " or ".join(f"*{suffix}" for suffix in suffixes)
+
+
+def _cpsat_bytes(stated: Any, *, as_text: bool) -> bytes:
+    """Return what CP-SAT reads: its protocol buffer, binary or as text."""
+    if as_text:
+        return f"{stated.proto}".encode()
+    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as directory:
+        file = Path(directory) / "model.pb"
+        if not stated.export_to_file(str(file)):
+            raise RuntimeError("CP-SAT did not write its model")
+        return file.read_bytes()
+
+
+def _linear_text(stated: Any, *, as_lp: bool) -> str:
+    """Return an MPS or LP file, by OR-Tools: PuLP's MPS loses sense and constant."""
+    from ortools.linear_solver.python import model_builder
+    from ortools.math_opt.io.python import mps_converter
+
+    mps: str = mps_converter.model_proto_to_mps(stated.export_model())
+    if not as_lp:
+        return mps
+    model = model_builder.Model()
+    if not model.import_from_mps_string(mps):
+        raise RuntimeError("OR-Tools does not read the MPS file that it wrote")
+    text: str = model.export_to_lp_string()
+    return text

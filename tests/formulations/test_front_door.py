@@ -1,0 +1,251 @@
+"""Models handed out: whole, in the instance's objective, and the same when a file is read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lyra_opt as lo
+from lyra_opt.__main__ import main
+from lyra_opt.allocation import Objective as AllocationObjective
+from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
+from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, SHARE_OBJECTIVES, Objective
+from lyra_opt.testing.strategies import (
+    allocation_instances,
+    heterogeneous_instances,
+    network_instances,
+    reclaim_instances,
+)
+from tests.lyra_opt.heterogeneous import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS: dict[str, tuple[st.SearchStrategy[Any], tuple[str, ...]]] = {
+    "reclaim": (reclaim_instances(), ("", "-strengthened")),
+    "knapsacks": (
+        st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
+            lambda kind: allocation_instances(objective=kind, max_gpus=12)
+        ),
+        ("", "-strengthened"),
+    ),
+    "rounds": (
+        st.sampled_from(sorted(SCHEDULE_OBJECTIVES)).flatmap(
+            lambda kind: heterogeneous_instances(objective=kind)
+        ),
+        ("",),
+    ),
+    "network": (network_instances(), ("", "-patterns")),
+}
+FORMS = [(kind, form) for kind, (_, forms) in KINDS.items() for form in forms]
+every_form = pytest.mark.parametrize(("kind", "form"), FORMS)
+TOLERANCE = 1e-5
+"""Data are rounded to floats near 1, and backends stop within their own tolerances."""
+
+
+def optimum_by_pulp(model: Any) -> float | None:
+    """Return what CBC finds, None if there is no solution."""
+    import pulp
+
+    model.solve(pulp.PULP_CBC_CMD(msg=False, gapRel=0, _skip_v4_deprecation=True))
+    return None if model.status == pulp.LpStatusInfeasible else pulp.value(model.objective) or 0.0
+
+
+def optimum_by_cpsat(model: Any) -> float | None:
+    """Return what CP-SAT finds."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    return None if status == cp_model.INFEASIBLE else solver.objective_value
+
+
+def optimum_by_mathopt(model: Any, solver_type: str = "GSCIP") -> float | None:
+    """Return what SCIP finds."""
+    from ortools.math_opt.python import mathopt
+
+    result = mathopt.solve(model, mathopt.SolverType[solver_type])
+    return result.objective_value() if result.has_primal_feasible_solution() else None
+
+
+def optimum_of_file(path: Path) -> float | None:
+    """Return what HiGHS finds for an MPS or LP file."""
+    import highspy
+
+    highs = highspy.Highs()
+    highs.silent()
+    highs.setOptionValue("mip_rel_gap", 0.0)
+    assert highs.readModel(str(path)) in (highspy.HighsStatus.kOk, highspy.HighsStatus.kWarning)
+    highs.run()
+    if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return None
+    return highs.getInfo().objective_function_value
+
+
+OPTIMUM = {"pulp": optimum_by_pulp, "cpsat": optimum_by_cpsat, "mathopt": optimum_by_mathopt}
+
+
+def assert_same(found: float | None, optimum: float | None) -> None:
+    """Equal within the tolerance, or both without a solution."""
+    if optimum is None:
+        assert found is None
+    else:
+        assert found == pytest.approx(optimum, rel=TOLERANCE, abs=TOLERANCE)
+
+
+def brute_force(instance: Any) -> tuple[bool, float | None]:
+    """Return whether brute force takes an instance, and its optimum, None if it is infeasible."""
+    answer = lo.solve(instance, "brute-force")
+    if answer.status is Status.UNSUPPORTED:
+        return False, None
+    assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    return True, answer.objective
+
+
+@every_form
+@pytest.mark.parametrize("language", OPTIMUM)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_the_optimum_of_a_model_is_that_of_its_instance(
+    kind: str, form: str, language: str, data: st.DataObject
+) -> None:
+    """Solved by the library itself, from nothing: no cut-off has found its way into it."""
+    instance = data.draw(KINDS[kind][0])
+    is_taken, optimum = brute_force(instance)
+    if is_taken:
+        assert_same(OPTIMUM[language](lo.model(instance, language + form)), optimum)
+
+
+@every_form
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+@given(data=st.data())
+@settings(max_examples=10)
+def test_a_file_holds_the_model_and_is_the_same_every_time(
+    kind: str, form: str, suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Sense, constant and the digits that count stay; PuLP's own MPS files lose the first two."""
+    instance = data.draw(KINDS[kind][0])
+    path = tmp_path_factory.mktemp("export") / f"model{suffix}"
+    name = "mathopt" + form
+    lo.export_model(instance, path, name)
+    written = path.read_bytes()
+    lo.export_model(instance, path, name)
+    assert path.read_bytes() == written
+    is_taken, optimum = brute_force(instance)
+    if is_taken:
+        assert_same(optimum_of_file(path), optimum)
+
+
+@given(instance=heterogeneous_instances(objective=Objective.THROUGHPUT), data=st.data())
+@settings(max_examples=5)
+def test_names_of_variables_are_those_of_the_formulation(instance: Any, data: Any) -> None:
+    """A share of time is called x, job, type."""
+    model = lo.model(instance, "mathopt")
+    assert {variable.name.partition("_")[0] for variable in model.variables()} <= {"x", "v"}
+
+
+@pytest.mark.parametrize("objective", sorted(SHARE_OBJECTIVES - {Objective.FINISH_TIME_FAIRNESS}))
+@given(data=st.data())
+@settings(max_examples=15)
+def test_share_models_are_worth_what_the_solvers_prove(objective: Any, data: Any) -> None:
+    """Linear programmes in the objective's unit, solved by GLOP; HiGHS and our bound prove them."""
+    instance = data.draw(heterogeneous_instances(objective=objective))
+    answer = lo.solve(instance, "lp-highs")
+    found = optimum_by_mathopt(lo.model(instance, "mathopt"), "GLOP")
+    if answer.status is Status.OPTIMAL:
+        assert found == pytest.approx(answer.objective, rel=1e-4, abs=1e-6)
+    elif answer.status is Status.INFEASIBLE:
+        assert found is None
+
+
+@given(data=st.data())
+@settings(max_examples=10)
+def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data: st.DataObject) -> None:
+    """The grid of the relaxation is never above, that of real schedules never below."""
+    instance = data.draw(allocation_instances(objective=AllocationObjective.MEAN_JCT, max_jobs=2))
+    exact = lo.solve(instance, "exact", time_limit_s=5)
+    assert exact.objective is not None
+    if exact.status is not Status.OPTIMAL:
+        return
+    relaxed = optimum_by_mathopt(lo.model(instance, "mathopt"))
+    on_grid = optimum_by_cpsat(lo.model(instance, "cpsat"))
+    assert relaxed is not None
+    assert on_grid is not None
+    slack = TOLERANCE * (1 + exact.objective)
+    assert relaxed - slack <= exact.objective <= on_grid + slack
+
+
+FLEET = lo.generate("reclaim", "net", reclaim=6)
+
+
+def test_files_of_cp_sat_are_read_back(tmp_path: Path) -> None:
+    """Binary and text are the same model."""
+    from google.protobuf import text_format
+    from ortools.sat import cp_model_pb2
+
+    lo.export_model(FLEET, tmp_path / "model.pb", "cpsat")
+    lo.export_model(FLEET, tmp_path / "model.txtpb")
+    binary = cp_model_pb2.CpModelProto.FromString((tmp_path / "model.pb").read_bytes())
+    text = text_format.Parse((tmp_path / "model.txtpb").read_text(), cp_model_pb2.CpModelProto())
+    assert binary == text
+    assert len(binary.constraints) == len(lo.model(FLEET, "cpsat").proto.constraints)
+
+
+def test_a_solver_names_its_model() -> None:
+    """Whoever knows the solver need not know the language."""
+    by_solver, by_language = (
+        lo.model(FLEET, "pulp-cbc-strengthened"),
+        lo.model(FLEET, "pulp-strengthened"),
+    )
+    assert str(by_solver) == str(by_language)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda path: lo.model(FLEET, "pulp-patterns"), "known: .*pulp-strengthened"),
+        (lambda path: lo.model(FLEET, "lyra-greedy"), "there is none of rigid instances"),
+        (lambda path: lo.export_model(FLEET, path / "model.txt"), r"\*\.mps or \*\.lp"),
+        (lambda path: lo.export_model(FLEET, path / "no" / "model.mps"), "No such file"),
+    ],
+)
+def test_what_is_no_model_or_no_file_is_refused_in_a_line(
+    call: Any, says: str, tmp_path: Path
+) -> None:
+    """Naming what there is."""
+    with pytest.raises(UserError, match=says) as refusal:
+        call(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path: Path) -> None:
+    """Shares are no integers, so that CP-SAT has no model of them; nothing is written."""
+    shares = examples.instance(examples.job(), objective="throughput")
+    with pytest.raises(UserError, match=r"no cpsat form.*\*\.mps or \*\.lp"):
+        lo.export_model(shares, tmp_path / "model.pb", "mathopt")
+    with pytest.raises(UserError, match="convex"):
+        lo.model(examples.instance(examples.job(), objective="finish_time_fairness"), "mathopt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_exports_what_it_solves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model of the solver that is named, PuLP's without one; a heuristic has none."""
+    file, model = str(tmp_path / "fleet.json"), tmp_path / "model.mps"
+    lo.save(FLEET, file)
+    assert main(["solve", file, "--solver", "cpsat-strengthened", "--export", str(model)]) == 0
+    assert optimum_of_file(model) == lo.solve(FLEET, "exact").objective
+    strengthened = model.read_bytes()
+    assert main(["solve", file, "--export", str(model)]) == 0
+    assert model.read_bytes() != strengthened
+    model.unlink()
+    assert main(["solve", file, "--solver", "peeling", "--export", str(model)]) == 2
+    assert "'peeling': there is none" in capsys.readouterr().err
+    assert not model.exists()
