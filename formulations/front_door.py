@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
-from lyra_opt.core.documents import write_bytes, write_text
+from lyra_opt.core.documents import write_bytes
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.formulations.model_files import cpsat_bytes, linear_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,10 +131,8 @@ def export_model(instance: Any, path: str | Path, model: str = "pulp") -> None:
         )
     _require_supported(instance, found)
     stated = found.model(instance)
-    if language == "cpsat":
-        write_bytes(path, _cpsat_bytes(stated, as_text=suffix == ".txtpb"))
-    else:
-        write_text(path, _linear_text(stated, as_lp=suffix == ".lp"))
+    as_bytes = cpsat_bytes if language == "cpsat" else linear_bytes
+    write_bytes(path, as_bytes(stated, suffix))
 
 
 def _modelled(instance: Any, name: str) -> Modelled:
@@ -174,29 +172,3 @@ def _require_supported(instance: Any, solver: Modelled) -> None:
 
 def _any_of(suffixes: Iterable[str]) -> str:
     return " or ".join(f"*{suffix}" for suffix in suffixes)
-
-
-def _cpsat_bytes(stated: Any, *, as_text: bool) -> bytes:
-    """Return what CP-SAT reads: its protocol buffer, binary or as text."""
-    if as_text:
-        return f"{stated.proto}".encode()
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as directory:
-        file = Path(directory) / "model.pb"
-        if not stated.export_to_file(str(file)):
-            raise RuntimeError("CP-SAT did not write its model")
-        return file.read_bytes()
-
-
-def _linear_text(stated: Any, *, as_lp: bool) -> str:
-    """Return an MPS or LP file, by OR-Tools: PuLP's MPS loses sense and constant."""
-    from ortools.linear_solver.python import model_builder
-    from ortools.math_opt.io.python import mps_converter
-
-    mps: str = mps_converter.model_proto_to_mps(stated.export_model())
-    if not as_lp:
-        return mps
-    model = model_builder.Model()
-    if not model.import_from_mps_string(mps):
-        raise RuntimeError("OR-Tools does not read the MPS file that it wrote")
-    text: str = model.export_to_lp_string()
-    return text

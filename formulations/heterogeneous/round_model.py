@@ -126,17 +126,18 @@ class RoundModel(RoundNumbers):
                     held = [variables.w[m, c, t] for c in cells]
                     yield m, h, t, mode.gang, held, self._runs(variables, (m,), t)
 
-    def loads(self, variables: Variables) -> Iterator[tuple[int, str, int, int, Terms]]:
+    def loads(self, variables: Variables) -> Iterator[tuple[int, int, int, int, Terms]]:
         """Yield place, type, round, how many GPUs there are, and what holds them, if anything."""
         using: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
         for m, mode in enumerate(self.modes):
             for c, cell in enumerate(mode.cells):
                 using[cell.place, cell.gpu_type].append((m, c))
+        position = {kind.name: r for r, kind in enumerate(self.instance.gpu_types)}
         for (p, name), pairs in using.items():
             pairs.sort(key=lambda pair: self.modes[pair[0]].fixed is not None)
             for t in self.rounds():
                 if held := self._held(variables, pairs, t):
-                    yield p, name, t, self.places[p].gpus[name], held
+                    yield p, position[name], t, self.places[p].gpus[name], held
 
     def alike_loads(self, variables: Variables) -> Iterator[tuple[int, int, int, Terms, Terms]]:
         """Yield two places that are alike, a round, and what is held on each of them then."""

@@ -1,0 +1,73 @@
+"""Models as files that other solvers read."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def linear_bytes(model: Any, suffix: str) -> bytes:
+    """Return an MPS or LP file of a MathOpt model, with numbers of 15 digits.
+
+    By HiGHS: the MPS files of OR-Tools have 6 digits, and those of PuLP lose the objective's sense
+    and its constant.
+
+    Parameters
+    ----------
+    model
+        Linear, with integer and continuous variables.
+    suffix
+        ``.mps`` or ``.lp``.
+    """
+    import highspy
+
+    stated = model.export_model()
+    variables, rows, objective = stated.variables, stated.linear_constraints, stated.objective
+    matrix = stated.linear_constraint_matrix  # row by row
+    programme = highspy.HighsLp()
+    programme.num_col_, programme.num_row_ = len(variables.ids), len(rows.ids)
+    programme.col_lower_ = np.array(variables.lower_bounds)
+    programme.col_upper_ = np.array(variables.upper_bounds)
+    cost = np.zeros(len(variables.ids))
+    column_of = {identifier: k for k, identifier in enumerate(variables.ids)}
+    terms = objective.linear_coefficients
+    cost[[column_of[identifier] for identifier in terms.ids]] = terms.values
+    programme.col_cost_, programme.offset_ = cost, objective.offset
+    senses = highspy.ObjSense
+    programme.sense_ = senses.kMaximize if objective.maximize else senses.kMinimize
+    programme.row_lower_ = np.array(rows.lower_bounds)
+    programme.row_upper_ = np.array(rows.upper_bounds)
+    programme.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    ends = np.searchsorted(np.array(matrix.row_ids), np.array(rows.ids), side="right")
+    programme.a_matrix_.start_ = np.array([0, *ends])
+    programme.a_matrix_.index_ = np.array([column_of[each] for each in matrix.column_ids])
+    programme.a_matrix_.value_ = np.array(matrix.coefficients)
+    kinds = highspy.HighsVarType
+    programme.integrality_ = [
+        kinds.kInteger if is_integer else kinds.kContinuous for is_integer in variables.integers
+    ]
+    programme.col_names_, programme.row_names_ = list(variables.names), list(rows.names)
+    highs = highspy.Highs()
+    highs.silent()
+    if highs.passModel(programme) == highspy.HighsStatus.kError:
+        raise RuntimeError("HiGHS does not take the model")
+    return _written(lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix)
+
+
+def cpsat_bytes(model: Any, suffix: str) -> bytes:
+    """Return the protocol buffer of a CP-SAT model, ``.pb`` or as text for ``.txtpb``."""
+    if suffix == ".txtpb":
+        return f"{model.proto}".encode()
+    return _written(model.export_to_file, suffix)
+
+
+def _written(write: Any, suffix: str) -> bytes:
+    """Return what a library writes to a file of this kind."""
+    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as directory:
+        file = Path(directory) / f"model{suffix}"
+        if not write(str(file)):
+            raise RuntimeError("the model could not be written")
+        return file.read_bytes()
