@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.frames import load_study
     from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
+    from lyra_opt.front_door.plotting import plot
     from lyra_opt.front_door.solving import compare, solve
     from lyra_opt.instances.front_door import generate
 
@@ -40,6 +41,7 @@ __all__ = [
     "load_study",
     "model",
     "network",
+    "plot",
     "reclaim",
     "save",
     "solve",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import COLOURS, as_written
+from lyra_opt.core.pictures import COLOURS, as_written, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import svg_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

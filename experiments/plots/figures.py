@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.gaps import EXCESS, gap_words
-from lyra_opt.core.pictures import as_written, house_style
+from lyra_opt.core.pictures import as_written, house_style, svg_text
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
 from lyra_opt.experiments.plots.cactus import plot_cactus
@@ -16,7 +16,7 @@ from lyra_opt.experiments.plots.excess import plot_excess, set_excess_limits
 from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
 from lyra_opt.experiments.plots.solutions import draw_solutions
 from lyra_opt.experiments.plots.solve_time import plot_solve_time
-from lyra_opt.experiments.plots.style import add_legend, svg_text
+from lyra_opt.experiments.plots.style import add_legend
 from lyra_opt.experiments.study import FILE
 from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
 

@@ -1,4 +1,4 @@
-"""Solutions of one instance drawn one above the other, where their problem can draw them."""
+"""Solutions of one instance drawn side by side."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def draw_solutions(
     Returns
     -------
     tuple or None
-        A run of the instance, and the figure. None if there are fewer than two configurations,
-        the problem has no picture, or no small instance on which they differ can be generated
-        again.
+        A run of the instance, and the figure. None if there are fewer than two configurations, or
+        no small instance on which they differ can be generated again.
     """
     runs = {(run.cell, run.configuration): run for run in analysis.runs}
     pairs = [
@@ -66,16 +65,15 @@ def _difference(pair: tuple[SolverRecord, SolverRecord]) -> float:
 
 def _drawn(first: SolverRecord, other: SolverRecord) -> Figure | None:
     problem = find_problem(first.problem)
-    draw = None if first.variant is None else problem.drawing_of(first.variant)
     instance = _generated_again(first)
-    if draw is None or instance is None:
+    if instance is None:
         return None
     solutions = {
         run.configuration: problem.parse_solution(dict(run.solution))[0]
         for run in (first, other)
         if run.solution is not None
     }
-    return draw(instance, solutions) if len(solutions) == 2 else None
+    return problem.drawing_of(instance, solutions).figure() if len(solutions) == 2 else None
 
 
 def _generated_again(run: SolverRecord) -> Any | None:

@@ -1,11 +1,8 @@
-"""What plots have beside the house style of pictures: marks, legend, and SVG text for a page."""
+"""What plots have beside the house style of pictures: marks and legend."""
 
 from __future__ import annotations
 
-import io
 import math
-import re
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import COLOURS
@@ -14,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
 _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
@@ -23,9 +19,6 @@ _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
 DASHES = ("-", (0, (4, 2)), (0, (1.5, 3)), (0, (6, 2, 1, 2)))
 """Neighbours differ, and their number has no factor in common with that of colours: lines that
 coincide can be told apart."""
-
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_GEOMETRY = re.compile(r' (?:d|x|y|points)="[^"]*"')
 
 
 def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:
@@ -74,25 +67,3 @@ def stretches(kinds: Sequence[object]) -> list[slice]:
 def add_legend(axes: Axes) -> None:
     """Put the legend to the right of the axes, where it covers no data."""
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
-
-
-def svg_text(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG element, the same text for the same figure.
-
-    Its ids begin with `name`, so that one page can hold several figures.
-    """
-    stream = io.StringIO()
-    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with warnings.catch_warnings():  # of letters that our font lacks and the reader's may have
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]  # without the XML prolog, which a page cannot hold
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = _GEOMETRY.sub(lambda found: _LONG_NUMBER.sub(_rounded, found[0]), svg)
-    return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
-
-
-def _rounded(number: re.Match[str]) -> str:
-    """Return a length in points to hundredths, which nobody sees and which halves the file."""
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

@@ -16,9 +16,9 @@ from lyra_opt.core.fields import written
 from lyra_opt.core.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from lyra_opt.core.pictures import Drawing
 
 
 class AllocationProblem(Problem):
@@ -58,11 +58,11 @@ class AllocationProblem(Problem):
 
         return dual_bound(instance)
 
-    def drawing_of(self, variant: str) -> Callable[[Instance, Mapping[str, Any]], Figure] | None:
-        """Return what draws schedules; one-shot objectives have no picture."""
-        from lyra_opt.allocation.plot import draw_schedules
+    def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        from lyra_opt.allocation.plot import drawing_of
 
-        return draw_schedules if variant == Objective.MEAN_JCT else None
+        return drawing_of(instance, solutions)
 
 
 PROBLEM = AllocationProblem()

@@ -75,8 +75,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the solutions, one above the other, as .svg or .png (with one instance file of "
-        "allocation over time only)",
+        help="draw the solutions beside one another, as .svg or .png (with one instance file only)",
     )
     parser.add_argument(
         "--export",
@@ -114,8 +113,6 @@ def run(arguments: argparse.Namespace) -> int:
         require_file_path("--export", arguments.export)
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
-    if arguments.plot is not None:
-        _require_drawing(arguments.plot, loaded[0])
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
@@ -219,31 +216,17 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
     )
 
 
-def _require_drawing(path: str, entry: LoadedInstance) -> None:
-    """Raise `UserError` if solutions of that instance cannot be drawn."""
-    from lyra_opt.core.errors import InputError
-
-    variant = entry.instance.variant
-    if entry.problem.drawing_of(variant) is None:
-        raise InputError(
-            entry.file,
-            f"--plot {path}: there are no pictures of the problem {entry.problem.name} with "
-            f"{variant} instances",
-        )
-
-
 def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     """Write a picture of the solutions, one for each solver that found one."""
     from lyra_opt.core.pictures import save_picture
 
-    draw = entry.problem.drawing_of(entry.instance.variant)
     solutions = {
         answer.solver: answer.solution for answer in answers if answer.solution is not None
     }
     if not solutions:
         print(f"--plot {path}: no solution was found, nothing written", file=sys.stderr)
-    elif draw is not None:
-        save_picture(path, draw(entry.instance, solutions))
+    else:
+        save_picture(path, entry.problem.drawing_of(entry.instance, solutions).figure())
 
 
 def _best(answers: Sequence[Answer]) -> Answer | None:

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import io
+import re
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, one_line
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, FigureBase
 
 # Okabe and Ito's palette, made to be told apart by colour-blind readers; yellow, too pale for
 # lines on white, is left out.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+DARK_TEXT = "#1b1f24"
+FREE_COLOUR, UNNAMED_COLOURS = "#e8ebef", ("#c8c8c8", "#dedede")
+"""Of GPUs that nobody holds; and of jobs without a colour of their own, in turn, so that
+neighbours can be told apart."""
+
+MOST_NAMED = 12
+"""What may have a colour of its own: the first six colours, then the same ones pale."""
+
+MOST_COLUMNS, MOST_WIDTH_INCHES = 4, 15.0
+"""Of panels side by side; further ones are drawn below."""
+
+LONGEST_NAME = 14
+"""Letters of a name in a picture; of a longer one both ends are left."""
+
+LETTER_EMS = 0.6
+"""Mean width of a letter, by its size."""
+
+TIME_UNITS = ((3 * 86_400, 86_400, "days"), (3 * 3_600, 3_600, "h"), (0, 1, "s"))
+"""From which length on time is shown in which unit, and its seconds."""
 
 FORMATS = {".svg": "svg", ".png": "png"}
 """What a picture is written as, by the suffix of its file."""
@@ -24,30 +50,148 @@ FORMATS = {".svg": "svg", ".png": "png"}
 PNG_DOTS_PER_INCH = 150
 
 
-def house_style() -> AbstractContextManager[None]:
-    """Return a context in which figures are drawn as this project's are."""
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture that is still to be drawn, by itself or as a part of a larger one.
+
+    Parameters
+    ----------
+    width_inches, height_inches
+        Its size.
+    draw
+        Draws it into a figure, or a part of one, of about that size.
+    """
+
+    width_inches: float
+    height_inches: float
+    draw: Callable[[FigureBase], None]
+
+    def figure(self) -> Figure:
+        """Return it as a figure, which notebooks show."""
+        from lyra_opt.core.shown_figure import ShownFigure
+
+        with house_style():
+            figure = ShownFigure(
+                figsize=(self.width_inches, self.height_inches), layout="constrained"
+            )
+            self.draw(figure)
+        return figure
+
+
+def stacked(drawings: Sequence[Drawing]) -> Drawing:
+    """Return one drawing with all of these, one above the other."""
+    if len(drawings) == 1:
+        return drawings[0]
+    heights = [drawing.height_inches for drawing in drawings]
+
+    def draw(figure: FigureBase) -> None:
+        parts = figure.subfigures(len(drawings), 1, height_ratios=heights, squeeze=False)
+        for drawing, part in zip(drawings, parts[:, 0], strict=True):
+            drawing.draw(part)
+
+    return Drawing(max(drawing.width_inches for drawing in drawings), sum(heights), draw)
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Return a context in which figures are drawn and written as this project's are."""
     import matplotlib as mpl
 
-    return mpl.rc_context(
-        {
-            "svg.fonttype": "none",  # text stays text: small files that can be searched
-            "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
-            "font.family": "sans-serif",
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "grid.color": "#e4e4e4",
-            "grid.linewidth": 0.6,
-            "legend.frameon": False,
-        }
-    )
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",  # text stays text: small files that can be searched
+        "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.grid": True,
+        "grid.color": "#e4e4e4",
+        "grid.linewidth": 0.6,
+        "legend.frameon": False,
+    }
+    with mpl.rc_context(style), warnings.catch_warnings():
+        # Of letters that our font lacks and the reader's may have.
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        yield
 
 
 def as_written(text: str) -> str:
-    """Return text so that a dollar sign in it stays one, and starts no formula."""
-    return text.replace("$", r"\$")
+    """Return text on one line, so that a dollar sign in it stays one and starts no formula."""
+    return one_line(text).replace("$", r"\$")
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """Return a name with its middle left out if it is long, for names often differ at the end.
+
+    >>> shortened("worker-of-the-third-rack"), shortened("worker-3")
+    ('worker-…rd-rack', 'worker-3')
+    """
+    if len(name) <= longest + 1:
+        return name
+    return f"{name[: longest // 2]}…{name[-(longest // 2) :]}"
+
+
+def text_inches(text: str, points: float) -> float:
+    """Return about how wide a text is at a size of letters."""
+    wide = sum(east_asian_width(letter) in "WF" for letter in text)
+    return (len(text) + wide) * LETTER_EMS * points / 72
+
+
+def text_colour(background: str) -> str:
+    """Return the colour in which text on a colour can be read."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(background)
+    return DARK_TEXT if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
+
+
+def named_colours(weights: Sequence[float]) -> list[str]:
+    """Return a colour for each of several jobs: the dozen of most weight can be told apart.
+
+    The others are grey, light and dark in turn.
+    """
+    named = [*COLOURS[:6], *map(_pale, COLOURS[:6])]
+    largest = sorted(range(len(weights)), key=lambda place: -weights[place])[:MOST_NAMED]
+    colour_of = dict(zip(sorted(largest), named, strict=False))
+    return [
+        colour_of.get(place, UNNAMED_COLOURS[place % len(UNNAMED_COLOURS)])
+        for place in range(len(weights))
+    ]
+
+
+def _pale(colour: str) -> str:
+    """Return the colour mixed with as much white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{(part + 255) // 2:02x}" for part in parts)
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """Return the seconds and the name of the unit that suits times up to `longest_s`."""
+    return next((seconds, name) for least_s, seconds, name in TIME_UNITS if longest_s >= least_s)
+
+
+def in_words(time_s: float) -> str:
+    """Return a length of time in the unit that suits it."""
+    seconds, name = time_unit(time_s)
+    return f"{time_s / seconds:.4g} {name}"
+
+
+def grid_of(panels: int, panel_inches: float) -> tuple[int, int]:
+    """Return rows and columns of so many panels of that width."""
+    columns = min(panels, MOST_COLUMNS, max(1, int(MOST_WIDTH_INCHES / panel_inches)))
+    return -(-panels // columns), columns
+
+
+def add_panels(figure: FigureBase, count: int, grid: tuple[int, int]) -> list[Axes]:
+    """Return so many axes with the same rows and the same scale, on a grid."""
+    axes = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).flatten().tolist()
+    for place in axes[count:]:
+        place.remove()
+    for place in axes[max(0, count - grid[1]) : count]:  # the last of each column
+        place.tick_params(axis="x", labelbottom=True)
+    found: list[Axes] = axes[:count]
+    return found
 
 
 def require_picture_path(option: str, path: str) -> None:
@@ -64,9 +208,34 @@ def save_picture(path: str | Path, figure: Figure) -> None:
     UserError
         If the file cannot be written.
     """
-    stream = io.BytesIO()
     kind = FORMATS[Path(path).suffix.lower()]
     metadata = {"svg": dict.fromkeys(("Creator", "Date")), "png": {"Software": None}}[kind]
+    stream = io.BytesIO()
     with house_style():
         figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
     write_bytes(path, stream.getvalue())
+
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_GEOMETRY = re.compile(r' (?:d|x|y|points)="[^"]*"')
+
+
+def svg_text(figure: Figure, name: str) -> str:
+    """Return a figure as an SVG element, the same text for the same figure.
+
+    Its ids begin with `name`, so that one page can hold several figures.
+    """
+    stream = io.StringIO()
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with house_style():
+        figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
+    svg = stream.getvalue()
+    svg = svg[svg.index("<svg") :]  # without the XML prolog, which a page cannot hold
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    svg = _GEOMETRY.sub(lambda found: _LONG_NUMBER.sub(_rounded, found[0]), svg)
+    return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """Return a length in points to hundredths, which nobody sees and which halves the file."""
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

@@ -15,11 +15,10 @@ from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import Named, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from matplotlib.figure import Figure
+    from collections.abc import Iterator, Mapping
 
     from lyra_opt.core.documents import JsonObject
+    from lyra_opt.core.pictures import Drawing
     from lyra_opt.core.report import CheckReport
     from lyra_opt.core.result import Number as AnyNumber
     from lyra_opt.core.variant import Variant
@@ -155,12 +154,9 @@ class Problem(ABC):
     def dual_bound(self, instance: Any) -> AnyNumber:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
-    def drawing_of(
-        self,
-        variant: str,  # noqa: ARG002
-    ) -> Callable[[Any, Mapping[str, Any]], Figure] | None:
-        """Return what draws an instance and its solutions by solver, for ``--plot``, or None."""
-        return None
+    @abstractmethod
+    def drawing_of(self, instance: Any, solutions: Mapping[str, Any]) -> Drawing:
+        """Return a drawing of valid solutions by who made them, or of the instance alone."""
 
     def keys(self, format_name: str) -> Iterator[Described]:
         """Yield the keys of instances or of solutions, whichever have that format, for people."""

@@ -17,6 +17,7 @@ from lyra_opt.heterogeneous.instance import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lyra_opt.core.pictures import Drawing
     from lyra_opt.heterogeneous.instance import Placement, Solution
 
 
@@ -81,6 +82,12 @@ class HeterogeneousProblem(Problem):
         from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
+
+    def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        from lyra_opt.heterogeneous.plot import drawing_of
+
+        return drawing_of(instance, solutions)
 
 
 PROBLEM = HeterogeneousProblem()

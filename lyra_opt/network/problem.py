@@ -11,6 +11,7 @@ from lyra_opt.network.instance import Instance, Objective, Solution
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lyra_opt.core.pictures import Drawing
     from lyra_opt.core.result import Number as AnyNumber
 
 
@@ -53,6 +54,12 @@ class NetworkProblem(Problem):
         from lyra_opt.network.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
+
+    def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        from lyra_opt.network.plot import drawing_of
+
+        return drawing_of(instance, solutions)
 
 
 PROBLEM = NetworkProblem()

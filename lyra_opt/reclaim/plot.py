@@ -4,171 +4,163 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written, house_style
+from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
+from lyra_opt.core.errors import counted
+from lyra_opt.core.pictures import (
+    FREE_COLOUR,
+    Drawing,
+    add_panels,
+    as_written,
+    grid_of,
+    shortened,
+)
 from lyra_opt.reclaim.checker import Report, check
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
-    from lyra_opt.reclaim.instance import Instance, Solution, WorkerGroup
+    from lyra_opt.core.block_rows import BlockRows
+    from lyra_opt.reclaim.instance import Instance, Job, Server, Solution, WorkerGroup
 
 MOST_SERVERS = 40
 """Servers that are drawn at most: those given back, then those of jobs that lose workers."""
 
-PANEL_INCHES, ROW_INCHES, FRAME_INCHES = 4.8, 0.2, 1.3
-LONGEST_NAME = 14
-LETTER = 0.16
-"""Width of a letter of a name, in GPUs of a server of eight."""
+PANEL_INCHES, FRAME_INCHES = 4.8, 1.5
 
-KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK, FREE = (
-    "#9db7d3",
-    "#eec16b",
-    "#d1495b",
-    "#fdf0dc",
-    "#f3f4f6",
-)
-EDGE, VACATED_EDGE = "#ffffff", "#b8720a"
+KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK = "#9db7d3", "#eec16b", "#d1495b", "#fdf0dc"
+BASE, FLEXIBLE = KEPT, "#d9e4ef"
+VACATED_EDGE = "#b8720a"
 
 
-def draw_reclaims(instance: Instance, solutions: Mapping[str, Solution]) -> Figure:
-    """Return a figure with a panel for each solution, side by side, servers in the same rows.
+def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+    """Return a drawing with a panel for each solution, side by side, servers in the same rows.
 
     Parameters
     ----------
     instance
-        What was decided.
+        What is, or was, to be decided.
     solutions
-        Valid solutions by the name of who made them; at least one.
+        Valid solutions by the name of who made them; without any the instance is drawn alone.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
     reports = {name: check(instance, found) for name, found in solutions.items()}
     shown, left_out = _shown_servers(instance, solutions, reports)
-    with house_style():
-        figure = Figure(
-            figsize=(PANEL_INCHES * len(solutions), FRAME_INCHES + ROW_INCHES * len(shown)),
-            layout="constrained",
-        )
-        panels = figure.subplots(1, len(solutions), sharex=True, sharey=True, squeeze=False)[0]
-        for (name, solution), axes in zip(solutions.items(), panels, strict=True):
-            plot_reclaim(instance, solution, axes, shown)
-            report = reports[name]
-            preempted = report.preempted_jobs or ()
-            jobs = f"{len(preempted)} job{'s' * (len(preempted) != 1)} preempted"
-            if report.objective != len(preempted):
-                jobs += f", weight {report.objective:,}"
-            details = f"{jobs}, collateral damage {report.collateral_gpus} GPUs"
-            axes.set_title(f"{as_written(name)}\n{details}", loc="left")
-        panels[0].set_yticks(range(len(shown)), [as_written(_cut(server)) for server in shown])
-        panels[0].set_ylim(len(shown) - 0.4, -0.6)
-        legend = [
-            (KEPT, "job goes on"),
-            (SCALED_IN, "job goes on with fewer workers"),
-            (PREEMPTED, "job preempted"),
-            (FREE, "free"),
-        ]
-        handles = [Patch(color=colour, label=label) for colour, label in legend]
-        handles.append(Patch(facecolor=GIVEN_BACK, edgecolor=VACATED_EDGE, label="given back"))
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    grid = grid_of(max(len(solutions), 1), PANEL_INCHES)
+    height = FRAME_INCHES + ROW_INCHES * max(len(shown), 1)
+
+    def draw(figure: FigureBase) -> None:
+        panels = add_panels(figure, max(len(solutions), 1), grid)
+        ids = [server.id for server in shown]
+        most = max((server.gpus for server in shown), default=1)
+        rows = [rows_of(axes, ids, most, PANEL_INCHES) for axes in panels]
+        for axes in panels[-grid[1] :]:
+            axes.set_xlabel("GPUs")
+        if solutions:
+            for (name, solution), panel in zip(solutions.items(), rows, strict=True):
+                _draw_solution(instance, solution, reports[name], panel, ids)
+                panel.axes.set_title(_title(name, reports[name]), loc="left")
+            colours = {
+                "job goes on": KEPT,
+                "job goes on with fewer workers": SCALED_IN,
+                "job preempted": PREEMPTED,
+                "free": FREE_COLOUR,
+            }
+            add_colour_legend(
+                figure, colours, 5 if grid[1] > 1 else 3, {"given back": VACATED_EDGE}
+            )
+        else:
+            _draw_instance(instance, rows[0], ids)
+            rows[0].axes.set_title(_instance_title(instance), loc="left")
+            colours = {"base workers": BASE, "flexible workers": FLEXIBLE, "free": FREE_COLOUR}
+            add_colour_legend(figure, colours, 3, {})
         if left_out:
-            figure.supxlabel(f"{left_out} more servers on loan are not drawn", fontsize=8)
-    return figure
+            figure.supxlabel(left_out, fontsize=8)
+
+    return Drawing(PANEL_INCHES * grid[1], height * grid[0], draw)
 
 
-def plot_reclaim(instance: Instance, solution: Solution, axes: Axes, shown: Sequence[str]) -> None:
-    """Draw servers one below the other, a unit of width a GPU, with a block for each job on one.
-
-    Parameters
-    ----------
-    instance
-        What was decided.
-    solution
-        Servers that are given back; valid.
-    axes
-        Gets the picture.
-    shown
-        Servers that are drawn, from above.
-    """
-    given_back = set(solution.servers)
-    preempted = set(check(instance, solution).preempted_jobs or ())
+def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) -> None:
+    """Draw who holds what."""
     row = {server: place for place, server in enumerate(shown)}
-    used = dict.fromkeys(shown, 0)
     for server in instance.servers:
-        if server.id not in row:
-            continue
-        is_back = server.id in given_back
-        axes.barh(
-            row[server.id],
-            server.gpus,
-            0.92,
-            color=GIVEN_BACK if is_back else FREE,
-            linewidth=0,
-        )
-        if is_back:
-            axes.barh(
-                row[server.id],
-                server.gpus,
-                0.9,
-                fill=False,
-                edgecolor=VACATED_EDGE,
-                linewidth=1.6,
-                zorder=4,
-                clip_on=False,
-            )
-    most = max(server.gpus for server in instance.servers if server.id in row)
+        if server.id in row:
+            rows.track(row[server.id], server.gpus)
+    for job, group, left in _placed(instance, row):
+        base = group.base * job.gpus_per_worker
+        name = shortened(job.id)
+        if base:
+            rows.block(row[group.server], left, base, BASE, name, shortened(job.id, 6))
+        if group.flexible:
+            flexible = group.flexible * job.gpus_per_worker
+            rows.block(row[group.server], left + base, flexible, FLEXIBLE, name)
+
+
+def _draw_solution(
+    instance: Instance, solution: Solution, report: Report, rows: BlockRows, shown: Sequence[str]
+) -> None:
+    """Draw who loses what."""
+    given_back = set(solution.servers)
+    preempted = set(report.preempted_jobs or ())
+    row = {server: place for place, server in enumerate(shown)}
+    for server in instance.servers:
+        if server.id in row:
+            is_back = server.id in given_back
+            rows.track(row[server.id], server.gpus, GIVEN_BACK if is_back else FREE_COLOUR)
+            if is_back:
+                rows.frame(row[server.id], server.gpus, VACATED_EDGE)
+    touched = {
+        job.id for job in instance.jobs if any(group.server in given_back for group in job.workers)
+    }
+    for job, group, left in _placed(instance, row):
+        colour = PREEMPTED if job.id in preempted else SCALED_IN if job.id in touched else KEPT
+        name = shortened(job.id)
+        labels = [f"{name} ({group.flexible} flexible)"] if group.flexible else []
+        gpus = group.workers * job.gpus_per_worker
+        labels += [name, shortened(job.id, 6)]
+        rows.block(row[group.server], left, gpus, colour, *labels)
+
+
+def _placed(instance: Instance, shown: Iterable[str]) -> Iterator[tuple[Job, WorkerGroup, int]]:
+    """Yield the groups on these servers with the GPUs to the left of each, jobs in file order."""
+    used = dict.fromkeys(shown, 0)
     for job in instance.jobs:
-        touched = any(group.server in given_back for group in job.workers)
-        colour = PREEMPTED if job.id in preempted else SCALED_IN if touched else KEPT
         for group in job.workers:
-            if group.server not in row:
-                continue
-            width = group.workers * job.gpus_per_worker
-            left = used[group.server]
-            used[group.server] += width
-            axes.barh(
-                row[group.server], width, 0.66, left, color=colour, edgecolor=EDGE, linewidth=0.8
-            )
-            label = _label(job.id, group)
-            if len(label) * LETTER * most / 8 <= width:
-                axes.text(
-                    left + width / 2,
-                    row[group.server],
-                    as_written(label),
-                    ha="center",
-                    va="center_baseline",
-                    fontsize=6.5,
-                    color="white" if colour == PREEMPTED else "#1b1f24",
-                )
-    axes.set_xlim(-0.06, most + 0.06)
-    axes.set_xlabel("GPUs")
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False)
-    axes.spines["left"].set_visible(False)
+            if group.server in used:
+                yield job, group, used[group.server]
+                used[group.server] += group.workers * job.gpus_per_worker
 
 
-def _label(job: str, group: WorkerGroup) -> str:
-    """Return the name of a job, and how many of its workers here are flexible."""
-    return f"{_cut(job)} ({group.flexible} flexible)" if group.flexible else _cut(job)
+def _title(name: str, report: Report) -> str:
+    preempted = report.preempted_jobs or ()
+    jobs = f"{counted(len(preempted), 'job')} preempted"
+    if report.objective != len(preempted):
+        jobs += f", weight {report.objective:,}"
+    details = f"{jobs}, collateral damage {counted(report.collateral_gpus or 0, 'GPU')}"
+    return f"{as_written(shortened(name, 40))}\n{details}"
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+def _instance_title(instance: Instance) -> str:
+    on_loan = sum(server.on_loan for server in instance.servers)
+    name = as_written(shortened(instance.name, 40))
+    return (
+        f"{name}\n{instance.reclaim_servers:,} of {counted(on_loan, 'server')} on loan to give "
+        f"back, {counted(len(instance.jobs), 'job')}"
+    )
 
 
 def _shown_servers(
-    instance: Instance,
-    solutions: Mapping[str, Solution],
-    reports: Mapping[str, Report],
-) -> tuple[list[str], int]:
-    """Return the servers on loan that are drawn, in file order, and how many are left out."""
-    on_loan = [server.id for server in instance.servers if server.on_loan]
+    instance: Instance, solutions: Mapping[str, Solution], reports: Mapping[str, Report]
+) -> tuple[list[Server], str]:
+    """Return the servers on loan that are drawn, in file order, and what is left out, in words."""
+    on_loan = [server for server in instance.servers if server.on_loan]
     chosen = {server for solution in solutions.values() for server in solution.servers}
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}
     hosts = {group.server for job in instance.jobs if job.id in losers for group in job.workers}
-    ranked = sorted(on_loan, key=lambda server: (server not in chosen, server not in hosts))
-    kept = set(ranked[:MOST_SERVERS])
-    return [server for server in on_loan if server in kept], len(on_loan) - len(kept)
+    ranked = sorted(on_loan, key=lambda server: (server.id not in chosen, server.id not in hosts))
+    kept = {server.id for server in ranked[:MOST_SERVERS]}
+    more = len(on_loan) - len(kept)
+    others = len(instance.servers) - len(on_loan)
+    parts = [f"{more:,} more on loan"] * bool(more) + [f"{others:,} not on loan"] * bool(others)
+    left_out = f"Servers that are not drawn: {' and '.join(parts)}" if parts else ""
+    return [server for server in on_loan if server.id in kept], left_out

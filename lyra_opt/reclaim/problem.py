@@ -9,9 +9,9 @@ from lyra_opt.reclaim.checker import Report, check
 from lyra_opt.reclaim.instance import Instance, Semantics, Solution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from matplotlib.figure import Figure
+    from lyra_opt.core.pictures import Drawing
 
 
 class ReclaimProblem(Problem):
@@ -40,14 +40,11 @@ class ReclaimProblem(Problem):
 
         return dual_bound(instance)
 
-    def drawing_of(
-        self,
-        variant: str,  # noqa: ARG002
-    ) -> Callable[[Instance, Mapping[str, Any]], Figure]:
-        """Return what draws the servers, the jobs on them and what each solution takes."""
-        from lyra_opt.reclaim.plot import draw_reclaims
+    def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        from lyra_opt.reclaim.plot import drawing_of
 
-        return draw_reclaims
+        return drawing_of(instance, solutions)
 
 
 PROBLEM = ReclaimProblem()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
+from lyra_opt.core.pictures import svg_text
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import svg_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,9 +45,8 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     """
     makers = _makers(runs)
     problem = find_problem(KIND)
-    draw = problem.drawing_of("")
     best: tuple[tuple[int, int, int], str, Any, dict[str, Any]] | None = None
-    if not makers or draw is None:
+    if not makers:
         return None
     for path in islice(_files(replays.folder, runs), MOST_SOLVED):
         found = _solved(path, makers)
@@ -76,7 +75,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
         "decision",
         f"A reclaiming decision: {name}",
         caption,
-        svg_text(draw(instance, solutions), "decision"),
+        svg_text(problem.drawing_of(instance, solutions).figure(), "decision"),
     )
 
 

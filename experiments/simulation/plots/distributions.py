@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.pictures import svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import svg_text
 from lyra_opt.experiments.simulation.durations import DAY_S, HOUR_S, MINUTE_S
 from lyra_opt.experiments.simulation.plots.schemes import scheme_line, scheme_mark
 

@@ -6,9 +6,8 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import svg_text
 from lyra_opt.experiments.simulation.comparison import COMPARED
 from lyra_opt.experiments.simulation.durations import unit_of
 from lyra_opt.experiments.simulation.plots.schemes import scheme_line, scheme_mark

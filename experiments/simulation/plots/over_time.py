@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import svg_text
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
 from lyra_opt.experiments.simulation.plots.time_axis import TimeAxis
 

@@ -13,7 +13,7 @@ from lyra_opt.reclaim.plot import (
     MOST_SERVERS,
     PREEMPTED,
     SCALED_IN,
-    draw_reclaims,
+    drawing_of,
 )
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
 
 def test_colours_say_who_loses_what() -> None:
     """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
-    figure = draw_reclaims(
+    figure = drawing_of(
         instance(),
         {"first": Solution(servers=("s1",)), "second": Solution(servers=("s2",))},
-    )
+    ).figure()
     first, second = (blocks(figure, panel) for panel in (0, 1))
     assert (PREEMPTED, 0, 0, 4) in first
     assert (PREEMPTED, 1, 0, 2) in first
@@ -82,7 +82,7 @@ def test_colours_say_who_loses_what() -> None:
 def test_of_many_servers_those_that_matter_are_drawn() -> None:
     """Protects large fleets: what is given back, and who loses, is among what is drawn."""
     large = instance(MOST_SERVERS + 20)
-    figure = draw_reclaims(large, {"last": Solution(servers=(large.servers[-1].id,))})
+    figure = drawing_of(large, {"last": Solution(servers=(large.servers[-1].id,))}).figure()
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(labels) == MOST_SERVERS
     assert labels[-1] == large.servers[-1].id

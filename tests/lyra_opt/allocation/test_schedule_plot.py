@@ -10,17 +10,15 @@ from hypothesis import given
 from matplotlib.image import imread
 
 from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
-from lyra_opt.allocation.plot import (
+from lyra_opt.allocation.problem import PROBLEM
+from lyra_opt.allocation.schedule_plot import (
     MOST_BANDS,
-    MOST_NAMED_JOBS,
-    OTHER_COLOURS,
     _stacked,
-    draw_schedules,
+    drawing_of_schedules,
     job_colours,
 )
-from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text
-from lyra_opt.core.pictures import save_picture
+from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
 from lyra_opt.instances.family import generate
 from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.reference import example
@@ -74,10 +72,12 @@ def test_colours_go_to_the_dozen_with_most_work() -> None:
     """The others are grey, and the legend says how many they are."""
     jobs = [job(f"j{i}", 1, 2, 10.0 + i) for i in range(20)]
     colours = job_colours(instance_of(8, *jobs))
-    named = [i for i, colour in enumerate(colours) if colour not in OTHER_COLOURS]
-    assert named == list(range(20 - MOST_NAMED_JOBS, 20))
-    assert len({colours[i] for i in named}) == MOST_NAMED_JOBS
-    figure = draw_schedules(instance_of(8, *jobs), {"srw": srw(instance_of(8, *jobs))})
+    named = [i for i, colour in enumerate(colours) if colour not in UNNAMED_COLOURS]
+    assert named == list(range(20 - MOST_NAMED, 20))
+    assert len({colours[i] for i in named}) == MOST_NAMED
+    figure = drawing_of_schedules(
+        instance_of(8, *jobs), {"srw": srw(instance_of(8, *jobs))}
+    ).figure()
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:4] == ["release", "start", "completion", "8 GPUs"]
     assert labels[-1] == "8 others"
@@ -86,21 +86,23 @@ def test_colours_go_to_the_dozen_with_most_work() -> None:
 def test_two_policies_one_above_the_other() -> None:
     """On the same axes, each with its name and mean JCT; times have a unit."""
     schedules = {"srw": srw(example()), "sjf": srw(example())}
-    figure = draw_schedules(example(), schedules)
+    figure = drawing_of_schedules(example(), schedules).figure()
     above, below = figure.axes
     assert above.get_title(loc="left") == "srw: mean JCT 41.67 s"
     assert below.get_xlabel() == "Time (s)"
     assert above.get_ylabel() == "GPUs held by workers"
     assert above.get_xlim() == below.get_xlim()
     long = instance_of(1, job("$a$ <b>", 1, 1, 20_000.0))
-    assert draw_schedules(long, {"srw": srw(long)}).axes[0].get_xlabel() == "Time (h)"
+    assert (
+        drawing_of_schedules(long, {"srw": srw(long)}).figure().axes[0].get_xlabel() == "Time (h)"
+    )
 
 
 def test_many_jobs_are_drawn_as_averages(tmp_path: Path) -> None:
     """The areas add up to the GPU work, and the file stays small."""
     instance = generate("allocation", "load", jobs=MOST_BANDS + 1, release_percent=80, seed=1)
     schedule = ShortestJobFirst().schedule(instance, np.random.default_rng(0))
-    figure = draw_schedules(instance, {"sjf": schedule})
+    figure = drawing_of_schedules(instance, {"sjf": schedule}).figure()
     area = 0.0
     for stairs in figure.axes[0].patches:
         values, edges, baseline = stairs.get_data()
@@ -142,13 +144,10 @@ def test_plot_refuses_a_path_before_solving(
     assert not (tmp_path / path).exists()
 
 
-def test_plot_refuses_what_has_no_picture(run: Any, instance_file: Path, tmp_path: Path) -> None:
-    """One-shot objectives, and several files at once."""
-    joint, out_file = (tmp_path / name for name in ("j.json", "out.svg"))
-    joint.write_text(instance_text(PROBLEM, example(objective="joint")))
-    result = run("solve", joint, "--plot", out_file)
-    assert_one_line_error(result, str(joint), "no pictures", "joint")
-    result = run("solve", instance_file, joint, "--plot", out_file)
+def test_plot_refuses_several_files(run: Any, instance_file: Path, tmp_path: Path) -> None:
+    """A picture is of one instance."""
+    out_file = tmp_path / "out.svg"
+    result = run("solve", instance_file, instance_file, "--plot", out_file)
     assert_one_line_error(result, "--plot", "one instance file")
     assert not out_file.exists()
 

@@ -1,0 +1,248 @@
+"""A picture of a cluster: racks side by side, machines below one another, and gangs on them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
+from lyra_opt.core.errors import counted
+from lyra_opt.core.pictures import (
+    FREE_COLOUR,
+    Drawing,
+    add_panels,
+    as_written,
+    grid_of,
+    shortened,
+    text_inches,
+)
+from lyra_opt.network.checker import check
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+    from lyra_opt.core.block_rows import BlockRows
+    from lyra_opt.network.instance import Instance, Solution, WaitingJob
+
+MOST_MACHINES, MOST_JOBS = 192, 40
+"""That are drawn: machines on which gangs start, then those with most free GPUs; gangs that wait,
+in file order."""
+
+STRIP_MACHINES, STRIPS_A_LINE = 24, 4
+"""Machines of a rack one below the other, and such columns side by side in a panel."""
+
+STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.5
+
+TIER_COLOURS = {Tier.MACHINE: "#009e73", Tier.RACK: "#e69f00", Tier.NETWORK: "#d55e00"}
+TIER_WORDS = {
+    Tier.MACHINE: "gang in one machine",
+    Tier.RACK: "across a rack",
+    Tier.NETWORK: "across racks",
+}
+BUSY, HELD_BACK = "#b9c0c8", "#8a8f96"
+
+
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    """Where the machines that are drawn stand.
+
+    Parameters
+    ----------
+    place
+        Row and left end, in GPUs, of each by file position.
+    heads
+        The racks above them, each with its row and left end.
+    rows, strips
+        How many rows all have, and columns of machines the widest line has.
+    pitch
+        From the left end of one column to the next, in GPUs.
+    """
+
+    place: Mapping[int, tuple[int, float]]
+    heads: Sequence[tuple[str, int, float]]
+    rows: int
+    strips: int
+    pitch: float
+
+
+def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+    """Return a drawing with a panel for each solution, machines in the same places.
+
+    Without solutions the machines are drawn beside the gangs that wait.
+
+    Parameters
+    ----------
+    instance
+        What is, or was, to be decided.
+    solutions
+        Valid solutions by the name of who made them.
+    """
+    floor = _floor(instance, solutions)
+    width = 0.4 + STRIP_INCHES * floor.strips
+    left_out = len(instance.machines) - len(floor.place)
+    rest = f"{counted(left_out, 'more machine')} not drawn" if left_out else ""
+    if not solutions:
+        return _alone(instance, floor, width, rest)
+    grid = grid_of(len(solutions), width)
+
+    def draw(figure: FigureBase) -> None:
+        panels = add_panels(figure, len(solutions), grid)
+        for (name, solution), axes in zip(solutions.items(), panels, strict=True):
+            rows = _draw_machines(instance, floor, axes, width)
+            _draw_gangs(instance, solution, floor, rows)
+            axes.set_title(_title(instance, name, solution), loc="left")
+        _add_legend(figure, wide=width * grid[1] > 7, gangs=True)
+        if rest:
+            figure.supxlabel(rest, fontsize=8)
+
+    height = FRAME_INCHES + ROW_INCHES * floor.rows
+    return Drawing(max(width * grid[1], 4.6), height * grid[0], draw)
+
+
+def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
+    """Return a drawing of machines and waiting gangs."""
+    jobs = instance.jobs[:MOST_JOBS]
+    most_rows = max(floor.rows, len(jobs))
+
+    def draw(figure: FigureBase) -> None:
+        machines, gangs = figure.subplots(1, 2, width_ratios=(width, GANGS_INCHES))
+        _draw_machines(instance, floor, machines, width)
+        machines.set_ylim(most_rows - 0.4, -0.6)
+        free, racks = counted(instance.free_gpus, "free GPU"), counted(len(instance.racks), "rack")
+        name = as_written(shortened(instance.name, 40))
+        machines.set_title(
+            f"{name}\n{counted(len(instance.machines), 'machine')} in {racks}, {free}", loc="left"
+        )
+        _draw_waiting(instance, jobs, gangs)
+        gangs.set_ylim(most_rows - 0.4, -0.6)
+        _add_legend(figure, wide=width > 4, gangs=False)
+        more = len(instance.jobs) - len(jobs)
+        parts = [rest] * bool(rest) + [f"{counted(more, 'more gang')} not drawn"] * bool(more)
+        if parts:
+            figure.supxlabel("; ".join(parts), fontsize=8)
+
+    height = FRAME_INCHES + ROW_INCHES * most_rows
+    return Drawing(width + GANGS_INCHES, height, draw)
+
+
+def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
+    """Return where machines are drawn, racks in file order."""
+    used = {
+        instance.machine_position[machine]
+        for solution in solutions.values()
+        for placement in solution.placements
+        for machine in placement.gpus
+    }
+    order = sorted(
+        range(len(instance.machines)),
+        key=lambda place: (place not in used, -instance.machines[place].free_gpus),
+    )
+    shown = set(order[:MOST_MACHINES])
+    kept = {
+        rack: [place for place in positions if place in shown]
+        for rack, positions in instance.racks.items()
+    }
+    columns = [
+        (rack, machines[start : start + STRIP_MACHINES])
+        for rack, machines in kept.items()
+        for start in range(0, len(machines), STRIP_MACHINES)
+    ]
+    names = [shortened(instance.machines[place].id) for place in shown]
+    most = max(instance.machines[place].gpus for place in shown)
+    margin_inches = min(max(text_inches(name, 6.5) for name in names) + 0.1, 1.2)
+    margin = most * margin_inches / (STRIP_INCHES - margin_inches - 0.1)
+    pitch = (most + margin) * STRIP_INCHES / (STRIP_INCHES - 0.1)
+    place: dict[int, tuple[int, float]] = {}
+    heads = []
+    row = 0
+    for start in range(0, len(columns), STRIPS_A_LINE):
+        line = columns[start : start + STRIPS_A_LINE]
+        for number, (rack, machines) in enumerate(line):
+            left = margin + number * pitch
+            heads.append((rack, row, left))
+            place |= {machine: (row + 1 + at, left) for at, machine in enumerate(machines)}
+        row += 2 + max(len(machines) for _, machines in line)
+    return _Floor(place, heads, row - 1, min(len(columns), STRIPS_A_LINE), pitch)
+
+
+def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) -> BlockRows:
+    """Draw the machines, and what others hold of them; return what draws on."""
+    total = floor.strips * floor.pitch
+    rows = rows_of(axes, [], total, width)
+    axes.set_ylim(floor.rows - 0.4, -0.6)
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    for rack, row, left in floor.heads:
+        axes.text(left, row + 0.1, f"rack {as_written(shortened(rack))}", fontsize=8, va="center")
+    for position, (row, left) in floor.place.items():
+        machine = instance.machines[position]
+        rows.track(row, machine.gpus, left=left)
+        axes.text(
+            left - 0.02 * floor.pitch,
+            row,
+            as_written(shortened(machine.id)),
+            fontsize=6.5,
+            ha="right",
+            va="center_baseline",
+        )
+        if machine.gpus > machine.free_gpus:
+            rows.block(row, left, machine.gpus - machine.free_gpus, BUSY)
+    return rows
+
+
+def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: BlockRows) -> None:
+    """Draw the gangs that start."""
+    held: dict[int, int] = defaultdict(int)
+    for placement in solution.placements:
+        colour = TIER_COLOURS[instance.tier_of(placement.gpus)]
+        for machine, gpus in placement.gpus.items():
+            position = instance.machine_position[machine]
+            if position not in floor.place:
+                continue
+            row, left = floor.place[position]
+            there = instance.machines[position]
+            start = left + there.gpus - there.free_gpus + held[position]
+            rows.block(
+                row, start, gpus, colour, shortened(placement.job), shortened(placement.job, 6)
+            )
+            held[position] += gpus
+
+
+def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:
+    """Draw the gangs that wait, in the colour of the furthest tier that each accepts now."""
+    rows = rows_of(axes, [job.id for job in jobs], max(job.gang for job in jobs), GANGS_INCHES)
+    for row, job in enumerate(jobs):
+        tiers = instance.tiers_of(job)
+        rows.block(row, 0, job.gang, TIER_COLOURS[max(tiers)] if tiers else HELD_BACK)
+    axes.set_title(f"{counted(len(instance.jobs), 'gang')} waiting", loc="left")
+    axes.set_xlabel("GPUs of the gang")
+
+
+def _add_legend(figure: FigureBase, *, wide: bool, gangs: bool) -> None:
+    """Say what the colours stand for."""
+    colours = {TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()}
+    if not gangs:
+        colours = {
+            "gang that accepts one machine": TIER_COLOURS[Tier.MACHINE],
+            "or a rack": TIER_COLOURS[Tier.RACK],
+            "or several racks": TIER_COLOURS[Tier.NETWORK],
+            "nothing yet": HELD_BACK,
+        }
+    colours |= {"held by others": BUSY, "free": FREE_COLOUR}
+    add_colour_legend(figure, colours, len(colours) if wide else 3, {})
+
+
+def _title(instance: Instance, name: str, solution: Solution) -> str:
+    report = check(instance, solution)
+    started = len(solution.placements)
+    value = f"{instance.objective} {report.objective:,.6g}".replace("_", " ")
+    return (
+        f"{as_written(shortened(name, 40))}: {value}\n{started:,} of "
+        f"{counted(len(instance.jobs), 'gang')} start, on {report.placed_gpus or 0:,} of "
+        f"{counted(instance.free_gpus, 'free GPU')}"
+    )

@@ -1,0 +1,195 @@
+"""Pictures of every problem: all that a solution says is drawn, and the same bytes again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+
+import lyra_opt as lo
+from lyra_opt import allocation, heterogeneous, network, reclaim
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.pictures import FORMATS
+from lyra_opt.core.problem import problem_of_instance
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
+from lyra_opt.heterogeneous.round_plot import blocks_of
+from lyra_opt.network.plot import TIER_COLOURS
+from lyra_opt.testing import strategies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
+
+DRAWN = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+"""Of pictures, which take longer than what they show."""
+
+INSTANCES = {
+    **{("reclaim", variant): strategies.reclaim_instances for variant in reclaim.Semantics},
+    **{("allocation", variant): strategies.allocation_instances for variant in allocation.Objective},
+    **{
+        ("heterogeneous", variant): strategies.heterogeneous_instances
+        for variant in heterogeneous.Objective
+    },
+    **{("network", variant): strategies.network_instances for variant in network.Objective},
+}
+"""What draws the instances of each variant."""
+
+
+def rectangles(axes: Any, colours: set[str]) -> list[Any]:
+    return [patch for patch in axes.patches if to_hex(patch.get_facecolor()) in colours]
+
+
+@pytest.mark.parametrize(("problem", "variant"), INSTANCES, ids=str)
+@given(data=st.data())
+@DRAWN
+def test_every_variant_is_drawn_alone_and_with_an_answer(
+    problem: str, variant: str, data: st.DataObject
+) -> None:
+    """Whatever the instance; an answer stands under its name; and all of it can be written."""
+    word = "semantics" if problem == "reclaim" else "objective"
+    instance = data.draw(INSTANCES[problem, variant](**{word: variant}))
+    alone = lo.plot(instance)
+    assert instance.name in alone.axes[0].get_title(loc="left")
+    answer = lo.solve(instance, time_limit_s=1)
+    if answer.solution is None:
+        with pytest.raises(UserError, match="no solution to draw"):
+            lo.plot(instance, answer)
+        return
+    figure = lo.plot(instance, {"mine": answer, "again": answer.solution})
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert [title.startswith(name) for name, title in zip(("mine", "again"), titles, strict=False)]
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+@given(data=st.data())
+@DRAWN
+def test_gangs_in_a_network_hold_what_is_drawn(data: st.DataObject) -> None:
+    """A block for each machine of each gang, in the colour of what it spans, none over another."""
+    instance = data.draw(strategies.network_instances())
+    solution = data.draw(strategies.network_solutions_of(instance))
+    axes = lo.plot(instance, solution).axes[0]
+    drawn = rectangles(axes, set(TIER_COLOURS.values()))
+    parts = [
+        (TIER_COLOURS[instance.tier_of(placement.gpus)], gpus)
+        for placement in solution.placements
+        for gpus in placement.gpus.values()
+    ]
+    found = [(to_hex(each.get_facecolor()), each.get_width()) for each in drawn]
+    assert sorted(found) == sorted(parts)
+    for one, other in product(drawn, drawn):
+        is_same_row = one.get_y() == other.get_y()
+        is_left = one.get_x() <= other.get_x() < one.get_x() + one.get_width() - 1e-9
+        assert one is other or not (is_same_row and is_left)
+
+
+@given(data=st.data())
+@DRAWN
+def test_blocks_of_rounds_are_what_jobs_hold(data: st.DataObject) -> None:
+    """GPUs by job, round and type; a GPU is held once at a time; the picture has all blocks."""
+    objective = data.draw(st.sampled_from(["utility", "makespan", "round_progress"]))
+    instance = data.draw(strategies.heterogeneous_instances(objective=objective))
+    schedule = data.draw(strategies.round_schedules_of(instance))
+    blocks = blocks_of(instance, schedule)
+    kinds = [name for name, count in instance.gpus_of_type.items() for _ in range(count)]
+    drawn: list[tuple[str, int, str]] = []
+    cells = set()
+    for block in blocks:
+        for number in range(block.first_round, block.past_round):
+            for lane in range(block.first_lane, block.first_lane + block.lanes):
+                assert (number, lane) not in cells
+                cells.add((number, lane))
+                drawn.append((instance.jobs[block.job].id, number, kinds[lane]))
+    held = [
+        (entry.job, entry.round, kind)
+        for entry in schedule.entries
+        for types in entry.gpus.values()
+        for kind, count in types.items()
+        for _ in range(count)
+    ]
+    assert sorted(drawn) == sorted(held)
+    if not problem_of_instance(instance).check(instance, schedule).violations:
+        (areas,) = lo.plot(instance, schedule).axes[0].findobj(PolyCollection)
+        assert len(areas.get_paths()) == len(blocks)
+
+
+def test_shares_are_written_into_their_cells() -> None:
+    """Each job and type where it runs, and the GPUs that are held."""
+    instance = lo.generate("heterogeneous", "offline", jobs=4, objective="throughput")
+    assert instance.objective in SHARE_OBJECTIVES
+    answer = lo.solve(instance, "lp-highs")
+    axes = lo.plot(instance, answer).axes[0]
+    shares = [share for of_job in answer.solution.shares.values() for share in of_job.values()]
+    texts = [text.get_text() for text in axes.texts if text.get_text()]
+    assert sorted(texts) == sorted(f"{share:.2f}" for share in shares if share)
+
+
+def test_workers_are_drawn_as_gpus() -> None:
+    """Base demand and extra workers of each job, and nothing of one that waits."""
+    jobs = [
+        allocation.ElasticJob(
+            id=name, min_workers=2, max_workers=5, work_worker_s=60, gpus_per_worker=2
+        )
+        for name in ("first", "second")
+    ]
+    instance = allocation.Instance(name="two", objective="joint", gpus=9, jobs=jobs)
+    axes = lo.plot(instance, allocation.WorkerAllocation((4, 0))).axes[0]
+    assert [(bar.get_x(), bar.get_width()) for bar in rectangles(axes, {"#0072b2"})] == [(0, 4)]
+    assert [(bar.get_x(), bar.get_width()) for bar in rectangles(axes, {"#009e73"})] == [(4, 4)]
+    texts = [text.get_text() for text in axes.texts]
+    assert "15 s" in texts
+    assert "waits" in texts
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("problem", ["reclaim", "allocation", "heterogeneous", "network"])
+def test_odd_names_stay_text_and_bytes_are_the_same(
+    problem: str, suffix: str, tmp_path: Path
+) -> None:
+    """Names with dollars, underscores, angles, line breaks, letters that the font lacks."""
+    family, parameters = {
+        "reclaim": ("span", {"servers": 6, "reclaim": 2}),
+        "allocation": ("load", {"jobs": 6}),
+        "heterogeneous": ("offline", {"jobs": 6, "rounds": 60}),
+        "network": ("epoch", {"jobs": 6}),
+    }[problem]
+    plain = lo.generate(problem, family, **parameters)
+    names = [*ODD_NAMES, *(f"j{place}" for place in range(len(plain.jobs)))]
+    jobs = [replace(job, id=name) for job, name in zip(plain.jobs, names, strict=False)]
+    instance = replace(plain, name="$a$ <b>", jobs=jobs)
+    answer = lo.solve(instance, time_limit_s=5)
+    paths = [tmp_path / f"{name}{suffix}" for name in ("one", "two")]
+    for path in paths:
+        lo.plot(instance, {"$a$ <b>": answer}, file=path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    if suffix == ".svg":
+        text = paths[0].read_text()
+        assert "$a$ &lt;b&gt;" in text
+        assert "<script>" not in text
+
+
+def test_answers_have_their_solvers_names() -> None:
+    """Two of one solver are told apart; without a solution none is drawn."""
+    fleet = lo.generate("reclaim", "net", reclaim=6)
+    answers = [lo.solve(fleet, name) for name in ("lyra-greedy", "exact", "exact", "afs")[:3]]
+    titles = [axes.get_title(loc="left") for axes in lo.plot(fleet, answers).axes]
+    assert [title.partition("\n")[0] for title in titles] == ["lyra-greedy", "exact", "exact (2)"]
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+    """A solution of another instance, no solution, a file that is no picture."""
+    fleet = lo.generate("reclaim", "net", reclaim=6)
+    with pytest.raises(UserError, match="mine: the solution is not valid"):
+        lo.plot(fleet, {"mine": reclaim.Solution(("nowhere",))})
+    with pytest.raises(UserError, match="no solution to draw"):
+        lo.plot(fleet, [])
+    with pytest.raises(UserError, match=r"must end in \.svg or \.png"):
+        lo.plot(fleet, file=tmp_path / "a.pdf")
+    with pytest.raises(TypeError, match="no instance of a decision problem"):
+        lo.plot("fleet.json")
