@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
 
-DRAWN = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+DRAWN = settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 """Of pictures, which take longer than what they show."""
 
 INSTANCES = {
     **{("reclaim", variant): strategies.reclaim_instances for variant in reclaim.Semantics},
-    **{("allocation", variant): strategies.allocation_instances for variant in allocation.Objective},
+    **{
+        ("allocation", variant): strategies.allocation_instances for variant in allocation.Objective
+    },
     **{
         ("heterogeneous", variant): strategies.heterogeneous_instances
         for variant in heterogeneous.Objective
