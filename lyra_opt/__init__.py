@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _word(name: str) -> Any:
     """Return a word of the front door, which is imported when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -63,6 +63,10 @@ def __getattr__(name: str) -> Any:
         found = point.load()
     globals()[name] = found
     return found
+
+
+if not TYPE_CHECKING:  # to which any word would be there
+    __getattr__ = _word
 
 
 def __dir__() -> list[str]:

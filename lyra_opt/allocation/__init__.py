@@ -8,6 +8,7 @@ from lyra_opt.allocation.instance import (
     Objective,
     Schedule,
     SchedulePiece,
+    Solution,
     WorkerAllocation,
 )
 from lyra_opt.allocation.problem import PROBLEM
@@ -21,6 +22,7 @@ __all__ = [
     "Report",
     "Schedule",
     "SchedulePiece",
+    "Solution",
     "WorkerAllocation",
     "check",
 ]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import networkx
 
+    from lyra_opt.core.field_types import TablesOf, TupleOf, VariantOf
+
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""
 
@@ -136,14 +138,14 @@ class Instance(ProblemInstance["Solution"]):
 
     problem = "allocation"
 
-    objective: Objective = key(
+    objective: VariantOf[Objective] = key(
         Choice(Objective), "what is optimised", default=Objective.MEAN_JCT, always_written=True
     )
     gpus: int = key(
         Integer(),
         "GPUs to give: what base demands leave (jct_reduction), else all; at least 1 with joint",
     )
-    jobs: tuple[ElasticJob, ...] = key(
+    jobs: TablesOf[ElasticJob] = key(
         ListOf(Table(ElasticJob), unique="id"), "the jobs, in file order"
     )
 
@@ -227,7 +229,7 @@ class Instance(ProblemInstance["Solution"]):
 class WorkerAllocation:
     """How many workers each job gets, in file order; 0 for one that waits."""
 
-    workers: tuple[int, ...] = key(ListOf(Integer(), least=0), "workers of each job")
+    workers: TupleOf[int] = key(ListOf(Integer(), least=0), "workers of each job")
 
 
 @declared(kw_only=False)
@@ -264,7 +266,7 @@ class SchedulePiece:
 class Schedule:
     """The pieces of a schedule, by start, then by job in file order; `check` judges it."""
 
-    pieces: tuple[SchedulePiece, ...] = key(
+    pieces: TablesOf[SchedulePiece] = key(
         ListOf(Table(SchedulePiece), least=0),
         "the pieces of the schedule, without gaps in a job (mean_jct)",
         named="schedule",

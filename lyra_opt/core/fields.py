@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from lyra_opt.core.documents import Record, join_path, unknown_key
 from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.rules import Rule
 from lyra_opt.core.validation import require_choice
@@ -187,7 +188,8 @@ def _check_of(
     lines: list[str] = []
     names: dict[str, Any] = {"keep": object.__setattr__, "inf": math.inf, "between": between}
     for number, each in enumerate(keys):
-        names |= {f"check_{number}": each.rule.check, f"default_{number}": each.default}
+        check = each.rule.check if each.default is not None else _unless_missing(each.rule.check)
+        names |= {f"check_{number}": check, f"default_{number}": each.default}
         passes = f"not ({each.rule.passes}) and " if each.rule.passes else ""
         lines += [
             f"value = of.{each.name}",
@@ -204,6 +206,11 @@ def _check_of(
                 f"    keep(of, {each.name!r}, computed_{number}(of))",
             ]
     return _compiled([*lines, "between(of)" if between else "return"], names)
+
+
+def _unless_missing(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Return a check of a field that may be None, and so pandas' NA, which is left out then."""
+    return lambda path, value: None if as_python(value) is None else check(path, value)
 
 
 def _write_of(keys: tuple[Key, ...]) -> Callable[[Any], dict[str, Any]]:
@@ -278,7 +285,7 @@ def parsed(
         If a key is unknown or missing, or a value breaks its rule.
     """
     plan = _plan_of(table)
-    if not isinstance(value, dict):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise FieldError(path, value, "must be an object")
     given = value
     if beside:
@@ -346,7 +353,7 @@ class OneOfTables(Rule):
         """See `Rule`."""
         if isinstance(value, self.tables):
             return value
-        if not isinstance(value, dict):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise FieldError(path, value, "must be an object")
         by_kind = {table.kind: table for table in self.tables}
         if "kind" not in value:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.foreign import as_list, as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.validation import (
     LARGEST_INTEGER,
@@ -37,6 +38,7 @@ class Rule:
     """What holds for the values of a field.
 
     A value that was checked passes again as it is, so that objects can be made from objects.
+    Scalars of NumPy and pandas are kept as Python's own; see `lyra_opt.core.foreign.as_python`.
     """
 
     __slots__ = ()
@@ -81,6 +83,8 @@ class Integer(Rule):
 
     def check(self, path: str, value: Any) -> int:
         """See `Rule`."""
+        if type(value) is not int:
+            value = as_python(value)
         return require_integer(path, value, minimum=self.least, maximum=self.most)
 
     def schema(self) -> dict[str, Any]:
@@ -116,6 +120,8 @@ class Number(Rule):
 
     def check(self, path: str, value: Any) -> float:
         """See `Rule`."""
+        if type(value) is not float:
+            value = as_python(value)
         number = require_number(path, value, minimum=self.least, above=self.above)
         if number > self.most:
             raise FieldError(path, value, f"must be at most {self._shown_most()}")
@@ -162,6 +168,8 @@ class Text(Rule):
 
     def check(self, path: str, value: Any) -> str:
         """See `Rule`."""
+        if type(value) is not str:
+            value = as_python(value)
         if self.choices:
             return require_choice(path, value, self.choices)
         return require_text(path, value)
@@ -175,6 +183,9 @@ class Text(Rule):
         return " or ".join(f'"{choice}"' for choice in self.choices) or "text"
 
 
+_TEXT = Text()
+
+
 @dataclass(frozen=True, slots=True)
 class Choice(Rule):
     """A member of an enumeration of strings, or its string."""
@@ -185,7 +196,7 @@ class Choice(Rule):
         """See `Rule`."""
         if type(value) is self.of:
             return value
-        return self.of(require_choice(path, value, [str(member) for member in self.of]))
+        return self.of(require_choice(path, as_python(value), [str(each) for each in self.of]))
 
     def write(self, value: Any) -> str:
         """See `Rule`."""
@@ -210,7 +221,7 @@ class Flag(Rule):
 
     def check(self, path: str, value: Any) -> bool:
         """See `Rule`."""
-        return require_flag(path, value)
+        return require_flag(path, as_python(value))
 
     def schema(self) -> dict[str, Any]:
         """See `Rule`."""
@@ -240,6 +251,8 @@ class OrNull(Rule):
         try:
             return self.rule.check(path, value)
         except FieldError as error:
+            if as_python(value) is None:
+                return None
             if error.field != path or not isinstance(self.rule, Number | Integer):
                 raise
             rule = f"{error.rule}, or null for {self.meaning}"
@@ -301,7 +314,9 @@ class ListOf(Rule):
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
         if type(value) is not tuple and not isinstance(value, list | tuple):
-            raise FieldError(path, value, "must be a list")
+            value = as_list(value)
+            if not isinstance(value, list):
+                raise FieldError(path, value, "must be a list")
         if len(value) < self.least:
             least = "one entry" if self.least == 1 else f"{self.least} entries"
             raise FieldError(path, value, f"must have at least {least}")
@@ -349,6 +364,7 @@ class Entry(Rule):
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
+        value = as_list(value)
         if not isinstance(value, list | tuple) or len(value) != len(self.rules):
             raise FieldError(path, value, f"must be a {self.what}")
         return tuple(
@@ -379,6 +395,7 @@ class OneOrList(Rule):
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
+        value = as_list(value)
         if isinstance(value, list | tuple):
             return ListOf(self.rule, distinct=True).check(path, value)
         return (self.rule.check(path, value),)
@@ -400,6 +417,7 @@ class Seeds(Rule):
 
     def check(self, path: str, value: Any) -> tuple[int, ...]:
         """See `Rule`."""
+        value = as_list(value)
         if isinstance(value, list | tuple):
             return ListOf(Integer(), distinct=True).check(path, value)
         return tuple(range(Integer(1, self.most).check(path, value)))
@@ -420,7 +438,7 @@ class Line(Rule):
 
     def check(self, path: str, value: Any) -> str:
         """See `Rule`."""
-        text = require_text(path, value)
+        text = require_text(path, as_python(value))
         if not text.isprintable():
             raise FieldError(path, text, "must be printable text on one line")
         return text
@@ -440,7 +458,7 @@ class Name(Rule):
 
     def check(self, path: str, value: Any) -> str:
         """See `Rule`."""
-        name = require_text(path, value)
+        name = require_text(path, as_python(value))
         if not NAME.fullmatch(name):
             raise FieldError(
                 path,
@@ -456,6 +474,10 @@ class Name(Rule):
     def in_words(self) -> str:
         """See `Rule`."""
         return "text"
+
+
+def _with_texts_as_names(path: str, given: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(_TEXT.check(path, name)): value for name, value in given.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +513,9 @@ class Named(Rule):
                     check("", each)
             raise
         for name in checked:
-            if type(name) is not str or not name or not name.isascii():
+            if type(name) is not str:
+                return self.check(path, _with_texts_as_names(path, value))
+            if not name or not name.isascii():
                 require_text(path, name)
         if self.names:
             for name in checked:

@@ -9,6 +9,7 @@ from lyra_opt.heterogeneous.instance import (
     Objective,
     RoundEntry,
     RoundSchedule,
+    Solution,
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
@@ -26,6 +27,7 @@ __all__ = [
     "Report",
     "RoundEntry",
     "RoundSchedule",
+    "Solution",
     "Table",
     "TimeShares",
     "check",

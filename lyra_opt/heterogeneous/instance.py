@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import networkx
+
+    from lyra_opt.core.field_types import Field, TablesOf, VariantOf
 
 MOST_ROUNDS = 100_000
 MOST_GPUS = 1_000_000
@@ -130,7 +132,7 @@ class GangJob:
     )
     release_s: float = key(Quantity(), "when it is submitted", default=0.0)
     weight: float = key(Quantity(above=True), "what it counts for", default=1.0)
-    utility: Utility = key(
+    utility: Field[Utility, Utility | Mapping[str, Any]] = key(
         OneOfTables((InverseJct, Deadline, UtilityTable)),
         "what its completion is worth by its JCT",
         default=InverseJct(),
@@ -219,7 +221,7 @@ class Instance(ProblemInstance["Solution"]):
 
     problem = "heterogeneous"
 
-    objective: Objective = key(
+    objective: VariantOf[Objective] = key(
         Choice(Objective),
         "what is optimised",
         default=Objective.MAX_MIN_SHARE,  # Gavel's default; unlike schedules it knows no horizon
@@ -244,13 +246,13 @@ class Instance(ProblemInstance["Solution"]):
         "on the same, whose steps add up; for schedules in rounds and round_progress",
         default=False,
     )
-    gpu_types: tuple[GpuType, ...] = key(
+    gpu_types: TablesOf[GpuType] = key(
         ListOf(Table(GpuType), unique="name"), "the types of GPUs, in file order"
     )
-    servers: tuple[GpuServer, ...] = key(
+    servers: TablesOf[GpuServer] = key(
         ListOf(Table(GpuServer), unique="id"), "the servers, in file order"
     )
-    jobs: tuple[GangJob, ...] = key(ListOf(Table(GangJob), unique="id"), "the jobs, in file order")
+    jobs: TablesOf[GangJob] = key(ListOf(Table(GangJob), unique="id"), "the jobs, in file order")
 
     def __post_init__(self) -> None:
         if self.restart_s > self.round_s:
@@ -408,7 +410,7 @@ class RoundSchedule:
     beyond them counts for nothing.
     """
 
-    entries: tuple[RoundEntry, ...] = key(
+    entries: TablesOf[RoundEntry] = key(
         ListOf(Table(RoundEntry), least=0),
         "a gang, or a copy, in a round; by round, then in file order",
         named="allocation",

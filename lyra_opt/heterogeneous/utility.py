@@ -8,6 +8,7 @@ from typing import Any
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import declared, key
+from lyra_opt.core.foreign import as_python
 from lyra_opt.core.rules import Entry, ListOf, Rule
 from lyra_opt.core.validation import require_number
 
@@ -35,7 +36,7 @@ class Quantity(Rule):
         """See `Rule`."""
         if type(value) is float and LEAST_QUANTITY <= value <= self.most:  # nearly always, quick
             return value
-        number = require_number(path, value, minimum=0, above=self.above)
+        number = require_number(path, as_python(value), minimum=0, above=self.above)
         if number and not LEAST_QUANTITY <= number <= LARGEST_QUANTITY:
             raise FieldError(path, value, f"must be {self._range()}")
         if number > self.most:

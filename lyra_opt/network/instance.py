@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import networkx
 
+    from lyra_opt.core.field_types import TablesOf, VariantOf
+
 MOST_GPUS = 1_000_000
 LARGEST_NUMBER = 1e12
 """Of waits and weights; beyond, sums lose what they are made of."""
@@ -131,7 +133,7 @@ class Instance(ProblemInstance["Solution"]):
 
     problem = "network"
 
-    objective: Objective = key(
+    objective: VariantOf[Objective] = key(
         Choice(Objective), "what is maximised", default=Objective.EPOCH, always_written=True
     )
     waiting_weight_per_s: float = key(
@@ -140,10 +142,10 @@ class Instance(ProblemInstance["Solution"]):
         default=1e-6,
         always_written=True,
     )
-    machines: tuple[Machine, ...] = key(
+    machines: TablesOf[Machine] = key(
         ListOf(Table(Machine), unique="id"), "the machines, in file order"
     )
-    jobs: tuple[WaitingJob, ...] = key(
+    jobs: TablesOf[WaitingJob] = key(
         ListOf(Table(WaitingJob), unique="id"), "the gangs that wait, in file order"
     )
 
@@ -278,6 +280,6 @@ class GangPlacement:
 class Solution:
     """Which gangs start where; `check` judges it. Jobs left out go on waiting."""
 
-    placements: tuple[GangPlacement, ...] = key(
+    placements: TablesOf[GangPlacement] = key(
         ListOf(Table(GangPlacement), least=0), "the gangs that start, in file order of jobs"
     )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import networkx
 
+    from lyra_opt.core.field_types import TablesOf, TupleOf, VariantOf
+
 
 class Semantics(Variant):
     """When a job counts as preempted; the variants of the problem."""
@@ -92,7 +94,7 @@ class Job:
         computed=attrgetter("base_workers"),
         shown="its base workers",
     )
-    workers: tuple[WorkerGroup, ...] = key(
+    workers: TablesOf[WorkerGroup] = key(
         ListOf(Table(WorkerGroup), unique="server"), "where its workers are"
     )
 
@@ -129,7 +131,7 @@ class Instance(ProblemInstance["Solution"]):
 
     problem = "reclaim"
 
-    semantics: Semantics = key(
+    semantics: VariantOf[Semantics] = key(
         Choice(Semantics),
         "when a job is preempted: when a server with one of its base workers is reclaimed, or when "
         "fewer than min_workers of all its workers remain",
@@ -139,10 +141,10 @@ class Instance(ProblemInstance["Solution"]):
     reclaim_servers: int = key(
         Integer(), "N_R: how many servers on loan to choose, from 0 to all of them"
     )
-    servers: tuple[Server, ...] = key(
+    servers: TablesOf[Server] = key(
         ListOf(Table(Server), least=0, unique="id"), "the servers, in file order"
     )
-    jobs: tuple[Job, ...] = key(ListOf(Table(Job), least=0, unique="id"), "the jobs, in file order")
+    jobs: TablesOf[Job] = key(ListOf(Table(Job), least=0, unique="id"), "the jobs, in file order")
     index: ReclaimIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -279,7 +281,7 @@ class Instance(ProblemInstance["Solution"]):
 class Solution:
     """The ids of the chosen servers; `check` says whether they are a valid choice."""
 
-    servers: tuple[str, ...] = key(ListOf(Text(), least=0), "ids of the servers")
+    servers: TupleOf[str] = key(ListOf(Text(), least=0), "ids of the servers")
 
     @classmethod
     def of_positions(cls, instance: Instance, positions: Iterable[int]) -> Solution:

@@ -125,7 +125,8 @@ def without_waste(instance: Instance, schedule: RoundSchedule) -> RoundSchedule:
         entries = [entry for entry in schedule.entries if entry.job == job.id]
         last = completion_of(instance, job, entries)
         kept += [entry for entry in entries if last is not None and entry.round <= last]
-    return RoundSchedule(tuple(sorted(kept, key=lambda entry: entry.round)))
+    kept.sort(key=lambda entry: entry.round)
+    return RoundSchedule(kept)
 
 
 def _orders(instance: Instance, alone: Sequence[int | None]) -> Iterator[Sequence[GangJob]]:

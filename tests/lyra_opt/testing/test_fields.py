@@ -6,7 +6,8 @@ import json
 import pickle
 import re
 from copy import deepcopy
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -24,8 +25,12 @@ from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, RoundEn
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.network.instance import GangPlacement, Machine, WaitingJob
 from lyra_opt.reclaim.instance import Job, Server, WorkerGroup
+from lyra_opt.testing import strategies
 from lyra_opt.testing.fields import documents_of
 from tests.malformed import INSTANCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TABLES = (
     *(Deadline, ElasticJob, GangJob, GangPlacement, GpuServer, GpuType, InverseJct, Job, Machine),
@@ -58,6 +63,60 @@ def test_objects_come_back_from_documents_and_pickles(
     for each in keys_of(table):
         if each.name in document and not (each.is_required or each.always_written):
             assert document[each.name] != each.default
+
+
+def with_fields(table: type[Any], document: dict[str, Any]) -> Any:
+    """Return an object made by the constructor, whose arguments are what a document holds."""
+    names = {each.in_documents: each.name for each in keys_of(table)}
+    return table(**{names[key]: value for key, value in document.items()})
+
+
+def deepened(value: Any, draw: st.DrawFn) -> Any:
+    """Return a value of a document, some lists as tuples, some objects as read-only mappings."""
+    if isinstance(value, list):
+        entries = [deepened(each, draw) for each in value]
+        return draw(st.sampled_from([list, tuple]))(entries)
+    if isinstance(value, dict):
+        items = {key: deepened(each, draw) for key, each in value.items()}
+        return draw(st.sampled_from([dict, MappingProxyType]))(items)
+    return value
+
+
+def outcome_of(make: Callable[[], Any]) -> Any:
+    """Return what is made, or the error."""
+    try:
+        return make()
+    except FieldError as error:
+        return str(error)
+
+
+@EVERY_TABLE
+@given(data=st.data())
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+def test_what_a_file_can_say_an_object_can_say(table: type[Any], data: st.DataObject) -> None:
+    """In the same words, lists or tuples, at every depth, and with the same errors."""
+    document = data.draw(documents_of(table))
+    given_as = {key: deepened(value, data.draw) for key, value in document.items()}
+    said = outcome_of(lambda: parsed(table, document))
+    assert outcome_of(lambda: with_fields(table, document)) == said
+    assert outcome_of(lambda: with_fields(table, given_as)) == said
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+@given(data=st.data())
+def test_an_instance_is_made_as_its_file_says_it(name: str, data: st.DataObject) -> None:
+    """From dictionaries, from objects where dictionaries are, and from both side by side."""
+    problem = find_problem(name)
+    drawn = data.draw(getattr(strategies, f"{name}_instances")())
+    document = written(drawn)
+    assert with_fields(problem.instance_class, document) == drawn
+    for key, value in document.items():
+        if isinstance(value, list):
+            objects = getattr(drawn, key)
+            document[key] = [
+                data.draw(st.sampled_from(pair)) for pair in zip(value, objects, strict=True)
+            ]
+    assert with_fields(problem.instance_class, document) == drawn
 
 
 @EVERY_TABLE

@@ -89,8 +89,9 @@ def commit(instance: Instance) -> CommittedRun:
             entries += purchase.entries
             last_round[job.id] = purchase.entries[-1].round
             market.used += oracle.usage(purchase.entries)
+    entries.sort(key=lambda entry: entry.round)
     return CommittedRun(
-        schedule=RoundSchedule(tuple(sorted(entries, key=lambda entry: entry.round))),
+        schedule=RoundSchedule(entries),
         last_round=last_round,
         prices=market.prices(),
         alpha=market.alpha,

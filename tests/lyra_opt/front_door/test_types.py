@@ -1,0 +1,68 @@
+"""Types of the front door, as the type checker of a user sees them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from mypy import api
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCRIPT = """
+import lyra_opt as lo
+
+fleet = lo.reclaim.Instance(
+    servers=[lo.reclaim.Server(id="a", gpus=8), {"id": "b", "gpus": 8}],
+    jobs=[{"id": "j", "workers": [{"server": "a", "base": 1}]}],
+    reclaim_servers=1,
+    semantics="rigid",
+)
+fleet = lo.load("fleet.json", lo.reclaim.Instance)
+gpus: int = fleet.servers[0].gpus
+variant: lo.reclaim.Semantics = fleet.semantics
+answer = lo.solve(fleet, "exact", time_limit_s=10)
+chosen: tuple[str, ...] = answer.solution.servers
+objective: int | float | None = answer.objective
+table = lo.compare(fleet, ["lyra-greedy", "exact", "cpsat"], time_limit_s=10)
+rows: int = len(table)
+graph = fleet.to_networkx()
+lo.save(fleet, "fleet.json")
+lo.save(answer, "solution.json")
+any_name: str = lo.load("any.json").name
+workers: lo.allocation.Solution = lo.solve(
+    lo.allocation.Instance(gpus=8, jobs=[{"id": "j", "min_workers": 1, "max_workers": 2}])
+).solution
+gangs = lo.network.Solution(placements=[{"job": "j", "tier": "machine", "gpus": {"m": 1}}])
+first: lo.network.GangPlacement = gangs.placements[0]
+
+fleet.servers[0].gpu  # wrong: attr-defined
+fleet.reclaim_servers = 2  # wrong: misc
+answer.solution.server  # wrong: union-attr
+lo.reclaim.Instance(servers=[8], jobs=[], reclaim_servers=1)  # wrong: list-item
+lo.reclaim.Instance(server=[], jobs=[], reclaim_servers=1)  # wrong: call-arg
+lo.solve("fleet.json")  # wrong: arg-type
+lo.load("fleet.json", str)  # wrong: type-var
+lo.sovle(fleet)  # wrong: attr-defined
+"""
+
+
+def test_a_user_s_script_passes_mypy(tmp_path: Path) -> None:
+    """Strictly, and what is wrong in it is found where it stands: types are no mere Any."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = True\nshow_column_numbers = False\n")
+    found, complaints, _ = api.run(
+        [
+            *("--config-file", str(settings), "--cache-dir", str(tmp_path)),
+            *("--python-executable", sys.executable, str(script)),
+        ]
+    )
+    assert complaints == ""
+    errors = re.findall(r"script\.py:(\d+): error: .*\[([\w-]+)\]", found)
+    lines = enumerate(SCRIPT.splitlines(), 1)
+    expected = [(number, line.partition("# wrong: ")[2]) for number, line in lines if "# w" in line]
+    assert [(int(number), code) for number, code in errors] == expected, found
