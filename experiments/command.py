@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
     add_command,
-    add_debug_option,
     add_processes_option,
     add_resume_option,
 )
@@ -103,7 +102,6 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "that the variable LYRA_OPT_TRACES names",
     )
     add_resume_option(study, "results that are there already")
-    add_debug_option(study)
     study.set_defaults(run=run_study_command)
 
     report = add_command(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-import sys
 import tempfile
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.commands.messages import complain, say
+from lyra_opt.commands.progress import progress
+from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.pool import new_shares, run_tasks
-from lyra_opt.experiments.progress import progress
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 
@@ -98,11 +98,6 @@ def kept_or_temporary(folder: Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def say(line: str) -> None:
-    """Write a line to stderr."""
-    print(line, file=sys.stderr)
-
-
 def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None:
     """Raise `UserError` if a folder has a store that these runs cannot be added to.
 
@@ -146,6 +141,6 @@ def _verdict(study: StudyRecord, store: ResultStore) -> int:
     runs = store.runs()
     failed = [run for run in runs if run.status == ERROR]
     for run in failed[:FAILURES_SHOWN]:
-        say(f"failed: {run.key}: {one_line(run.message or '')}")
+        complain(f"failed: {run.key}: {run.message or ''}")
     say(f"{study.name}: {len(runs)} runs stored, {len(failed)} failed")
     return 1 if failed else 0

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lyra_opt.experiments.progress import listening
+from lyra_opt.commands.progress import listening
 from lyra_opt.experiments.store import write_tables
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError
@@ -255,4 +255,4 @@ def _print_report(report: Report) -> None:
     print_line(report.runs_in_words())
     print_line(report.witnesses_in_words())
     for contradiction in report.contradictions:
-        print(f"CONTRADICTION: {contradiction}", file=sys.stderr)
+        complain(f"CONTRADICTION: {contradiction}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.messages import complain
 from lyra_opt.experiments.contradictions import find_contradictions
-from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored, say
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.records import SolverRecord, StudyRecord
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.task import SolverTask
@@ -80,7 +81,7 @@ def run_study(
     with ResultStore.open(folder) as store:
         contradictions = find_contradictions(store.runs())
     for contradiction in contradictions:
-        say(f"CONTRADICTION: {contradiction}")
+        complain(f"CONTRADICTION: {contradiction}")
     return 1 if contradictions else status
 
 

@@ -7,13 +7,13 @@ prints the help that lists them.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import OneLineParser, add_command
 from lyra_opt.commands.folders import make_folder
+from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.instances.allocation.parameters import AllocationParameters
 from lyra_opt.instances.heterogeneous.parameters import HeterogeneousParameters
@@ -173,9 +173,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "Write instances of a family, synthetic or cut from a job trace.",
         '"lyra-opt generate PROBLEM --help" lists the families of a problem.',
     )
-    problems = generate.add_subparsers(
-        metavar="PROBLEM", required=True, parser_class=_FamilyListingParser
-    )
+    problems = generate.add_subparsers(metavar="PROBLEM", parser_class=_FamilyListingParser)
     for command in COMMANDS:
         _add_problem(problems, command)
 
@@ -253,7 +251,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_bytes(target, content)
         print(target)
     for remark in family.remarks(parameters):
-        print(f"lyra-opt: {remark}", file=sys.stderr)
+        say(remark)
     return 0
 
 

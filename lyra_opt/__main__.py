@@ -8,18 +8,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-import lyra_opt.experiments.command
-import lyra_opt.experiments.simulation.command
-import lyra_opt.experiments.tuning.command
-import lyra_opt.instances.command
-import lyra_opt.paper_figures.command
-from lyra_opt.commands import counterexample, schema, solve, solvers, verify
-from lyra_opt.commands.arguments import OneLineParser
-from lyra_opt.core.errors import UserError, one_line
-from lyra_opt.core.version import VERSION
-
 if TYPE_CHECKING:
-    import argparse
+    from argparse import ArgumentParser
     from collections.abc import Sequence
 
 DESCRIPTION = "Exact and heuristic answers to the decision problems of GPU-cluster schedulers."
@@ -32,15 +22,25 @@ examples:
   lyra-opt study reclaim-gap --out results/reclaim-gap
 
 "lyra-opt COMMAND --help" explains a command.
-Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for bad input or usage.
+Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for bad input or usage;
+130 after Ctrl-C.
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
+    import lyra_opt.experiments.command
+    import lyra_opt.experiments.simulation.command
+    import lyra_opt.experiments.tuning.command
+    import lyra_opt.instances.command
+    import lyra_opt.paper_figures.command
+    from lyra_opt.commands import counterexample, schema, solve, solvers, verify
+    from lyra_opt.commands.arguments import OneLineParser
+    from lyra_opt.core.version import VERSION
+
     parser = OneLineParser(prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES)
     parser.add_argument("--version", action="version", version=f"lyra-opt {VERSION}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(metavar="COMMAND")
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)
     counterexample.add_parser(subparsers)
@@ -61,27 +61,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):  # names that its encoding lacks are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
+    # All that takes time is inside, imports too, so that Ctrl-C is heard from the first moment.
     try:
-        try:
-            given = sys.argv[1:] if argv is None else list(argv)
-            arguments = make_parser().parse_args(given)
-            arguments.command_line = shlex.join(["lyra-opt", *given])
-            exit_code: int = arguments.run(arguments)
-        finally:
-            sys.stdout.flush()
-    except UserError as error:
-        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
-        return 2
+        return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         print("lyra-opt: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has stopped, as `head` does
         _discard_output()
         return 141
-    except OSError as error:
-        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
-        _discard_output()
-        return 2
+
+
+def _run(given: Sequence[str]) -> int:
+    from lyra_opt.commands.messages import Loudness, as_loud_as, complain, show_traceback
+    from lyra_opt.core.errors import UserError
+
+    arguments = make_parser().parse_args(given)
+    arguments.command_line = shlex.join(["lyra-opt", *given])
+    loudness = getattr(arguments, "loudness", Loudness.USUAL)
+    arguments.debug = loudness is Loudness.DEBUG
+    with as_loud_as(loudness):
+        try:
+            try:
+                exit_code: int = arguments.run(arguments)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except UserError as error:
+            show_traceback(error)
+            complain(f"error: {error}")
+            return 2
+        except OSError as error:
+            show_traceback(error)
+            complain(f"error: {error}")
+            _discard_output()
+            return 2
+        except Exception as error:
+            show_traceback(error)
+            what = f"{type(error).__name__}: {error}"
+            complain(f"error: a fault of lyra-opt, or of a plug-in: {what} (--debug shows where)")
+            return 1
     return exit_code
 
 

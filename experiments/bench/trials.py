@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lyra_opt.commands.progress import progress
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
-from lyra_opt.experiments.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

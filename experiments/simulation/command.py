@@ -62,7 +62,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "list and show scenarios of the simulated cluster",
         "Scenarios that come along, and what one can say.",
     )
-    what = scenarios.add_subparsers(metavar="WHAT", required=True)
+    what = scenarios.add_subparsers(metavar="WHAT")
     for name, meaning in SCENARIOS_COMMANDS.items():
         parser = what.add_parser(name, help=meaning, description=f"Print {meaning}.")
         if name == "show":
@@ -140,6 +140,7 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
 def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
     from lyra_opt.commands.folders import output_folder, require_folder_path
+    from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.experiments.command import available_processors
     from lyra_opt.experiments.executor import (
@@ -149,7 +150,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         run_stored,
     )
     from lyra_opt.experiments.pool import IN_THIS_PROCESS
-    from lyra_opt.experiments.simulation.printing import print_replays, say, say_demand
+    from lyra_opt.experiments.simulation.printing import print_replays, say_demand
     from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
     from lyra_opt.experiments.simulation.report import write_report
     from lyra_opt.experiments.simulation.runs import load_replays

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import print_line, print_table
-from lyra_opt.core.errors import counted, one_line
+from lyra_opt.core.errors import counted
 from lyra_opt.experiments.simulation.demand import demand_by_day
 from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.setup import Setup
 
 MOST_DAYS_SHOWN = 31
-
-
-def say(text: str) -> None:
-    """Tell people something on stderr, in one line."""
-    print(f"lyra-opt: {one_line(text)}", file=sys.stderr)
 
 
 def say_demand(setup: Setup) -> None:

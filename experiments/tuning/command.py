@@ -136,9 +136,9 @@ def _classes(text: str) -> tuple[int, ...]:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.folders import output_folder, require_folder_path
+    from lyra_opt.commands.messages import complain
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.experiments.simulation.carried_out import SimulationError
-    from lyra_opt.experiments.simulation.printing import say
     from lyra_opt.experiments.simulation.scenario import variants
     from lyra_opt.experiments.tuning.search import load_optuna
 
@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
             if out is not None:
                 _write(arguments, answers, out)
     except SimulationError as error:
-        say(f"error: {error}")
+        complain(f"error: {error}")
         return 1
     if arguments.json:
         records = [record for _, _, record in answers]
@@ -236,8 +236,8 @@ class _Question:
 
     def tuned(self, arguments: argparse.Namespace) -> Tuning:
         """Tune the timers, and compare them."""
+        from lyra_opt.commands.progress import progress
         from lyra_opt.experiments.command import available_processors
-        from lyra_opt.experiments.progress import progress
         from lyra_opt.experiments.tuning.clairvoyant import compared_with, search_all
         from lyra_opt.experiments.tuning.outcome import compare
         from lyra_opt.experiments.tuning.search import tune

@@ -7,6 +7,7 @@ import math
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.validation import LARGEST_INTEGER
 
@@ -25,12 +26,38 @@ class OneLineParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
         self.register("type", None, plain_text)
+        self._add_loudness_options()
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Return the action that gives what follows to sub-commands, to be checked by them."""
+        """Return the action that gives what follows to sub-commands, to be checked by them.
+
+        Without a sub-command the help is shown.
+        """
         action = super().add_subparsers(**options)
         action.type = str
+        self.set_defaults(run=self._show_help)
         return action
+
+    def _show_help(self, _: argparse.Namespace) -> int:
+        self.print_help()
+        return 0
+
+    def _add_loudness_options(self) -> None:
+        """Let it be chosen how much is said: before the sub-command or behind it."""
+        group = self.add_argument_group("what is said on stderr").add_mutually_exclusive_group()
+        for flags, loudness, meaning in (
+            (("-q", "--quiet"), Loudness.QUIET, "errors alone, neither progress nor remarks"),
+            (("-v", "--verbose"), Loudness.VERBOSE, "also what is being done"),
+            (("--debug",), Loudness.DEBUG, "also where errors were raised, plug-ins' too"),
+        ):
+            group.add_argument(
+                *flags,
+                action="store_const",
+                dest="loudness",
+                const=loudness,
+                default=argparse.SUPPRESS,
+                help=meaning,
+            )
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""
@@ -55,15 +82,6 @@ def add_command(
         name, help=summary, description=said, epilog=examples, **options
     )
     return parser
-
-
-def add_debug_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command be asked where in a solver an exception was raised."""
-    parser.add_argument(
-        "--debug",
-        action="store_true",
-        help="write the traceback of a solver that fails to stderr, for whoever mends it",
-    )
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
     add_command,
-    add_debug_option,
     add_json_option,
     add_repeated_option,
     add_seed_option,
@@ -124,7 +123,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="instance file to write (default: A-against-B.json); this file and the solution "
         "files beside it are replaced if they exist",
     )
-    add_debug_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -137,13 +135,14 @@ def _limit(text: str) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
+    from lyra_opt.commands.messages import complain
     from lyra_opt.commands.output import (
         print_json,
         print_line,
         require_file_path,
         stdout_kept_clean,
     )
-    from lyra_opt.core.errors import UserError, one_line
+    from lyra_opt.core.errors import UserError
     from lyra_opt.core.solver import find_solver
     from lyra_opt.testing.counterexamples import (
         OPTIMUM,
@@ -186,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
     except SolverFailedError as error:
         if arguments.debug and error.traceback is not None:
             print(error.traceback, file=sys.stderr)
-        print(f"lyra-opt: error: {one_line(str(error))}", file=sys.stderr)
+        complain(f"error: {error}")
         return 1
     if search.counterexample is None:
         files = []
@@ -248,7 +247,9 @@ def _beside(out: Path, solver: str) -> Path:
 @contextmanager
 def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
     """Show on a terminal the smallest counterexample so far; nothing elsewhere."""
-    if not sys.stderr.isatty():
+    from lyra_opt.commands.messages import is_quiet
+
+    if is_quiet() or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

@@ -127,7 +127,10 @@ def _print_rows(columns: Sequence[Column], width: int) -> None:
     # What cannot be folded, such as a long name, is broken by the terminal, not cut by us. Without
     # a height a dumb terminal would be taken for one of 80 columns.
     table_width = max(width, sum(widths) + between * gaps)
-    Console(width=table_width, height=len(table.rows), highlight=False).print(table)
+    console = Console(width=table_width, height=len(table.rows), highlight=False)
+    with console.capture() as shown:
+        console.print(table)
+    print(shown.get(), end="")  # a console would make a reader that has left an error of its own
 
 
 def print_line(text: str, indent: str = "") -> None:

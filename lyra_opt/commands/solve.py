@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
     add_command,
-    add_debug_option,
     add_seed_option,
     add_time_limit_option,
 )
@@ -83,7 +82,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="write the exact model for other solvers as .mps or .lp, or .pb or .txtpb for CP-SAT: "
         "that of the first --solver, or PuLP's where none is named (with one instance file only)",
     )
-    add_debug_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lyra_opt.commands.progress import within_run
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, kept_or_temporary, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
-from lyra_opt.experiments.progress import within_run
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.store import ResultStore, table_path, write_tables
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.progress import listening, moment_in_words, within_run
 from lyra_opt.experiments import progress
-from lyra_opt.experiments.progress import listening, moment_in_words, within_run
 
 if TYPE_CHECKING:
     import pytest
@@ -16,7 +16,7 @@ def test_lines_now_and_then(
 ) -> None:
     """Where there is no terminal, a line now and then, with the time left."""
     clock = iter([0.0, 1.0, 20.0, 21.0])
-    monkeypatch.setattr("lyra_opt.experiments.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 1000.0)
     with progress.progress("gap", 5) as advance:
         for _ in range(3):

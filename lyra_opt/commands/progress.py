@@ -12,6 +12,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.messages import is_quiet
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -63,6 +65,9 @@ def progress(
         Returns how much is done of those that have begun, such as 1.5 where one is complete but
         for its last step and another half done. It is asked again and again.
     """
+    if is_quiet():
+        yield lambda: None
+        return
     done = 0
     ended = threading.Event()
 

@@ -1,0 +1,87 @@
+"""What commands say beside their results, on stderr: as little or as much as is asked for."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import contextmanager
+from enum import IntEnum
+from traceback import print_exception
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Loudness(IntEnum):
+    """How much is said."""
+
+    QUIET = 0
+    """Errors alone."""
+    USUAL = 1
+    """Remarks and progress too."""
+    VERBOSE = 2
+    """What is being done too: what the loggers below ``lyra_opt`` are told."""
+    DEBUG = 3
+    """Tracebacks too."""
+
+
+_LEVELS = {Loudness.VERBOSE: logging.INFO, Loudness.DEBUG: logging.DEBUG}
+_loudness = [Loudness.USUAL]
+
+
+class _OnStderr(logging.Handler):
+    """Writes to what stderr is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        _write(self.format(record))
+
+
+@contextmanager
+def as_loud_as(loudness: Loudness) -> Iterator[None]:
+    """Say so much meanwhile."""
+    logger, handler = logging.getLogger("lyra_opt"), _OnStderr()
+    level = logger.level
+    _loudness.append(loudness)
+    if loudness in _LEVELS:
+        logger.setLevel(_LEVELS[loudness])
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        _loudness.pop()
+
+
+def is_quiet() -> bool:
+    """Return whether nothing but errors is to be said."""
+    return _loudness[-1] is Loudness.QUIET
+
+
+def say(text: str) -> None:
+    """Make a remark, which is not made if little is asked for."""
+    if not is_quiet():
+        _write(text)
+
+
+def complain(text: str) -> None:
+    """Say what is wrong, however little is asked for."""
+    _write(text)
+
+
+def show_traceback(error: BaseException) -> None:
+    """Write where an error was raised, and those that it came of, if that is asked for."""
+    if _loudness[-1] is Loudness.DEBUG:
+        each: BaseException | None = error
+        while each is not None:  # most are raised "from None", for the one line that people get
+            each.__suppress_context__ = False
+            each = each.__context__
+        print_exception(error)
+
+
+def _write(text: str) -> None:
+    print(f"lyra-opt: {one_line(text)}", file=sys.stderr)
