@@ -227,11 +227,14 @@ def _find_problem(arguments: argparse.Namespace) -> str:
 
 
 def _common_variant(heuristic: Solver, against: Solver | None) -> str:
-    """Return the first variant that both take, or the heuristic alone where there is none."""
+    """Return the first variant that both take, or the heuristic alone where there is none.
+
+    One in which the heuristic may be worse comes first.
+    """
     other = heuristic if against is None else against
-    return [*(each for each in heuristic.variants if each in other.variants), *heuristic.variants][
-        0
-    ]
+    common = [each for each in heuristic.variants if each in other.variants]
+    unproved = [each for each in common if each not in heuristic.exact_variants]
+    return [*unproved, *common, *heuristic.variants][0]
 
 
 def _file_name(text: str) -> str:

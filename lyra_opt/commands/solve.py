@@ -10,6 +10,7 @@ from lyra_opt.commands.arguments import (
     add_seed_option,
     add_time_limit_option,
 )
+from lyra_opt.commands.messages import complain
 
 if TYPE_CHECKING:
     import argparse
@@ -148,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         best = _best(flat)
         if best is None or best.objective is None:
-            print(f"--out {arguments.out}: no solution was found, nothing written", file=sys.stderr)
+            complain(f"--out {arguments.out}: no solution was found, nothing written")
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.plot is not None:
@@ -156,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
     if any(answer.status is Status.ERROR for answer in flat):
         return 1
     if not any(answer.is_solved for answer in flat):
-        print("nothing was solved", file=sys.stderr)
+        complain("nothing was solved")
         return 1
     return 0
 
@@ -165,7 +166,7 @@ class UnfitName(NamedTuple):
     """A solver that there is for the problem of another file only, and why it is none here."""
 
     name: str
-    reason: str
+    error: Exception
 
 
 def _runs(
@@ -179,7 +180,7 @@ def _runs(
         try:
             return find_solver(entry.problem.name, name)
         except UserError as error:
-            return UnfitName(name, str(error))
+            return UnfitName(name, error)
 
     runs = [
         (
@@ -196,7 +197,7 @@ def _runs(
         if all(isinstance(solver, UnfitName) for solver in of_name) and isinstance(
             first, UnfitName
         ):
-            raise UserError(first.reason)
+            raise first.error
     return runs
 
 
@@ -210,7 +211,7 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
         solver=solver.name,
         seed=seed,
         status=Status.UNSUPPORTED,
-        message=solver.reason,
+        message=str(solver.error),
     )
 
 
@@ -222,7 +223,7 @@ def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
         answer.solver: answer.solution for answer in answers if answer.solution is not None
     }
     if not solutions:
-        print(f"--plot {path}: no solution was found, nothing written", file=sys.stderr)
+        complain(f"--plot {path}: no solution was found, nothing written")
     else:
         save_picture(path, entry.problem.drawing_of(entry.instance, solutions).figure())
 

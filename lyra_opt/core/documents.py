@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import logging
 import os
 import tempfile
 import tomllib
@@ -23,6 +24,8 @@ from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+LOGGER = logging.getLogger(__name__)
 
 LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
@@ -74,6 +77,7 @@ def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> 
 
 def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
     source = str(path)
+    LOGGER.info("reading %s", source)
     too_large = InputError(source, f"is larger than {largest_bytes // 2**20} MiB once unpacked")
     try:
         with Path(path).open("rb") as stream:
@@ -239,6 +243,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     UserError
         If the file cannot be written.
     """
+    LOGGER.info("writing %s", path)
     target = Path(path)
     temporary = None
     try:

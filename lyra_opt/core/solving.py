@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MaybeNone: TypeAlias = Any
 """Said of what may be None where a user who knows better need not ask; as typeshed has it."""
+
+LOGGER = logging.getLogger(__name__)
 
 PLACES_NAMED = 3
 """Of those where a solver has changed its instance."""
@@ -215,6 +218,7 @@ def solve_and_check(
     """
     run = _Run(problem, instance, solver, seed)
     limits = limits or Limits()
+    LOGGER.info("%s begins with %s", solver.name, instance.name)
     given = InstanceGuard(instance) if _is_own(solver) else PrivateCopy(problem, instance)
     try:
         answer = run.answer(given.instance, limits, warm_start, observer, certify=certify)
@@ -222,7 +226,8 @@ def solve_and_check(
         changed = given.restore()
     if changed:
         message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
-        return _as_error(answer, message)
+        answer = _as_error(answer, message)
+    LOGGER.info("%s ends with %s: %s", solver.name, instance.name, answer.status)
     return answer
 
 

@@ -108,7 +108,7 @@ class TestSolve:
         """Status unsupported; where nothing else was solved, exit code 1."""
         exit_code, out, errors = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
         (answer,) = json.loads(out)
-        assert (exit_code, errors) == (1, "nothing was solved\n")
+        assert (exit_code, errors) == (1, "lyra-opt: nothing was solved\n")
         both = ("--solver", "lyra-greedy-elastic", "--solver", "scf", "--json")
         assert run("solve", FIGURE_5, *both)[0] == 0
         assert answer["status"] == "unsupported"
@@ -415,9 +415,10 @@ class TestWhole:
             assert exit_code == 0
             assert "\nexample" in out
 
-    def test_no_command(self, run: Any) -> None:
-        """Bad usage, in one line."""
-        assert_one_line_error(run(), "COMMAND")
+    @pytest.mark.parametrize("command", [(), ("generate",), ("scenarios",)])
+    def test_no_command(self, run: Any, command: tuple[str, ...]) -> None:
+        """The help, for whoever does not know yet what there is."""
+        assert run(*command) == run(*command, "--help")
 
     def test_light_commands_load_no_heavy_package(self) -> None:
         """Help, lists and heuristics answer at once because these stay out."""
@@ -473,12 +474,73 @@ class TestWhole:
         assert "\x1b" not in out
         assert "preempted jobs a\\x1b[31m\\nb" in out
 
-    def test_a_closed_pipe_is_no_traceback(self) -> None:
-        """As when the reader is `head`."""
+    def test_a_reader_that_leaves_is_no_failure(self) -> None:
+        """As when the reader is `head`: nothing is said, and the exit code is that of a signal."""
         done = subprocess.run(
-            f"{sys.executable} -m lyra_opt solvers | head -n 1",
+            f"{sys.executable} -m lyra_opt solvers | head -n 1; echo ${{PIPESTATUS[0]}}",
             shell=True,
+            executable="/bin/bash",
             capture_output=True,
             text=True,
         )
-        assert "Traceback" not in done.stderr
+        assert (done.stdout, done.stderr) == ("allocation:\n141\n", "")
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_how_much_is_said_is_a_choice_of_every_command(
+        self, run: Any, tmp_path: Path, place: int
+    ) -> None:
+        """Before the sub-command or behind it: results alone, remarks, or what is done."""
+        generate = ["generate", "reclaim", "--family", "net", "--reclaim", 6, "--out", tmp_path]
+
+        def said(*flags: str) -> tuple[str, str]:
+            command = [*generate[:place], *flags, *generate[place:]]
+            exit_code, out, errors = run(*command)
+            assert exit_code == 0
+            return out, errors
+
+        usual, remarks = said()
+        assert said("--quiet") == (usual, "")
+        out, errors = said("--verbose")
+        assert out == usual
+        assert remarks in errors
+        assert f"writing {usual.splitlines()[0]}" in errors
+
+    def test_faults_are_one_line_unless_asked(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A fault of ours, or of a plug-in, tells people what to do, and its mender where it is."""
+
+        def broken(*_: object) -> None:
+            raise LookupError("no such thing")
+
+        monkeypatch.setattr("lyra_opt.core.loading.load_instance", broken)
+        exit_code, _, errors = run("solve", FIGURE_5)
+        assert exit_code == 1
+        assert "LookupError: no such thing" in errors
+        assert errors.count("\n") == 1
+        assert "in broken" in run("solve", FIGURE_5, "--debug")[2]
+
+    def test_debug_shows_what_an_error_in_one_line_came_of(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where somebody's own solver failed to load: file and line."""
+        from importlib.metadata import EntryPoint
+
+        from lyra_opt.core.solver import SOLVERS
+
+        broken = EntryPoint("reclaim.broken", "no_such_package:Solver", "lyra_opt.solvers")
+        monkeypatch.setattr(SOLVERS, "_points", {"reclaim.broken": broken})
+        command = ["solve", FIGURE_5, "--solver", "broken"]
+        assert run(*command)[2].count("\n") == 1
+        assert (
+            "ModuleNotFoundError: No module named 'no_such_package'" in run(*command, "--debug")[2]
+        )
+
+    def test_an_interrupt_is_one_line(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """At the first moment too, while the commands are put together."""
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("lyra_opt.__main__.make_parser", interrupted)
+        assert run("solvers") == (130, "", "lyra-opt: interrupted\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands import progress
 from lyra_opt.commands.progress import listening, moment_in_words, within_run
-from lyra_opt.experiments import progress
 
 if TYPE_CHECKING:
     import pytest
