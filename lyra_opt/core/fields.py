@@ -19,6 +19,7 @@ from lyra_opt.core.documents import Record, join_path, unknown_key
 from lyra_opt.core.errors import FieldError, MissingFieldError
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Rule
 from lyra_opt.core.validation import require_choice
 
@@ -164,7 +165,9 @@ def declared(
         between = vars(table).get("__post_init__")
         # Constructors call what is there when they are written: replaced once fields are known.
         table.__post_init__ = lambda self: None  # type: ignore[attr-defined]  # noqa: ARG005
-        made = dataclass(frozen=True, slots=slots, kw_only=kw_only)(table)
+        made = dataclass(frozen=True, slots=slots, kw_only=kw_only, repr=False)(table)
+        made.__repr__ = short_repr  # type: ignore[method-assign]
+        setattr(made, "_repr_html_", html_of_object)  # noqa: B010 - asked for by notebooks
         plan = _Plan(made, schema or {}, is_declared=True)
         setattr(made, _PLAN, plan)
         made.__post_init__ = _check_of(plan.keys, between)  # type: ignore[attr-defined]

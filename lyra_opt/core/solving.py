@@ -12,6 +12,7 @@ from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT_co
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
+from lyra_opt.core.representations import LARGEST_DRAWN, html_of, picture_of
 from lyra_opt.core.result import (
     Limits,
     Number,
@@ -128,8 +129,34 @@ class Answer(Generic[SolutionT_co]):
         """What it claims of the instance, to be held against other answers."""
         return Claim(self.solver, self.status, self.objective, self.dual_bound)
 
+    def __repr__(self) -> str:
+        """Return what it is in a line; `str` says what it says."""
+        found = "" if self.objective is None else f", objective {self.objective}"
+        return f"<answer of {self.solver} on {self.instance.name!r}: {self.status}{found}>"
+
     def __str__(self) -> str:
         """Return it for people: status, objective, bound, what was chosen, time; a line each."""
+        known = self._in_words()
+        width = max(map(len, known)) + 2
+        return "\n".join(
+            (
+                one_line(self._title()),
+                *(f"  {f'{name}:':<{width}}{one_line(text)}" for name, text in known.items()),
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook, with a picture where the instance is small."""
+        is_small = self.problem.size(self.instance) <= LARGEST_DRAWN
+        is_drawn = is_small and self.solution is not None
+        picture = picture_of(self.instance, self) if is_drawn else ""
+        return html_of(self._title(), self._in_words(), picture=picture)
+
+    def _title(self) -> str:
+        return f"{self.solver} on {self.instance.name} ({self.problem.name})"
+
+    def _in_words(self) -> dict[str, str]:
+        """Return what it says, by what that is."""
         status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
         chosen = self.as_json_object("")
         shown = {
@@ -143,14 +170,7 @@ class Answer(Generic[SolutionT_co]):
             "time": show_seconds(self.wall_time_s) or None,
             "message": self.message,
         }
-        known = {name: show_value_of(value) for name, value in shown.items() if value is not None}
-        width = max(map(len, known)) + 2
-        return "\n".join(
-            (
-                one_line(f"{self.solver} on {self.instance.name} ({self.problem.name})"),
-                *(f"  {f'{name}:':<{width}}{one_line(text)}" for name, text in known.items()),
-            )
-        )
+        return {name: show_value_of(value) for name, value in shown.items() if value is not None}
 
     @property
     def is_solved(self) -> bool:

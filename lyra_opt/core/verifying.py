@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import show_value
 from lyra_opt.core.gaps import finite, relative_gap
+from lyra_opt.core.representations import html_of
 from lyra_opt.core.result import Status, same_value
+from lyra_opt.core.texts import show_value_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,14 @@ class Verification:
     def valid(self) -> bool:
         """Whether the solution is valid and every claim of it is right."""
         return not self.violations
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: whether all is right, and else what is wrong."""
+        known = {words(name): value for name, value in self.measures.items()}
+        shown = {"objective": self.objective, **known}
+        facts = {name: show_value_of(value) for name, value in shown.items() if value is not None}
+        wrong = {f"violation {place + 1}": text for place, text in enumerate(self.violations)}
+        return html_of("valid" if self.valid else "not valid", wrong | facts)
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``verify --json``."""

@@ -1,0 +1,173 @@
+"""How objects show themselves: short in a terminal, as a little HTML in a notebook."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import one_line
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+MOST_ENTRIES, FIRST_ENTRIES = 8, 3
+"""Entries of a list in a `repr`; of a longer one the first few."""
+
+MOST_ROWS, LONGEST_TEXT = 5, 60
+"""Rows of a table in a notebook, and letters of a text."""
+
+LARGEST_DRAWN = 24
+"""Entries of the longest list of an instance up to which a notebook shows a picture of it too."""
+
+# No colours but those of the notebook, which may be dark; pictures stand on white.
+HTML = """\
+{% macro row(cells, tag) -%}
+<tr>{% for cell in cells %}<{{ tag }} style="{{ left }}">{{ cell }}</{{ tag }}>{% endfor %}</tr>
+{%- endmacro -%}
+<div>
+<strong>{{ title }}</strong>
+{%- if facts %}
+<table>
+{%- for name, value in facts.items() %}
+<tr><th style="{{ left }}">{{ name }}</th><td style="{{ left }}">{{ value }}</td></tr>
+{%- endfor %}
+</table>
+{%- endif %}
+{%- for table in tables %}
+<table>
+<caption style="{{ left }}">{{ table.caption }}</caption>
+{{ row(table.columns, "th") }}
+{%- for cells in table.rows %}
+{{ row(cells, "td") }}
+{%- endfor %}
+</table>
+{%- if table.more %}
+<div>and {{ table.more }}</div>
+{%- endif %}
+{%- endfor %}
+{%- if picture %}
+<div style="background: white; color: black; display: inline-block">{{ picture|safe }}</div>
+{%- endif %}
+</div>
+"""
+LEFT = "text-align: left; padding-right: 1em"
+
+
+def short_repr(value: Any) -> str:
+    """Return the `repr` of a dataclass in which long lists are cut: what is left out is counted."""
+    shown = ", ".join(
+        f"{each.name}={_short(getattr(value, each.name))}" for each in fields(value) if each.repr
+    )
+    return f"{type(value).__qualname__}({shown})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, StrEnum):
+        return repr(str(value))
+    if not isinstance(value, tuple | Mapping) or len(value) <= MOST_ENTRIES:
+        return repr(value)
+    more = f"... {len(value) - FIRST_ENTRIES:,} more"
+    if isinstance(value, Mapping):
+        pairs = list(value.items())[:FIRST_ENTRIES]
+        return f"{{{', '.join(f'{key!r}: {entry!r}' for key, entry in pairs)}, {more}}}"
+    return f"({', '.join(map(repr, value[:FIRST_ENTRIES]))}, {more})"
+
+
+def html_of(
+    title: str,
+    facts: Mapping[str, str],
+    tables: Sequence[Mapping[str, Any]] = (),
+    picture: str = "",
+) -> str:
+    """Return HTML for a notebook, without scripts; all text is escaped.
+
+    Parameters
+    ----------
+    title
+        Stands above all else.
+    facts
+        By name.
+    tables
+        Each with ``caption``, ``columns``, ``rows`` and ``more``, what is left out in words.
+    picture
+        SVG, which stands on white.
+    """
+    return _template().render(
+        title=one_line(title), facts=facts, tables=tables, picture=picture, left=LEFT
+    )
+
+
+def html_of_object(value: Any) -> str:
+    """Return HTML of a dataclass: what it holds by field, lists of objects as tables.
+
+    An instance of a problem gets a picture too, if it is small.
+    """
+    given = {each.name: getattr(value, each.name) for each in fields(value) if each.repr}
+    lists = {
+        name: entries
+        for name, entries in given.items()
+        if isinstance(entries, tuple) and entries and is_dataclass(entries[0])
+    }
+    facts = {
+        name.replace("_", " "): _cell(entry) for name, entry in given.items() if name not in lists
+    }
+    problem = getattr(value, "problem", None)
+    title = type(value).__name__ if problem is None else f"{problem} {type(value).__name__.lower()}"
+    is_small = max(map(len, lists.values()), default=0) <= LARGEST_DRAWN
+    picture = picture_of(value) if problem is not None and is_small else ""
+    return html_of(title, facts, [_table(*each) for each in lists.items()], picture)
+
+
+def picture_of(instance: Any, answer: Any = None) -> str:
+    """Return a picture of an instance, or of an answer, as SVG."""
+    from importlib.metadata import entry_points
+
+    from lyra_opt.core.pictures import svg_text
+
+    (plot,) = entry_points(group="lyra_opt.front_door", name="plot")
+    figure = plot.load()(instance, answer)
+    # Ids of a page must differ, and a notebook is one page.
+    return svg_text(figure, f"picture-{zlib.crc32(repr((instance, answer)).encode()):x}")
+
+
+def _table(name: str, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return the first rows of a list of objects."""
+    names = [each.name for each in fields(entries[0])]
+    more = len(entries) - MOST_ROWS
+    return {
+        "caption": f"{name} ({len(entries):,})",
+        "columns": [name.replace("_", " ") for name in names],
+        "rows": [[_cell(getattr(entry, name)) for name in names] for entry in entries[:MOST_ROWS]],
+        "more": f"{more:,} more" if more > 0 else "",
+    }
+
+
+def _cell(value: Any) -> str:
+    """Return a value as the text of a cell."""
+    if value is None:
+        text = "none"
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    elif isinstance(value, float):
+        text = f"{value:.10g}"
+    elif isinstance(value, Mapping):
+        text = ", ".join(f"{key}: {_cell(entry)}" for key, entry in value.items()) or "none"
+    elif isinstance(value, tuple):
+        text = ", ".join(map(_cell, value)) or "none"
+    elif is_dataclass(value):
+        text = " ".join(_cell(getattr(value, each.name)) for each in fields(value))
+    else:
+        text = str(value)
+    text = one_line(text)
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True).from_string(HTML)

@@ -1,0 +1,99 @@
+"""How instances, solutions, answers and verifications show themselves."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.representations import MOST_ENTRIES, MOST_ROWS
+from lyra_opt.core.verifying import Verification
+from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
+
+VOID = {"path", "use", "rect", "image", "circle", "br", "meta"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of HTML: tags that are open, tags that there are, text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.words = ""
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.open.append(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def fleet(servers: int, name: str = "<script>alert(1)</script>") -> Instance:
+    jobs = [
+        Job(id=f"<b>j{place}", workers=[WorkerGroup(server=f"s&{place}", base=1)])
+        for place in range(servers)
+    ]
+    on_loan = [Server(id=f"s&{place}", gpus=8) for place in range(servers)]
+    return Instance(name=name, reclaim_servers=1, servers=on_loan, jobs=jobs)
+
+
+@pytest.mark.parametrize("servers", [1, 60])
+def test_html_is_whole_and_escaped(servers: int) -> None:
+    """No name becomes a tag; a picture of small instances alone; the first rows of large ones."""
+    instance = fleet(servers)
+    answer = lo.solve(instance, "exact")
+    for shown in (instance, answer, answer.solution):
+        page = Page(shown._repr_html_())
+        assert not {"script", "b"} & set(page.tags)
+    page = Page(instance._repr_html_())
+    assert "<script>alert(1)</script>" in page.words
+    assert ("svg" in page.tags) == (servers == 1)
+    assert page.words.count("s&0") >= 2
+    assert (f"and {servers - MOST_ROWS:,} more" in page.words) == (servers > MOST_ROWS)
+    page = Page(answer._repr_html_())
+    assert ("svg" in page.tags) == (servers == 1)
+    assert "optimal" in page.words
+
+
+def test_an_answer_without_a_solution_has_html_too() -> None:
+    """With the reason."""
+    shares = lo.generate("heterogeneous", "offline", jobs=2, objective="throughput")
+    page = Page(lo.solve(shares, "gavel-las")._repr_html_())
+    assert "unsupported" in page.words
+
+
+def test_html_of_a_verification() -> None:
+    """What is wrong stands there, escaped."""
+    wrong = Verification(violations=("server <b>x</b>",), objective=None, measures={"a_s": 1.5})
+    assert "not valid" in Page(wrong._repr_html_()).words
+    assert "server <b>x</b>" in Page(wrong._repr_html_()).words
+    assert "a, s" in Page(wrong._repr_html_()).words
+
+
+def test_a_large_instance_does_not_fill_a_terminal() -> None:
+    """What is cut is counted; what is short can be read back."""
+    assert len(repr(fleet(10_000))) < 1000
+    assert "... 9,997 more" in repr(fleet(10_000))
+    small = fleet(MOST_ENTRIES)
+    names = {each.__name__: each for each in (Instance, Server, Job, WorkerGroup)}
+    assert eval(repr(small), names) == small
+    assert repr(Solution(("s",))) == "Solution(servers=('s',))"
+
+
+def test_the_repr_of_an_answer_is_a_line() -> None:
+    """It names neither the whole instance nor the solution."""
+    answer = lo.solve(fleet(3, "three"), "exact")
+    assert repr(answer) == "<answer of exact on 'three': optimal, objective 1>"
