@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.solver import Solver, find_solver
-from lyra_opt.formulations.backends.backend import Backend, Built
+from lyra_opt.core.trajectory import Improvements
+from lyra_opt.formulations.backends.backend import Backend, Built, Settings
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
@@ -141,8 +142,8 @@ class ExactModelSolver(Solver):
 
     Starts from the warm start or, without one, from what the formulation begins with, and never
     returns worse. Claims optimality only where the bound, moved to the safe side, is within the
-    variant's proof gap of the objective: equal to it, where that is an integer. One thread; the
-    seed of the backend comes from the generator.
+    variant's proof gap of the objective: equal to it, where that is an integer. The seed of the
+    backend comes from the generator.
 
     Of the limits only the time is kept: nodes and memory are not passed on, because the backends
     count neither alike. Building the model counts as time but is not interrupted, and the
@@ -163,7 +164,9 @@ class ExactModelSolver(Solver):
         self.formulation, self.statement, self.backend = formulation, statement, backend
         self.name = f"{backend.name}{formulation.suffix}"
         self.problem, self.variants = formulation.problem.name, formulation.variants
-        self.exact_variants = formulation.variants if formulation.is_exact else ()
+        is_exact = formulation.is_exact and backend.gives_bound
+        self.exact_variants = formulation.variants if is_exact else ()
+        self.is_parallel = backend.is_parallel
         self.gives_bound = formulation.gives_bound
         self.modules = backend.modules
         self.language, self.form = backend.language, formulation.suffix.removeprefix("-")
@@ -222,14 +225,18 @@ class ExactModelSolver(Solver):
         countdown = Countdown(limits.time_s)
         seed = int(rng.integers(LARGEST_SEED))  # drawn first: the start must not move it
         form, problem = self.formulation, self.formulation.problem
+        if observer is not None:
+            observer = Improvements(observer, instance.variant)
         ending: dict[str, Any] = {
             "observer": observer,
-            "promises_proof": form.is_exact,
+            "promises_proof": bool(self.exact_variants),
         }
         incumbent = self._begun(instance, warm_start, rng)
         if observer is not None and incumbent is not None:
             observer("objective", incumbent[1])
         bound = form.simple_bound(instance)
+        if observer is not None and bound is not None:
+            observer("dual_bound", bound)
         data, built = None, None
         if not countdown.is_over:
             data = form.data(instance, incumbent, self.backend.in_floats)
@@ -240,7 +247,13 @@ class ExactModelSolver(Solver):
             ending["stopped_by"] = StoppedBy.TIME
             return concluded(instance, incumbent, bound, **ending)
         start = None if incumbent is None else data.start(incumbent[0])
-        run = self.backend.run(built, start, countdown.remaining_s, seed)
+        watch = None if observer is None else _Watch(self, instance, data, observer)
+        settings = Settings(
+            time_s=countdown.remaining_s, seed=seed, threads=limits.threads, watch=watch
+        )
+        run = self.backend.run(built, start, settings)
+        if watch is not None and watch.error is not None:
+            raise watch.error
         solution = None if run.values is None else data.solution(run.values)
         found = None if solution is None else valued(problem, instance, solution)
         if found is not None and (
@@ -249,12 +262,16 @@ class ExactModelSolver(Solver):
             incumbent = found
             if observer is not None:
                 observer("objective", incumbent[1])
-        cost = safe_cost(run.bound, margin=form.margin)
-        proved = None if cost is None else data.dual_bound(cost)
+        proved = self.bound_of(data, run.bound)
         if proved is not None and (bound is None or instance.variant.is_better(bound, proved)):
             bound = proved
         ending |= {"stopped_by": run.stopped_by, "counters": run.counters}
         return concluded(instance, incumbent, bound, **ending)
+
+    def bound_of(self, data: ModelData, bound: Number | Fraction | None) -> Number | None:
+        """Return the bound on the objective that a backend's bound on the cost proves, if any."""
+        cost = safe_cost(bound, margin=self.formulation.margin)
+        return None if cost is None or not self.backend.gives_bound else data.dual_bound(cost)
 
     def _begun(
         self, instance: Any, warm_start: Any, rng: np.random.Generator
@@ -266,6 +283,40 @@ class ExactModelSolver(Solver):
             return None if solution is None else valued(form.problem, instance, solution)
         solution, objective = valued_start(form.problem, instance, warm_start)
         return form.tidied(instance, solution), objective
+
+
+class _Watch:
+    """Tells an observer, in the instance's objective, what a backend says of its run.
+
+    An exception must not pass through a backend's own code: it is kept until the run is over.
+    """
+
+    def __init__(
+        self, solver: ExactModelSolver, instance: Any, data: ModelData, observer: Observer
+    ) -> None:
+        self._solver, self._instance, self._data = solver, instance, data
+        self._observer = observer
+        self.error: Exception | None = None
+
+    def found(self, values: Values) -> None:
+        """Tell what the solution is worth to the checker, if these values are one."""
+        try:
+            solution = self._data.solution(values)
+            problem = self._solver.formulation.problem
+            known = None if solution is None else valued(problem, self._instance, solution)
+            if known is not None:
+                self._observer("objective", known[1])
+        except Exception as error:
+            self.error = error
+
+    def bounded(self, bound: Number) -> None:
+        """Tell what the bound proves."""
+        try:
+            proved = self._solver.bound_of(self._data, bound)
+            if proved is not None:
+                self._observer("dual_bound", proved)
+        except Exception as error:
+            self.error = error
 
 
 def best_of(problem: Problem, *names: str) -> Start:

@@ -80,15 +80,45 @@ class BackendRun:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
+class Watch(Protocol):
+    """Who is told of a run while it goes on; callbacks of backends call it, from any thread."""
+
+    def found(self, values: Values) -> None:
+        """Take values of all variables of a better solution."""
+
+    def bounded(self, bound: Number) -> None:
+        """Take a lower bound on the cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a backend is to run.
+
+    Parameters
+    ----------
+    time_s
+        Wall-clock seconds, None for no limit.
+    seed
+        From 0 to 2**31 - 2.
+    threads
+        At most so many.
+    watch
+        Who is told of solutions and bounds as they come, by backends that have callbacks.
+    """
+
+    time_s: float | None = None
+    seed: int = 0
+    threads: int = 1
+    watch: Watch | None = None
+
+
 class Run(Protocol):
     """What runs a model."""
 
-    def __call__(
-        self, built: Built, start: Values | None, time_s: float | None, seed: int
-    ) -> BackendRun:
-        """Minimise from values of all variables, if any, within the time, None for no limit.
+    def __call__(self, built: Built, start: Values | None, settings: Settings) -> BackendRun:
+        """Minimise from values of all variables, if any.
 
-        The seed is from 0 to 2**31 - 2. RuntimeError if the backend fails.
+        RuntimeError if the backend fails.
         """
 
 
@@ -110,6 +140,10 @@ class Backend:
         The Python modules that it needs.
     title
         What runs a model, where the name does not say it as ``pulp-highs`` does.
+    is_parallel
+        Whether it uses more than one thread where it may.
+    gives_bound
+        Whether what it says of a bound can be taken for one.
     language
         What its models are written in: ``pulp``, ``cpsat``, ``mathopt``; empty where they are of no
         use to others.
@@ -123,6 +157,8 @@ class Backend:
     in_floats: bool
     modules: tuple[str, ...]
     title: str = ""
+    is_parallel: bool = False
+    gives_bound: bool = True
     language: str = ""
     set_unit: Callable[[Any, CostUnit], None] = lambda _model, _unit: None
 

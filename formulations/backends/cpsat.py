@@ -8,10 +8,24 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
+    from lyra_opt.formulations.backends.backend import (
+        Built,
+        CostUnit,
+        KindsT,
+        Settings,
+        Values,
+        Watch,
+    )
+
+
+WORKERS = (
+    *("max_lp", "default_lp", "lb_tree_search", "reduced_costs", "quick_restart", "no_lp"),
+    *("core", "probing"),
+)
+"""Of CP-SAT, the first that there are threads for."""
 
 
 def new_model() -> Any:
@@ -50,11 +64,11 @@ def set_unit(model: Any, unit: CostUnit) -> None:
     objective.offset += float(unit.offset / unit.scale)
 
 
-def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
-    """Run CP-SAT with one worker and the full linear relaxation.
+def run_cpsat(built: Built, start: Values | None, settings: Settings) -> BackendRun:
+    """Run CP-SAT with the full linear relaxation, with as many workers as there may be threads.
 
-    Without ``linearization_level=2`` the bound stays near 0 on these models; with several
-    workers the portfolio sets levels of its own, with the same effect.
+    Without ``linearization_level=2`` the bound stays near 0 on these models; of several workers
+    the first must be ``max_lp``, or it does so too.
     """
     from ortools.sat.python import cp_model
 
@@ -63,14 +77,17 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
         for variable, value in zip(variables, start, strict=True):
             model.add_hint(variable, value)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    solver.parameters.num_workers = settings.threads
+    if settings.threads > 1:
+        solver.parameters.subsolvers.extend(WORKERS)
     solver.parameters.linearization_level = 2
-    solver.parameters.random_seed = seed
+    solver.parameters.random_seed = settings.seed
     # Else Ctrl-C would end it like a limit, and its handler would stay in the place of Python's.
     solver.parameters.catch_sigint_signal = False
-    if time_s is not None:
-        solver.parameters.max_time_in_seconds = time_s
-    status = solver.solve(model)
+    if settings.time_s is not None:
+        solver.parameters.max_time_in_seconds = settings.time_s
+    callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
+    status = solver.solve(model, callback)
     if start is not None and status == cp_model.OPTIMAL:
         objective = model.proto.objective
         value_of = dict(zip((each.index for each in variables), start, strict=True))
@@ -78,7 +95,7 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
         # Presolve has been seen to lose the optimum, and the very solution that it was given.
         if solver.objective_value > objective.offset + sum(c * value_of[v] for v, c in terms):
             solver.parameters.cp_model_presolve = False
-            status = solver.solve(model)
+            status = solver.solve(model, callback)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
@@ -89,9 +106,23 @@ def run_cpsat(built: Built, start: Values | None, time_s: float | None, seed: in
         # The bound in integers; `best_objective_bound` is a double, off by one at times. Before
         # anything is known it is 0, which is no bound where objectives are negative.
         bound=bound + constant if has_solution or bound else None,
-        stopped_by=None if status == cp_model.OPTIMAL or time_s is None else StoppedBy.TIME,
+        stopped_by=None
+        if status == cp_model.OPTIMAL or settings.time_s is None
+        else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )
+
+
+def _callback(solver: Any, variables: Sequence[Any], watch: Watch) -> Any:
+    """Return what CP-SAT calls with its solutions; its bounds it tells at once."""
+    from ortools.sat.python import cp_model
+
+    class Found(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # OR-Tools is not typed
+        def on_solution_callback(self) -> None:
+            watch.found([self.value(variable) for variable in variables])
+
+    solver.best_bound_callback = watch.bounded
+    return Found()
 
 
 BACKEND = Backend(
@@ -100,6 +131,7 @@ BACKEND = Backend(
     run=run_cpsat,
     in_floats=False,
     modules=("ortools.sat.python.cp_model",),
+    is_parallel=True,
     language="cpsat",
     set_unit=set_unit,
 )

@@ -15,7 +15,7 @@ from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lyra_opt.formulations.backends.backend import Built, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, KindsT, Settings, Values
 
 MULTIPLIER_BITS = 40
 """Multipliers and costs are rounded to multiples of 2**-40, and are exact from there on."""
@@ -82,8 +82,7 @@ def columns(model: Programme, largest: KindsT) -> KindsT:
 def run_highs(
     built: Built,
     start: Values | None,  # noqa: ARG001
-    time_s: float | None,
-    seed: int,  # noqa: ARG001
+    settings: Settings,
 ) -> BackendRun:
     """Solve a programme on one thread; the bound is exact, the values are those of HiGHS."""
     import highspy
@@ -92,8 +91,8 @@ def run_highs(
     model = highspy.Highs()
     model.silent()
     model.setOptionValue("threads", 1)
-    if time_s is not None:
-        model.setOptionValue("time_limit", time_s)
+    if settings.time_s is not None:
+        model.setOptionValue("time_limit", settings.time_s)
     size, rows = len(programme.most), programme.rows
     model.addVars(size, np.zeros(size), np.array(programme.most, np.float64))
     model.changeColsCost(

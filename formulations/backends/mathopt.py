@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
+    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Settings, Values
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 
@@ -52,28 +52,39 @@ def set_unit(model: Any, unit: CostUnit) -> None:
 
 
 def run_gscip(
-    built: Built, start: Values | None, time_s: float | None, seed: int, **parameters: Any
+    built: Built, start: Values | None, settings: Settings, **parameters: Any
 ) -> BackendRun:
-    """Run SCIP on one thread, with MathOpt's parameters in the place of our own where given."""
-    own = {"random_seed": seed, "threads": 1, **parameters}
-    return _run("GSCIP", built, start, time_s, own)
+    """Run SCIP on one thread, with MathOpt's parameters in the place of our own where given.
+
+    Its callbacks are not used: OR-Tools 9.15 prints errors of SCIP where they are.
+    """
+    return run("GSCIP", built, start, settings, threads=1, **parameters)
 
 
-def run_highs(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
-    """Run HiGHS on one thread, which MathOpt's common parameter refuses but HiGHS' own takes."""
+def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:
+    """Run HiGHS on one thread, which MathOpt's common parameter refuses but HiGHS' own takes.
+
+    A run with another number of threads would fail: the first run of a process sets it for all,
+    and MathOpt does not say how to undo that. Nor has it callbacks.
+    """
     from ortools.math_opt.solvers import highs_pb2
 
     one_thread = highs_pb2.HighsOptionsProto(int_options={"threads": 1})
-    return _run("HIGHS", built, start, time_s, {"random_seed": seed, "highs": one_thread})
+    return run("HIGHS", built, start, settings, highs=one_thread)
 
 
-def _run(
-    solver_type: str,
-    built: Built,
-    start: Values | None,
-    time_s: float | None,
-    parameters: dict[str, Any],
+def run(
+    solver_type: str, built: Built, start: Values | None, settings: Settings, **parameters: Any
 ) -> BackendRun:
+    """Run one of MathOpt's solvers.
+
+    Parameters
+    ----------
+    solver_type
+        As MathOpt names it.
+    parameters
+        Those of MathOpt's ``SolveParameters`` beside the ones that all solvers are given.
+    """
     from ortools.math_opt.python import mathopt
 
     variables = built.in_order
@@ -84,8 +95,13 @@ def _run(
     result = solve(
         built.model,
         solver_type,
-        time_s,
-        {"relative_gap_tolerance": 0.0, "absolute_gap_tolerance": 0.0, **parameters},
+        settings.time_s,
+        {
+            "relative_gap_tolerance": 0.0,
+            "absolute_gap_tolerance": 0.0,
+            "random_seed": settings.seed,
+            **parameters,
+        },
         model_params=mathopt.ModelSolveParameters(solution_hints=hints),
     )
     termination = result.termination

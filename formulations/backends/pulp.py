@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,17 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Values
+    from lyra_opt.formulations.backends.backend import (
+        Built,
+        CostUnit,
+        KindsT,
+        Settings,
+        Values,
+        Watch,
+    )
 
 CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
 
@@ -58,8 +66,8 @@ def set_unit(model: Any, unit: CostUnit) -> None:
     model.setObjective(float(unit.scale) * model.objective + float(unit.offset))
 
 
-def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
-    """Run the CBC that PuLP brings; bound and status are read from its log.
+def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRun:
+    """Run the CBC that PuLP brings; bound and status are read from its log, once it is done.
 
     CBC 2.10 now and then crashes (segmentation fault, nothing in its log) where a limit of a
     few milliseconds ends within its pre-processing. A crash after the limit is therefore a run
@@ -74,10 +82,8 @@ def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int)
     """
     import pulp
 
-    variables = built.in_order
-    if start is not None:
-        for variable, value in zip(variables, start, strict=True):
-            variable.setInitialValue(value)
+    variables, time_s = built.in_order, settings.time_s
+    _set_start(variables, start)
     with tempfile.TemporaryDirectory(prefix="lyra-opt-cbc-") as directory:
         log = Path(directory) / "cbc.log"
         solver = pulp.PULP_CBC_CMD(
@@ -87,8 +93,8 @@ def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int)
             timeMode="elapsed",
             gapRel=0,
             gapAbs=0,
-            threads=1,
-            options=[f"randomCbcSeed {seed}"],
+            threads=settings.threads,
+            options=[f"randomCbcSeed {settings.seed}"],
             logPath=str(log),
             _skip_v4_deprecation=True,
         )
@@ -104,6 +110,13 @@ def run_cbc(built: Built, start: Values | None, time_s: float | None, seed: int)
     return read_cbc_log(
         text, [variable.value() for variable in variables], is_limited=time_s is not None
     )
+
+
+def _set_start(variables: Sequence[Any], start: Values | None) -> None:
+    """Say from which values a run may begin."""
+    if start is not None:
+        for variable, value in zip(variables, start, strict=True):
+            variable.setInitialValue(value)
 
 
 def read_cbc_log(text: str, values: Values, *, is_limited: bool = False) -> BackendRun:
@@ -153,7 +166,7 @@ def _last(pattern: str, text: str) -> str | None:
     return found[-1].strip() if found else None
 
 
-def run_highs(built: Built, start: Values | None, time_s: float | None, seed: int) -> BackendRun:
+def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:
     """Run HiGHS through PuLP's own steps, with a start and with HiGHS' own status and bound.
 
     PuLP 3.3 passes no start on, and the last of its steps reads the status from a table that
@@ -164,7 +177,12 @@ def run_highs(built: Built, start: Values | None, time_s: float | None, seed: in
 
     model = built.model
     solver = pulp.HiGHS(
-        msg=False, timeLimit=time_s, gapRel=0.0, gapAbs=0.0, threads=1, random_seed=seed
+        msg=False,
+        timeLimit=settings.time_s,
+        gapRel=0.0,
+        gapAbs=0.0,
+        threads=settings.threads,
+        random_seed=settings.seed,
     )
     solver.createAndConfigureSolver(model)
     solver.buildSolverModel(model)
@@ -177,7 +195,10 @@ def run_highs(built: Built, start: Values | None, time_s: float | None, seed: in
             column_values[variable.index] = float(value)
         solution.col_value = column_values
         highs.setSolution(solution)
-    highs.run()
+    if settings.watch is not None:
+        _watch_highs(highs, [variable.index for variable in variables], settings.watch)
+    with _threads_of_highs(settings.threads):
+        highs.run()
 
     status, info = highs.getModelStatus(), highs.getInfo()
     limited = status == highspy.HighsModelStatus.kTimeLimit
@@ -193,12 +214,44 @@ def run_highs(built: Built, start: Values | None, time_s: float | None, seed: in
     )
 
 
+def _watch_highs(highs: Any, columns: Sequence[int], watch: Watch) -> None:
+    """Tell of solutions when HiGHS finds them, and of bounds then and when it would log them."""
+
+    def found(event: Any) -> None:
+        values = event.data_out.mip_solution
+        watch.found([values[column] for column in columns])
+        watch.bounded(event.data_out.mip_dual_bound)
+
+    highs.cbMipImprovingSolution.subscribe(found)
+    highs.cbMipLogging.subscribe(lambda event: watch.bounded(event.data_out.mip_dual_bound))
+
+
+@contextmanager
+def _threads_of_highs(threads: int) -> Iterator[None]:
+    """Let HiGHS have so many threads for a run.
+
+    The first run of a process sets their number for all that come, which fail with another one,
+    until its scheduler is reset. All of the toolkit's but these have one thread.
+    """
+    import highspy
+
+    if threads == 1:
+        yield
+        return
+    highspy.Highs.resetGlobalScheduler(True)
+    try:
+        yield
+    finally:
+        highspy.Highs.resetGlobalScheduler(True)
+
+
 CBC = Backend(
     name="pulp-cbc",
     new_model=new_model,
     run=run_cbc,
     in_floats=True,
     modules=("pulp",),
+    is_parallel=True,
     language="pulp",
     set_unit=set_unit,
 )

@@ -9,6 +9,7 @@ from lyra_opt.commands.arguments import (
     add_command,
     add_seed_option,
     add_time_limit_option,
+    integer_from,
 )
 from lyra_opt.commands.messages import complain
 
@@ -60,6 +61,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "(default for reclaim: lyra-greedy; for allocation it depends on the objective)",
     )
     add_time_limit_option(parser, "each run")
+    parser.add_argument(
+        "--threads",
+        type=integer_from(1),
+        default=1,
+        metavar="N",
+        help="threads that each run may use (default: 1; with more, runs differ from one another)",
+    )
+    parser.add_argument(
+        "--start",
+        metavar="FILE",
+        help="a solution file to start from: no answer is worse (with one instance file only)",
+    )
     add_seed_option(parser, "random choices")
     parser.add_argument(
         "--certify", action="store_true", help="add a proved bound to every answer, heuristics too"
@@ -92,10 +105,15 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.loading import load_instance, save_solution
+    from lyra_opt.core.loading import load_instance, load_solution, save_solution
     from lyra_opt.core.pictures import require_picture_path
     from lyra_opt.core.result import Limits, Status
-    from lyra_opt.core.solving import evidence_of, refute_claims, solve_and_check
+    from lyra_opt.core.solving import (
+        evidence_of,
+        refute_claims,
+        require_valid_start,
+        solve_and_check,
+    )
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -110,8 +128,14 @@ def run(arguments: argparse.Namespace) -> int:
         if len(arguments.files) > 1:
             raise UserError("--export writes the model of one instance file, not of several")
         require_file_path("--export", arguments.export)
+    if arguments.start is not None and len(arguments.files) > 1:
+        raise UserError("--start takes a solution of one instance file, not of several")
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
+    start = None
+    if arguments.start is not None:
+        start, _ = load_solution(arguments.start, loaded[0].problem)
+        require_valid_start(loaded[0].problem, loaded[0].instance, start, arguments.start)
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
@@ -125,9 +149,11 @@ def run(arguments: argparse.Namespace) -> int:
                     entry.problem,
                     entry.instance,
                     solver,
-                    limits=Limits(time_s=arguments.time_limit_s),
+                    limits=Limits(time_s=arguments.time_limit_s, threads=arguments.threads),
                     seed=arguments.seed,
                     certify=arguments.certify,
+                    warm_start=start,
+                    record=True,
                 )
                 for solver in solvers
             ]

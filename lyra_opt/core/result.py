@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from lyra_opt.core.errors import FieldError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,11 +55,25 @@ class Limits:
         Nodes of a search tree.
     memory_mib
         Memory of the search, in MiB.
+    threads
+        At most so many threads. Whoever has one alone uses one, and the answer says so. With more
+        than one, what backends find and how long they take differs from run to run; what is proved
+        does not.
+
+    Raises
+    ------
+    FieldError
+        If there is no thread.
     """
 
     time_s: float | None = None
     nodes: int | None = None
     memory_mib: float | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.threads, int) or self.threads < 1:
+            raise FieldError("threads", self.threads, "must be an integer of at least 1")
 
     def is_over(self, elapsed_s: float) -> bool:
         """Return whether a run that has taken `elapsed_s` has used up its time."""

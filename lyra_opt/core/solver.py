@@ -50,6 +50,8 @@ class Solver(ABC):
     """Those of the variants of which a run without limits ends with a proof."""
     gives_bound: bool = False
     """Whether it returns a dual bound of its own."""
+    is_parallel: bool = False
+    """Whether it uses more than one thread where limits allow them."""
     modules: tuple[str, ...] = ()
     """Python modules that it needs and that may not be installed."""
 
@@ -109,7 +111,7 @@ class Solver(ABC):
         rng
             The only source of randomness.
         warm_start
-            A solution to start from; the answer is never worse.
+            A valid solution to start from; the answer is never worse.
         observer
             Told of each improvement.
         """

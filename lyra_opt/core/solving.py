@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from lyra_opt.core.errors import one_line
+from lyra_opt.core.errors import InputError, one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT_co
@@ -24,6 +24,7 @@ from lyra_opt.core.result import (
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.core.texts import show_seconds, show_value_of, words
+from lyra_opt.core.trajectory import Recorder, TrajectoryPoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ COMMON_ANSWER_KEYS = (
     "gap_to_optimum_at_most",
     "optimum",
     "wall_time_s",
+    "trajectory",
     "seed",
     "message",
 )
@@ -86,6 +88,8 @@ class Answer(Generic[SolutionT_co]):
         What the checker reports beside the objective.
     counters
         Effort spent, by name.
+    trajectory
+        Incumbents and dual bounds over time, where they were asked for.
     message
         The reason of a skip or of an error.
     traceback
@@ -105,6 +109,7 @@ class Answer(Generic[SolutionT_co]):
     certify_time_s: float | None = None
     measures: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+    trajectory: tuple[TrajectoryPoint, ...] = ()
     message: str | None = None
     traceback: str | None = None
 
@@ -202,6 +207,7 @@ class Answer(Generic[SolutionT_co]):
             "optimum": evidence.optimum,
             **{key: ({**solution, **self.measures}).get(key) for key in keys},
             "wall_time_s": self.wall_time_s,
+            "trajectory": [point._asdict() for point in self.trajectory] or None,
             "seed": self.seed,
             "message": self.message,
         }
@@ -221,6 +227,7 @@ def solve_and_check(
     certify: bool = False,
     warm_start: Any = None,
     observer: Observer | None = None,
+    record: bool = False,
 ) -> Answer:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
@@ -235,13 +242,22 @@ def solve_and_check(
         The run's draws depend on it, on the instance's name and on the solver's name.
     certify
         Whether to compute the problem's own bound beside the solver's.
+    warm_start
+        A solution to start from; `require_valid_start` says what is wrong with one.
+    observer
+        Told of each improvement, as the solver claims it.
+    record
+        Whether to keep incumbents and bounds over time. Solvers then report what they find, which
+        takes them a little time.
     """
     run = _Run(problem, instance, solver, seed)
     limits = limits or Limits()
     LOGGER.info("%s begins with %s", solver.name, instance.name)
     given = InstanceGuard(instance) if _is_own(solver) else PrivateCopy(problem, instance)
     try:
-        answer = run.answer(given.instance, limits, warm_start, observer, certify=certify)
+        answer = run.answer(
+            given.instance, limits, warm_start, observer, certify=certify, record=record
+        )
     finally:
         changed = given.restore()
     if changed:
@@ -249,6 +265,15 @@ def solve_and_check(
         answer = _as_error(answer, message)
     LOGGER.info("%s ends with %s: %s", solver.name, instance.name, answer.status)
     return answer
+
+
+def require_valid_start(problem: Problem, instance: Any, solution: Any, source: str) -> None:
+    """Raise `InputError` naming `source` and what is wrong, if a run cannot start from there."""
+    if solution is None:
+        raise InputError(source, "holds no solution to start from")
+    violations = problem.check(instance, solution).violations
+    if violations:
+        raise InputError(source, f"is no solution to start from: {'; '.join(violations)}")
 
 
 def _is_own(solver: Solver) -> bool:
@@ -276,6 +301,7 @@ class _Run:
         observer: Observer | None,
         *,
         certify: bool,
+        record: bool,
     ) -> Answer:
         """Return what comes of it if the solver is given this instance, or a copy of it."""
         problem, instance, solver = self._problem, self._instance, self._solver
@@ -292,9 +318,14 @@ class _Run:
             seed=self._known["seed"],
         )
         stopwatch = Stopwatch()
+        recorder = Recorder(instance.variant, stopwatch, observer) if record else None
         try:
             result = solver.solve(
-                given, limits=limits, rng=rng, warm_start=warm_start, observer=observer
+                given,
+                limits=limits,
+                rng=rng,
+                warm_start=warm_start,
+                observer=recorder or observer,
             )
             if not isinstance(result, SolveResult):
                 raise TypeError(f"the solver returned {result!r:.60}, which is no SolveResult")
@@ -306,14 +337,20 @@ class _Run:
         self._known["counters"] = result.counters
         try:
             checked = _check_claims(problem, instance, result)
+            if recorder is not None:
+                checked["trajectory"] = recorder.ended(
+                    self._known["wall_time_s"], checked.get("objective"), checked["dual_bound"]
+                )
             if certify:
                 checked |= _certified(problem, instance, checked)
         except RefutedClaimError as error:
             return Answer(**self._known, status=Status.ERROR, message=str(error))
         except Exception as error:  # the bound failed, and so nothing that was asked for is known
             return self._failed(error)
-        proved = checked["status"] is Status.OPTIMAL
-        return Answer(**self._known, **checked, message=None if proved else result.message)
+        messages = [] if checked["status"] is Status.OPTIMAL else [result.message]
+        if limits.threads > 1 and not solver.is_parallel:
+            messages.append("runs on one thread")
+        return Answer(**self._known, **checked, message="; ".join(filter(None, messages)) or None)
 
     def _failed(self, error: Exception) -> Answer:
         """Return an error in a line, with the traceback for whoever mends the solver."""

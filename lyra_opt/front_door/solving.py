@@ -20,6 +20,8 @@ def solve(
     solver: str | None = None,
     *,
     time_limit_s: float | None = None,
+    threads: int = 1,
+    start: SolutionT | Answer[SolutionT] | None = None,
     seed: int = 0,
     certify: bool = False,
 ) -> Answer[SolutionT]:
@@ -33,6 +35,10 @@ def solve(
         Its name, as ``lyra-opt solvers`` lists it.
     time_limit_s
         Seconds that it may take; None is no limit.
+    threads
+        At most so many, by those who can use them; with more than one, runs differ.
+    start
+        A solution, or an answer that holds one; what comes of it is never worse.
     seed
         Of random choices.
     certify
@@ -41,22 +47,27 @@ def solve(
     Raises
     ------
     UserError
-        If there is no such solver.
+        If there is no such solver, or the start is no valid solution.
     """
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import find_solver
-    from lyra_opt.core.solving import solve_and_check
+    from lyra_opt.core.solving import Answer, require_valid_start, solve_and_check
 
     problem = problem_of_instance(instance)
+    if start is not None:
+        start = start.solution if isinstance(start, Answer) else start
+        require_valid_start(problem, instance, start, "start")
     name = solver or problem.default_solver_of(instance.variant)
     return solve_and_check(
         problem,
         instance,
         find_solver(problem.name, name),
-        limits=Limits(time_s=time_limit_s),
+        limits=Limits(time_s=time_limit_s, threads=threads),
         seed=seed,
         certify=certify,
+        warm_start=start,
+        record=True,
     )
 
 

@@ -43,7 +43,8 @@ def assert_conforms(
     8. bound <= optimum <= objective when minimising, the other way round when maximising.
     9. It is never worse than the solution that it was given to start from.
     10. A time limit never makes it claim what it did not prove, or fail.
-    11. The observer sees objectives that improve, and ends with the answer's.
+    11. The observer sees objectives that improve, and ends with the answer's; the bounds that it
+        sees keep rule 8.
 
     Objectives that are floats count as equal within 1e-9 relative
     (`lyra_opt.core.result.same_value`).
@@ -63,13 +64,13 @@ def assert_conforms(
     assert skip is None, f"rule 2: the solver does not take the instance: {skip.reason}"
     assert instance.variant in solver.variants, "rule 1: takes an undeclared variant"
     before = problem.instance_document(instance)
-    seen: list[Number] = []
+    seen: dict[str, list[Number]] = {"objective": [], "dual_bound": []}
     answer = solve_and_check(
         problem,
         instance,
         solver,
         seed=seed,
-        observer=lambda what, value: seen.append(value) if what == "objective" else None,
+        observer=lambda kind, value: seen[kind].append(value),
     )
     assert answer.status is not Status.ERROR, f"rule 3: {answer.message}"
     again = solve_and_check(problem, instance, solver, seed=seed)
@@ -88,7 +89,9 @@ def assert_conforms(
     sign = 1 if instance.variant.sense == "min" else -1
     if optimum is not None:
         _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
-    _assert_observed(seen, answer.objective, sign)
+        for bound in seen["dual_bound"]:
+            _assert_brackets(bound, optimum, None, sign)
+    _assert_observed(seen["objective"], answer.objective, sign)
     start = answer.solution if best_solution is None else best_solution
     if start is not None:
         _assert_keeps_start(solver, problem, instance, start, sign, seed)

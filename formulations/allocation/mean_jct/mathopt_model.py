@@ -17,7 +17,7 @@ from lyra_opt.formulations.backends.mathopt import GSCIP, run_gscip
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 
 if TYPE_CHECKING:
-    from lyra_opt.formulations.backends.backend import BackendRun, Built, Values
+    from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings, Values
 
 WINDOW_MARGIN = 1e-12
 ROUNDS_OF_CUTS = 2
@@ -186,16 +186,14 @@ def add_objective(model: Any, data: SlotModel, variables: SlotVariables) -> None
     model.minimize(sum(variables.completion_time.values()))
 
 
-def run_with_few_cuts(
-    built: Built, start: Values | None, time_s: float | None, seed: int
-) -> BackendRun:
+def run_with_few_cuts(built: Built, start: Values | None, settings: Settings) -> BackendRun:
     """Run SCIP with `ROUNDS_OF_CUTS`, to a gap of 1e-7."""
     from ortools.math_opt.solvers.gscip import gscip_pb2
 
     scip = gscip_pb2.GScipParameters()
     scip.int_params["separating/maxroundsroot"] = ROUNDS_OF_CUTS
     scip.int_params["separating/maxrounds"] = 0
-    return run_gscip(built, start, time_s, seed, relative_gap_tolerance=1e-7, gscip=scip)
+    return run_gscip(built, start, settings, relative_gap_tolerance=1e-7, gscip=scip)
 
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)

@@ -24,6 +24,7 @@ from lyra_opt.formulations.allocation.cpsat_solver import CpsatSolver
 from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
+from lyra_opt.formulations.backends.backend import Settings
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def relaxed(instance: Instance, step_s: float, start: Schedule | None = None) ->
 def on_grid(instance: Instance, step_s: float) -> tuple[Schedule, float]:
     """Return the best schedule on the grid, and its mean JCT in whole slots."""
     model, solver = ScheduleModel.of(instance, 0.0, step_s), schedule_on_grid()
-    run = solver.backend.run(solver.build(model), None, None, 0)
+    run = solver.backend.run(solver.build(model), None, Settings())
     assert run.stopped_by is None
     assert run.values is not None
     return model.solution(run.values), model.mean_s(run.bound)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.backends.cpsat import run_cpsat
 from lyra_opt.formulations.network.brute_force import BruteForce
 from lyra_opt.formulations.network.gang_data import gang_data, simple_bound
@@ -103,7 +104,7 @@ def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
     for variable in relaxed.model.variables():
         variable.cat = pulp.LpContinuous
     relaxed.model.solve(pulp.HiGHS(msg=False))
-    run = LP_HIGHS.backend.run(LP_HIGHS.build(patterns), None, None, 0)
+    run = LP_HIGHS.backend.run(LP_HIGHS.build(patterns), None, Settings())
     worth = float(-run.bound)
     assert worth <= -relaxed.model.objective.value() * (1 + 1e-6) + 1e-6
 
@@ -159,7 +160,7 @@ def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -
     built = IN_CPSAT[form].build(model)
     wanted = data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
     built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.in_order)))
-    run = run_cpsat(built, model.start(Solution(())), None, 0)
+    run = run_cpsat(built, model.start(Solution(())), Settings())
     report = check(one, model.solution(run.values))
     assert report.violations == ()
     priced = IN_PULP[form].build(model)

@@ -9,7 +9,7 @@ import pulp
 import pytest
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.formulations.backends.backend import Built
+from lyra_opt.formulations.backends.backend import Built, Settings
 from lyra_opt.formulations.backends.pulp import read_cbc_log, run_cbc
 
 OPTIMAL = """
@@ -87,11 +87,11 @@ def _crashing_after(seconds: float) -> Built:
 
 def test_a_crash_after_the_limit_is_a_run_that_found_nothing():
     """CBC crashes now and then where a limit of milliseconds ends within pre-processing."""
-    run = run_cbc(_crashing_after(0.01), None, time_s=0.001, seed=0)
+    run = run_cbc(_crashing_after(0.01), None, Settings(time_s=0.001))
     assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
 
 
 @pytest.mark.parametrize("time_s", [None, 3600.0])
 def test_a_crash_within_the_limit_or_without_one_is_an_error(time_s: float | None):
     with pytest.raises(pulp.PulpSolverError):
-        run_cbc(_crashing_after(0.0), None, time_s=time_s, seed=0)
+        run_cbc(_crashing_after(0.0), None, Settings(time_s=time_s))

@@ -1,0 +1,110 @@
+"""Incumbents and dual bounds over the time of a run, as the solver told of them."""
+
+from __future__ import annotations
+
+import math
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Observer
+    from lyra_opt.core.stopwatch import Stopwatch
+    from lyra_opt.core.variant import Variant
+
+
+class TrajectoryPoint(NamedTuple):
+    """An objective or a dual bound that a run knew from then on.
+
+    Parameters
+    ----------
+    elapsed_s
+        Seconds since the solver was called, as `Answer.wall_time_s` counts them.
+    kind
+        Of what `value` is.
+    value
+        Better than the one of its kind before, or the last.
+    is_checked
+        Whether the checker recomputed it, and held objective and bound against each other: so are
+        the last of each kind. Those before are what the solver said on its way.
+    """
+
+    elapsed_s: float
+    kind: Literal["objective", "dual_bound"]
+    value: Number
+    is_checked: bool = False
+
+
+class Improvements:
+    """An observer that passes on what is better than what it was told before.
+
+    Backends call it from threads of their own.
+    """
+
+    def __init__(self, observer: Observer, variant: Variant) -> None:
+        self._observer, self._variant = observer, variant
+        self._known: dict[str, Number] = {}
+        self._lock = Lock()
+
+    def __call__(self, kind: str, value: Number) -> None:
+        """Pass on a finite objective or bound, if it is better (a bound: tighter)."""
+        with self._lock:
+            before = self._known.get(kind)
+            first, second = (value, before) if kind == "objective" else (before, value)
+            is_new = before is None or (
+                first is not None and second is not None and self._variant.is_better(first, second)
+            )
+            if is_new and math.isfinite(value):
+                self._known[kind] = value
+                self._observer(kind, value)
+
+
+class Recorder:
+    """An observer that keeps when it was told of which improvement, and passes it on.
+
+    Parameters
+    ----------
+    stopwatch
+        Of the run.
+    observer
+        Somebody else's, if any.
+    """
+
+    def __init__(
+        self, variant: Variant, stopwatch: Stopwatch, observer: Observer | None = None
+    ) -> None:
+        self._variant, self._stopwatch, self._observer = variant, stopwatch, observer
+        self._points: list[TrajectoryPoint] = []
+        self._keep = Improvements(self._record, variant)
+
+    def __call__(self, kind: str, value: Number) -> None:
+        """Keep an objective or a dual bound, if it is better than the last."""
+        self._keep(kind, value)
+        if self._observer is not None:
+            self._observer(kind, value)
+
+    def _record(self, kind: Any, value: Number) -> None:
+        self._points.append(TrajectoryPoint(self._stopwatch.elapsed_s, kind, value))
+
+    def ended(
+        self, elapsed_s: float, objective: Number | None, dual_bound: Number | None
+    ) -> tuple[TrajectoryPoint, ...]:
+        """Return what was kept, and after it what was checked of the run's result.
+
+        What the result does not bear out, a better objective or a tighter bound, is left out.
+        """
+        better = self._variant.is_better
+        kept = [
+            point
+            for point in self._points
+            if not (
+                objective is None or better(point.value, objective)
+                if point.kind == "objective"
+                else dual_bound is None or better(dual_bound, point.value)
+            )
+        ]
+        if objective is not None:
+            kept.append(TrajectoryPoint(elapsed_s, "objective", objective, is_checked=True))
+        if dual_bound is not None:
+            kept.append(TrajectoryPoint(elapsed_s, "dual_bound", dual_bound, is_checked=True))
+        return tuple(kept)

@@ -1,0 +1,132 @@
+"""Incumbents and bounds over time: monotone, on the run's own clock, and ending in what is true."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lyra_opt as lo
+from lyra_opt.__main__ import main
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint
+from lyra_opt.network import Objective as Maximised
+from lyra_opt.reclaim import Semantics as Minimised
+
+FLEET = lo.generate("reclaim", "messy-dist", servers=40, seed=1)
+KINDS = st.sampled_from(["objective", "dual_bound"])
+VALUES = st.integers(-3, 3) | st.sampled_from([float("inf"), float("nan")])
+
+
+def values(points: Any, kind: str) -> list[Any]:
+    """Return the values of one kind."""
+    return [point.value for point in points if point.kind == kind]
+
+
+@given(told=st.lists(st.tuples(KINDS, VALUES)), maximised=st.booleans())
+def test_only_finite_improvements_are_passed_on(told: Any, maximised: bool) -> None:
+    """Whatever order backends tell of things in."""
+    seen: list[Any] = []
+    variant = next(iter(Maximised)) if maximised else Minimised.RIGID
+    improvements = Improvements(lambda *one: seen.append(one), variant)
+    for kind, value in told:
+        improvements(kind, value)
+    for kind, sign in (("objective", -1), ("dual_bound", 1)):
+        kept = [value for of, value in seen if of == kind]
+        direction = -sign if maximised else sign
+        assert all(direction * after > direction * before for before, after in pairwise(kept))
+        finite = [value for of, value in told if of == kind and abs(value) <= 3]
+        assert (max if direction == 1 else min)(finite, default=None) == (kept or [None])[-1]
+
+
+def test_claims_that_the_result_does_not_bear_out_are_left_out() -> None:
+    """Better than the checked objective, or beyond the bound that stands: it never was so."""
+    clock: Any = SimpleNamespace(elapsed_s=1.0)
+    recorder = Recorder(Minimised.RIGID, clock)
+    for kind, value in (("objective", 9), ("dual_bound", 2), ("objective", 4), ("dual_bound", 8)):
+        recorder(kind, value)
+    assert recorder.ended(2.0, 5, 5) == (
+        TrajectoryPoint(1.0, "objective", 9),
+        TrajectoryPoint(1.0, "dual_bound", 2),
+        TrajectoryPoint(2.0, "objective", 5, is_checked=True),
+        TrajectoryPoint(2.0, "dual_bound", 5, is_checked=True),
+    )
+    assert recorder.ended(2.0, None, None) == ()
+
+
+@pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])
+def test_an_answer_has_its_trajectory(solver: str) -> None:
+    """In order of time, from both sides, to the answer itself."""
+    answer = lo.solve(FLEET, solver)
+    times = [point.elapsed_s for point in answer.trajectory]
+    assert times == sorted(times)
+    assert times[-1] == answer.wall_time_s
+    objectives = values(answer.trajectory, "objective")
+    bounds = values(answer.trajectory, "dual_bound")
+    assert objectives == sorted(objectives, reverse=True)
+    assert bounds == sorted(bounds)
+    assert (objectives[-1], bounds[-1]) == (answer.objective, answer.dual_bound)
+    assert [point.is_checked for point in answer.trajectory[-2:]] == [True, True]
+    assert answer.as_json_object("f")["trajectory"][-1]["value"] == answer.dual_bound
+
+
+@pytest.mark.parametrize("solver", ["cpsat", "pulp-highs"])
+def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver: str) -> None:
+    """Not of the start and the end alone."""
+    poor = lo.solve(FLEET, "random")
+    optimal = lo.solve(FLEET, solver, start=poor)
+    on_the_way = [
+        point.elapsed_s for point in optimal.trajectory if 0 < point.elapsed_s < optimal.wall_time_s
+    ]
+    assert len(set(on_the_way)) > 2
+
+
+@pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])
+def test_several_threads_prove_the_same(solver: str) -> None:
+    """And one thread can be had again afterwards; who has one alone says so."""
+    single = lo.solve(FLEET, solver)
+    several = lo.solve(FLEET, solver, threads=2)
+    again = lo.solve(FLEET, solver)
+    assert several.objective == single.objective == again.objective
+    assert str(several.status) == str(again.status) == "optimal"
+    alone = solver in ("mathopt-gscip", "exact")
+    assert several.message == ("runs on one thread" if alone else None)
+
+
+def test_a_start_is_checked_first() -> None:
+    """Before anything runs, and naming what is wrong."""
+    fewer = lo.reclaim.Solution(servers=())
+    with pytest.raises(UserError, match="start: is no solution to start from: .*server"):
+        lo.solve(FLEET, "exact", start=fewer)
+    with pytest.raises(UserError, match="threads is 0: must be an integer of at least 1"):
+        lo.solve(FLEET, "exact", threads=0)
+    unsolved = lo.solve(FLEET, "cpsat", time_limit_s=0)
+    assert unsolved.solution is not None
+    assert lo.solve(FLEET, "random", start=unsolved).objective <= unsolved.objective
+
+
+def test_the_command_starts_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever `solve --out` wrote; a solution of another instance is bad input."""
+    fleet, start = str(tmp_path / "fleet.json"), str(tmp_path / "start.json")
+    lo.save(FLEET, fleet)
+    assert main(["solve", fleet, "--solver", "exact", "--out", start]) == 0
+    best = json.loads(Path(start).read_text())["objective"]
+    capsys.readouterr()
+    arguments = ["solve", fleet, "--solver", "random", "--start", start, "--threads", "2", "--json"]
+    assert main(arguments) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert (answer["objective"], answer["trajectory"][-1]["value"]) == (best, best)
+    other = str(tmp_path / "other.json")
+    lo.save(lo.generate("reclaim", "net", reclaim=6), other)
+    assert main(["solve", other, "--start", start]) == 2
+    said = capsys.readouterr().err
+    assert "start.json: is no solution to start from" in said
+    assert len(said.splitlines()) == 1
+    assert main(["solve", fleet, other, "--start", start]) == 2
+    assert "--start takes a solution of one instance file" in capsys.readouterr().err
