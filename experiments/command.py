@@ -12,6 +12,7 @@ from lyra_opt.commands.arguments import (
     add_resume_option,
 )
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
     import argparse
@@ -233,8 +234,8 @@ def find_study(name: str) -> Path:
     if not Path(name).is_file() and name in bundled_studies():
         return STUDIES / f"{name}.toml"
     if not Path(name).exists():
-        known = ", ".join(bundled_studies())
-        raise InputError(name, f"is no file, and no bundled study: {known}")
+        hint = meant(name, bundled_studies())
+        raise InputError(name, f"is no file, and no bundled study; {hint}")
     return Path(name)
 
 

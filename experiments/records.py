@@ -159,6 +159,9 @@ class SolverRecord(RunRecord):
         Its optimum, where the family knows it by construction; no proof, but a check.
     solver, solver_seed
         Name and seed of the solver. The seed reproduces the run with ``lyra-opt solve --seed``.
+    solver_source, solver_sha256
+        Where a solver is from that is no registered one, ``my_file.py:NAME``, and the SHA-256 of
+        the file; None for others.
     time_limit_s
         Seconds that the solver may use, None without a limit.
     certify
@@ -197,6 +200,8 @@ class SolverRecord(RunRecord):
     variant: str | None = None
     known_optimum: Number | None = field(default=None, metadata=NUMBER)
     solver: str
+    solver_source: str | None = None
+    solver_sha256: str | None = None
     solver_seed: int
     time_limit_s: float | None
     certify: bool = field(metadata=FLAG)

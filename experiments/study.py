@@ -20,8 +20,9 @@ from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import load_instance
+from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
-from lyra_opt.core.solver import solver_names
+from lyra_opt.core.solver import SOLVERS, find_solver
 from lyra_opt.core.validation import require_choice
 from lyra_opt.experiments.study_file import (
     LARGEST_STUDY_RUNS,
@@ -30,11 +31,12 @@ from lyra_opt.experiments.study_file import (
     Parameter,
     StudyTable,
 )
-from lyra_opt.instances.family import family_names, find_family
+from lyra_opt.instances.family import FAMILIES, find_family
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from lyra_opt.core.solver import Solver
     from lyra_opt.experiments.trace import Trace
     from lyra_opt.instances.family import Family
 
@@ -99,6 +101,9 @@ class Configuration:
         The solver's name, with its time limit where the study runs it with several.
     solver
         The solver's name.
+    source, source_sha256
+        How a solver in a file of one's own is found, ``my_file.py:NAME``, and the content of the
+        file; None for a registered one.
     time_limit_s
         Wall-clock seconds, None without a limit.
     certify
@@ -115,6 +120,16 @@ class Configuration:
     certify: bool
     reference: bool
     groups: tuple[str, ...] | None = None
+    source: str | None = None
+    source_sha256: str | None = None
+
+    def find(self, problem: str) -> Solver:
+        """Return the solver; `UserError` if its file has changed since the study was loaded."""
+        if self.source is None:
+            return find_solver(problem, self.solver)
+        if content_sha256(self.source) != self.source_sha256:
+            raise InputError(str(path_in(self.source)), "has changed since the study was loaded")
+        return find_solver(problem, self.source)
 
     def runs_on(self, cell: Cell) -> bool:
         """Return whether the study runs it on that instance."""
@@ -219,7 +234,8 @@ def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace 
         else _generated(block, f"instances[{position}]", table, problem)
         for position, block in enumerate(table.instances)
     ]
-    configurations = _configurations(table, problem, {block.group for block in blocks})
+    groups = {block.group for block in blocks}
+    configurations = _configurations(table, problem, groups, Path(source).parent)
     _require_known("headline", table.headline, [each.solver for each in configurations])
     return Study(
         source=source,
@@ -335,7 +351,8 @@ FILE = "file"
 
 
 def _generated(block: Generated, path: str, study: StudyTable, problem: str) -> _Block:
-    _require_known(f"{path}.families", block.table.families, family_names(problem))
+    for position, family in enumerate(block.table.families):
+        FAMILIES.require_known(f"{path}.families[{position}]", family, problem)
     seeds = study.seeds if block.table.seeds is None else block.table.seeds
     if seeds is None:
         raise MissingFieldError("seeds")
@@ -394,20 +411,23 @@ def read_instance_file(problem: str, cell: Cell) -> Any:
 
 
 def _configurations(
-    study: StudyTable, problem: str, groups: Collection[str]
+    study: StudyTable, problem: str, groups: Collection[str], folder: Path
 ) -> tuple[Configuration, ...]:
     """Return the solvers of every block, none of them twice with one limit."""
-    known = [name for _, name in solver_names(problem)]
     found: list[Configuration] = []
     for position, block in enumerate(study.solvers):
         path = f"solvers[{position}]"
-        _require_known(f"{path}.names", block.names, known)
+        named = {
+            name: _named(name, problem, f"{path}.names[{place}]", folder)
+            for place, name in enumerate(block.names)
+        }
         _require_known(f"{path}.groups", block.groups or (), sorted(groups))
         limits = block.time_limit_s or study.time_limit_s or NO_LIMIT
-        for name, limit in product(block.names, limits):
+        for given, limit in product(block.names, limits):
+            name, source, source_sha256 = named[given]
             if any((name, limit) == (other.solver, other.time_limit_s) for other in found):
                 rule = "must not be named twice with the same time limit"
-                raise FieldError(f"{path}.names", name, rule)
+                raise FieldError(f"{path}.names", given, rule)
             found.append(
                 Configuration(
                     label=name,
@@ -416,9 +436,26 @@ def _configurations(
                     certify=study.certify if block.certify is None else block.certify,
                     reference=block.reference,
                     groups=block.groups,
+                    source=source,
+                    source_sha256=source_sha256,
                 )
             )
     return _with_limits_in_labels(found)
+
+
+def _named(given: str, problem: str, path: str, folder: Path) -> tuple[str, str | None, str | None]:
+    """Return the name of a solver and, if it is one of the user's own, where it is from.
+
+    Registered ones are not loaded: one that cannot be costs its rows, not the study.
+    """
+    if not is_reference(given):
+        SOLVERS.require_known(path, given, problem)
+        return given, None, None
+    source = located(given, folder)
+    try:
+        return find_solver(problem, source).name, source, content_sha256(source)
+    except UserError as error:
+        raise FieldError(path, given, str(error)) from error.__cause__
 
 
 def _with_limits_in_labels(found: list[Configuration]) -> tuple[Configuration, ...]:

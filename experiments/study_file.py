@@ -143,7 +143,11 @@ class Instances(Rule):
 class SolversTable:
     """Solvers that are run alike."""
 
-    names: tuple[str, ...] = key(_NAMES, 'solvers, see "lyra-opt solvers"')
+    names: tuple[str, ...] = key(
+        _NAMES,
+        'solvers, see "lyra-opt solvers"; one in a file of your own, which is looked for beside '
+        "the study, is my_file.py:NAME",
+    )
     groups: tuple[str, ...] | None = key(
         _NAMES, "groups of instances that they are run on", None, shown="all"
     )

@@ -15,7 +15,6 @@ from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
@@ -110,6 +109,8 @@ class SolverTask:
             "trace_name": None if trace is None else trace.name,
             "trace_sha256": None if trace is None else trace.sha256,
             "solver": self.configuration.solver,
+            "solver_source": self.configuration.source,
+            "solver_sha256": self.configuration.source_sha256,
             "solver_seed": self.solver_seed,
             "time_limit_s": self.configuration.time_limit_s,
             "certify": self.configuration.certify,
@@ -157,7 +158,7 @@ def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated
 
 def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> SolverRecord:
     problem = find_problem(task.problem)
-    solver = find_solver(task.problem, task.configuration.solver)
+    solver = task.configuration.find(task.problem)
     _warm_up(task, solver, generated.instance)
     reset_peak_memory()
     cpu_before_s = _cpu_time_s()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -252,8 +253,8 @@ def given_parameters(
     given = {name: value for name, value in values.items() if value is not None}
     for name, value in given.items():
         if name not in parameters:
-            known = ", ".join(parameters)
-            raise UserError(f"{name} is no parameter of an instance family; known are: {known}")
+            hint = meant(name, parameters, "known are:")
+            raise UserError(f"{name} is no parameter of an instance family; {hint}")
         require_parameter(name, parameters[name], value)
         if name not in required + optional and value != parameters[name].default:
             reason = refusals.get(name, "the family has no use for it")

@@ -76,8 +76,7 @@ def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
 
 def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
     if entry in scenario.table.schemes:
-        name = located(entry.name, scenario.folder)
-        found: Scheme = _found(find_scheme, name, "schemes", scenario)
+        found: Scheme = _found(find_scheme, entry.name, "schemes", scenario)
     else:  # asked for beside the file
         found = find_scheme(entry.name)
     parameters = {name: _located(value, scenario) for name, value in entry.parameters}
@@ -95,7 +94,7 @@ def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
 def _found(find: Callable[[str], Any], name: str, path: str, scenario: Scenario) -> Any:
     """Return what is called so; `InputError` that names file and key if there is none."""
     try:
-        return find(name)
+        return find(located(name, scenario.folder))
     except UserError as error:
         raise InputError(scenario.source, f"{path}: {error}") from error.__cause__
 

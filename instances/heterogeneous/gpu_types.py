@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.nearest import meant
 from lyra_opt.simulation.cluster import GpuType
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -
     found = []
     for name in names:
         if name not in known:
-            raise FieldError("gpu_types", name, f"must be one of: {', '.join(known)}")
+            raise FieldError("gpu_types", name, f"no such type; {meant(name, known)}")
         found.append(known[name])
     return found
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.nearest import meant
+from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
@@ -72,12 +74,14 @@ def load_throughputs(
     InputError
         If the file is no table; names row, column, value and rule.
     """
-    if isinstance(name_or_path, str) and name_or_path in THROUGHPUTS.names():
+    if isinstance(name_or_path, str) and (
+        name_or_path in THROUGHPUTS.names() or is_reference(name_or_path)
+    ):
         table: ThroughputTable = THROUGHPUTS.find(name_or_path).make()
         return table
     if not Path(name_or_path).exists():
-        known = ", ".join(THROUGHPUTS.names())
-        raise UserError(f"throughputs {str(name_or_path)!r}: must be a CSV file or one of: {known}")
+        hint = meant(name_or_path, THROUGHPUTS.names())
+        raise UserError(f"throughputs {str(name_or_path)!r}: no such CSV file or table; {hint}")
     source = str(name_or_path)
     return parse_throughputs(
         read_text(source),

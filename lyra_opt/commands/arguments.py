@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.nearest import meant, nearest
 from lyra_opt.core.validation import LARGEST_INTEGER
 
 if TYPE_CHECKING:
@@ -58,6 +59,21 @@ class OneLineParser(argparse.ArgumentParser):
                 default=argparse.SUPPRESS,
                 help=meaning,
             )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Return what was given; name the option that one which there is not is a slip of."""
+        found, unknown = super().parse_known_args(args, namespace)
+        options = [text.partition("=")[0] for text in unknown if text.startswith("-")]
+        likely = nearest(options[0], self._option_string_actions) if options else None
+        if likely is not None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}; did you mean {likely}?")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest choice, or all."""
+        if action.choices is not None and value not in action.choices:
+            hint = meant(value, action.choices)
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""

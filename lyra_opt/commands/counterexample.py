@@ -155,7 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     problem = _find_problem(arguments)
     heuristic = find_solver(problem, arguments.heuristic)
     against = None if arguments.against == OPTIMUM else find_solver(problem, arguments.against)
-    names = (heuristic.name, arguments.against)
+    names = (heuristic.name, OPTIMUM if against is None else against.name)
+    arguments.heuristic, arguments.against = names
     name = _file_name("-against-".join(names))
     space = InstanceSpace(
         problem=problem,
@@ -200,24 +201,32 @@ def run(arguments: argparse.Namespace) -> int:
 def _find_problem(arguments: argparse.Namespace) -> str:
     """Return the problem that is asked for, or the only one that both solvers solve."""
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.solver import solver_names
+    from lyra_opt.core.nearest import meant, nearest
+    from lyra_opt.core.own_files import is_reference
+    from lyra_opt.core.solver import SOLVERS, find_solver, solver_names
     from lyra_opt.testing.counterexamples import OPTIMUM
     from lyra_opt.testing.small_instances import DOMAINS
 
     asked = arguments.problem
     if asked is not None and asked not in DOMAINS:
-        raise UserError(f"--problem {asked!r}: must be one of: {', '.join(DOMAINS)}")
+        raise UserError(f"--problem {asked!r}: no such problem; {meant(asked, DOMAINS)}")
     found = list(DOMAINS) if asked is None else [asked]
     wanted = [("--heuristic", arguments.heuristic)]
     if arguments.against != OPTIMUM:
         wanted.append(("--against", arguments.against))
     for option, solver in wanted:
         known = {problem: [name for _, name in solver_names(problem)] for problem in found}
-        found = [problem for problem in found if solver in known[problem]]
+        if is_reference(solver):
+            found = [problem for problem in found if problem == SOLVERS.find(solver).problem]
+        else:
+            found = [problem for problem in found if solver in known[problem]]
         if not found:
-            listed = "; ".join(f"{problem}: {', '.join(names)}" for problem, names in known.items())
-            also = f'"{OPTIMUM}" or ' if option == "--against" else ""
-            raise UserError(f"{option} {solver!r}: must be {also}a solver; known are {listed}")
+            names = sorted({name for names in known.values() for name in names})
+            if option == "--against":
+                names.append(OPTIMUM)
+            if len(known) == 1 and nearest(solver, names) is None:
+                find_solver(next(iter(known)), solver)  # says why it is none of them
+            raise UserError(f"{option} {solver!r}: no such solver; {meant(solver, names)}")
     if len(found) > 1:
         raise UserError(
             f"--heuristic {arguments.heuristic!r}: is a solver of {' and of '.join(found)}; "

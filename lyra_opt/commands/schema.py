@@ -39,12 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
+    from lyra_opt.core.nearest import meant
     from lyra_opt.core.problem import problem_of_file, problems
 
     problem = problem_of_file(arguments.format)
     if problem is None:
         known = [name for each in problems().values() for name in each.formats]
-        raise UserError(f"{arguments.format!r}: no such format; known: {', '.join(known)}")
+        raise UserError(f"{arguments.format!r}: no such format; {meant(arguments.format, known)}")
     if arguments.keys:
         print(keys_text(problem.keys(arguments.format), text_width()))
     else:

@@ -37,14 +37,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json
-    from lyra_opt.core.errors import UserError
-    from lyra_opt.core.problem import problems
+    from lyra_opt.core.problem import find_problem
     from lyra_opt.core.solver import solver_names
 
-    if arguments.problem is not None and arguments.problem not in problems():
-        raise UserError(
-            f"--problem {arguments.problem!r}: no such problem; known: {', '.join(problems())}"
-        )
+    if arguments.problem is not None:
+        find_problem(arguments.problem)
     records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
     if arguments.json:
         print_json(records)

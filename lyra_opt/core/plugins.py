@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference, load_reference
 
@@ -138,26 +138,31 @@ class Plugins:
             return self._in_file(name, problem)
         key = name if problem is None else f"{problem}.{name}"
         if key not in self._loaded:
-            point = self._points.get(key)
-            if point is None:
-                raise UserError(self._unknown(name, problem))
-            self._loaded[key] = self._load(point, name)
+            unknown = self._unknown(name, problem)
+            if unknown is not None:
+                raise UserError(f"{self._noun} {name[:LONGEST_SHOWN_VALUE]!r}: {unknown}")
+            self._loaded[key] = self._load(self._points[key], name)
         return self._loaded[key]
 
-    def _unknown(self, name: str, problem: str | None) -> str:
-        """Return what to say of a name that there is not."""
-        noun, shown = self._noun, show_value(name).replace('"', "'")
-        if problem is None:
-            return f"{noun} {shown}: no such {noun}; {meant(name, self.names())}"
+    def require_known(self, field: str, name: str, problem: str | None = None) -> None:
+        """Raise `FieldError` if there is nothing of the name; nothing is loaded."""
+        rule = self._unknown(name, problem)
+        if rule is not None:
+            raise FieldError(field, name, rule)
+
+    def _unknown(self, name: str, problem: str | None) -> str | None:
+        """Return what to say of a name that there is not, with the nearest; None if there is."""
+        if (name if problem is None else f"{problem}.{name}") in self._points:
+            return None
         others = [
             of
             for of, _, its_name in (key.partition(".") for key in self._points)
             if its_name == name
         ]
-        if others:
-            return f"{noun} {shown}: is a {noun} of {' and of '.join(others)}, not of {problem}"
-        hint = meant(name, self.names(problem))
-        return f"{noun} {shown} of {problem}: no such {noun}; {hint}"
+        if problem is not None and others:
+            return f"is a {self._noun} of {' and of '.join(others)}, not of {problem}"
+        of_problem = "" if problem is None else f" of {problem}"
+        return f"no such {self._noun}{of_problem}; {meant(name, self.names(problem))}"
 
     def _load(self, point: EntryPoint, name: str) -> Any:
         shown = f"{self._noun} {name!r}: {point.value}"

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest import meant
 from lyra_opt.core.validation import require_number, require_text
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ FREE_LINKS = LinkSet(
 
 
 def find_link_set(name: str) -> LinkSet:
-    """Return the links called `name`; `UserError` that names all if there are none."""
+    """Return the links called `name`; `UserError` that names the nearest if there are none."""
     known = {**LINK_SETS, FREE_LINKS.name: FREE_LINKS}
     if name not in known:
-        raise UserError(f"links {name!r}: must be one of: {', '.join(known)}")
+        raise UserError(f"links {name!r}: no such links; {meant(name, known)}")
     return known[name]

@@ -42,8 +42,14 @@ MALFORMED = {
     "missing name": (('name = "tiny"\n', ""), "name is missing"),
     "name that leaves the folder": (('"tiny"', '"../tiny"'), "name is"),
     "unknown problem": (('problem = "reclaim"', 'problem = "packing"'), "problem is"),
-    "unknown family": (('"rnd-trace"', '"rnd-tracer"'), "instances[0].families[0]"),
-    "unknown solver": (('"scf"', '"scff"'), "solvers[0].names[1]"),
+    "unknown family": (
+        ('"rnd-trace"', '"rnd-tracer"'),
+        'instances[0].families[0] is "rnd-tracer": no such family',
+    ),
+    "unknown solver": (
+        ('"scf"', '"scff"'),
+        'is "scff": no such solver of reclaim; did you mean scf?',
+    ),
     "solver twice": (('"scf"', '"lyra-greedy"'), "solvers[0].names[1]"),
     "solver twice in two blocks": (
         ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["scf"]'),
@@ -300,7 +306,7 @@ def test_bundled_studies_are_known_by_name(
     assert find_study("reclaim-gap") == Path("reclaim-gap")
     assert main(["study", "no-such-study"]) == 2
     error = capsys.readouterr().err
-    assert "no-such-study: is no file, and no bundled study: allocation-gap, " in error
+    assert "no-such-study: is no file, and no bundled study; known: allocation-gap, " in error
 
 
 def test_every_key_is_listed_and_in_the_schema(

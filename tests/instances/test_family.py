@@ -127,7 +127,7 @@ def test_names_tell_the_parameters(name):
 
 
 BAD_PARAMETERS = [
-    ("reclaim", "nope", {"reclaim": 1}, "family 'nope' of reclaim: no such family"),
+    ("reclaim", "nope", {"reclaim": 1}, "family 'nope': no such family of reclaim"),
     ("reclaim", "span", {"reclaim": 1, "colour": 1}, "colour is no parameter"),
     ("reclaim", "span", {"reclaim": 1}, "--servers is required by family span"),
     (
@@ -181,7 +181,7 @@ BAD_PARAMETERS = [
     ("reclaim", "net", {"reclaim": 6, "servers": 55}, "--servers is refused by family net"),
     ("reclaim", "net", {"reclaim": 6, "semantics": "interchangeable"}, "--semantics is refused"),
     ("reclaim", "decoy", {"reclaim": 2, "off_loan_percent": 5}, "--off-loan-percent is refu"),
-    ("allocation", "nope", {"jobs": 1}, "family 'nope' of allocation: no such"),
+    ("allocation", "nope", {"jobs": 1}, "family 'nope': no such family of allo"),
     ("allocation", "load", {"jobs": 1, "servers": 1}, "servers is no parameter"),
     ("allocation", "load", {}, "--jobs is required by family load"),
     ("allocation", "load", {"jobs": 0}, "--jobs is 0: must be an integer from 1 to 100000"),

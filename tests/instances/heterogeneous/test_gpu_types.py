@@ -55,7 +55,7 @@ def test_ones_own_replace_and_add() -> None:
 def test_types_by_name() -> None:
     """In the order asked for; another name is told with those that are known."""
     assert [found.name for found in types_of(["k80", "v100"])] == ["k80", "v100"]
-    with pytest.raises(FieldError, match='gpu_types is "abacus": must be one of: v100, p100'):
+    with pytest.raises(FieldError, match='gpu_types is "abacus": no such type; known: v100, p100'):
         types_of(["abacus"])
 
 

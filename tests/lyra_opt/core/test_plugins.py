@@ -87,7 +87,7 @@ def test_those_of_a_problem_by_their_own_name(fruit: Callable[..., Plugins]) -> 
         fruits.find("seed", "apple")
     with pytest.raises(UserError, match=r"'pear.pip': x:Y calls itself"):
         fruits.find("pip", "pear")
-    with pytest.raises(UserError, match="fruit 'stone' of pear: no such fruit; known: pip$"):
+    with pytest.raises(UserError, match="fruit 'stone': no such fruit of pear; known: pip$"):
         fruits.find("stone", "pear")
     with pytest.raises(UserError, match="fruit 'seed': is a fruit of apple, not of pear$"):
         fruits.find("seed", "pear")

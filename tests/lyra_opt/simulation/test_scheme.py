@@ -225,7 +225,7 @@ class NoneOfMine(LyraGreedy):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"reclaimer": "lyra-gredy"}, "solver 'lyra-gredy' of reclaim: .*mean lyra-greedy"),
+        ({"reclaimer": "lyra-gredy"}, "solver 'lyra-gredy': .*mean lyra-greedy"),
         ({"reclaimer": "hadar"}, "'hadar': is a solver of heterogeneous, not of reclaim"),
         ({"reclaimer": "lyra-greedy-elastic"}, "takes interchangeable .* asks rigid ones"),
         ({"reclaimer": MckpDp}, "solver MckpDp is a solver of allocation, not of reclaim"),

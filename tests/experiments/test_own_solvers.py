@@ -1,0 +1,95 @@
+"""Studies that name a solver in a file of one's own, beside the study."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.study import read_study
+from tests.experiments.test_runner import SMALL, runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OWN = """
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+
+
+class Mine(LyraGreedy):
+    name = "my-greedy"
+
+
+class Mixed(LyraGreedy):
+    name = "lyra-greedy"
+"""
+NAMED = ('"scf"', '"mine.py:Mine"')
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file beside the study, away from the working directory."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_rows_say_where_the_solver_is_from(
+    processes: int, own: Path, write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Here and in worker processes; called by its own name, which is its headline's too."""
+    headline = ("seeds = 2", 'seeds = 2\nheadline = ["my-greedy"]')
+    study = read_study(write_study(*SMALL, NAMED, headline))
+    assert run_study(study, tmp_path / "out", processes=processes) == 0
+    rows = runs_of(tmp_path / "out")
+    mine = [row for row in rows if row.solver == "my-greedy"]
+    theirs = [row for row in rows if row.solver == "lyra-greedy"]
+    assert [row.objective for row in mine] == [row.objective for row in theirs]
+    assert len(mine) == 2
+    for row in mine:
+        assert row.configuration == "my-greedy"
+        assert row.solver_source == f"{own}:Mine"
+        assert row.solver_sha256 == hashlib.sha256(own.read_bytes()).hexdigest()
+    assert all(row.solver_source is row.solver_sha256 is None for row in theirs)
+
+
+def test_a_solver_that_changes_is_another_study(
+    own: Path, write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Runs of two versions do not end in one store, nor does one that changed meanwhile run."""
+    study = read_study(write_study(*SMALL, NAMED))
+    own.write_text(f"{OWN}\n# changed\n")
+    assert read_study(study.source).meaning_hash() != study.meaning_hash()
+    assert run_study(study, tmp_path / "out", processes=0) == 1
+    failed = [row for row in runs_of(tmp_path / "out") if row.solver == "my-greedy"]
+    assert failed
+    for row in failed:
+        assert "mine.py: has changed since the study was loaded" in (row.message or "")
+    with pytest.raises(UserError, match="another study"):
+        run_study(read_study(study.source), tmp_path / "out", processes=0, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("mine.py:Min", r"mine.py: has no Min; did you mean Mine\?"),
+        ("mine.py:LyraGreedyy", "mine.py: has no LyraGreedyy"),
+        ("yours.py:Mine", "yours.py: cannot be read"),
+        ("mine.py:Mixed", "must not be named twice"),
+        ("hadar", "is a solver of heterogeneous, not of reclaim"),
+    ],
+)
+def test_refused(given: str, message: str, own: Path, write_study: Callable[..., Path]) -> None:
+    """Names file, field and what is wrong."""
+    path = write_study(('"scf"', f'"{given}"'))
+    with pytest.raises(InputError, match=rf"tiny\.toml: solvers\[0\]\.names.*{message}"):
+        read_study(path)
+    assert not list(Path.cwd().iterdir())

@@ -1,0 +1,94 @@
+"""Solvers of a user's own on the command line, and names that there are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import assert_one_line_error
+
+FIGURE_5 = Path(__file__).parents[3] / "instances/library/lyra-figure-5.json"
+
+OWN = """
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+
+
+class FirstInFile(ReclaimHeuristic):
+    name = "first-in-file"
+
+    def choose(self, instance, rng):
+        return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
+
+
+class Unfinished(ReclaimHeuristic):
+    name = "unfinished"
+
+
+class Failing(FirstInFile):
+    name = "failing"
+
+    def choose(self, instance, rng):
+        return 1 // 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with a file of one's own."""
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_solve(run: Any) -> None:
+    """Beside a registered one, under its own name."""
+    solvers = ("--solver", "own.py:FirstInFile", "--solver", "exact")
+    exit_code, out, _ = run("solve", FIGURE_5, *solvers, "--json")
+    assert exit_code == 0
+    mine, exact = json.loads(out)
+    assert mine["solver"] == "first-in-file"
+    assert (mine["status"], mine["objective"]) == ("feasible", exact["objective"])
+
+
+def test_counterexample(run: Any) -> None:
+    """The problem follows from the solver; files are called after it."""
+    asked = ("--heuristic", "own.py:FirstInFile", "--against", "optimum", "--max", "servers=2")
+    exit_code, out, _ = run("counterexample", *asked, "--json")
+    assert exit_code == 0
+    found = json.loads(out)
+    assert (found["heuristic"], found["problem"]) == ("first-in-file", "reclaim")
+    assert found["file"] == "first-in-file-against-optimum.json"
+    assert found["objective"] > found["optimum"]
+
+
+def test_where_it_failed(run: Any) -> None:
+    """The traceback names file and line."""
+    exit_code, _, err = run("solve", FIGURE_5, "--solver", "own.py:Failing", "--debug")
+    assert exit_code == 1
+    assert f'own.py", line {OWN.splitlines().index("        return 1 // 0") + 1}' in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["solve", FIGURE_5, "--solver", "own.py:Unfinished"], ["cannot be made", "choose"]),
+        (["solve", FIGURE_5, "--solver", "own.py:First"], ["own.py: has no First"]),
+        (["solve", FIGURE_5, "--solver", "lyra-gredy"], ["did you mean lyra-greedy?"]),
+        (["solve", FIGURE_5, "--solver", "srw"], ["is a solver of allocation, not of reclaim"]),
+        (["solve", FIGURE_5, "--sovler", "exact"], ["--sovler", "did you mean --solver?"]),
+        (["slove", FIGURE_5], ["'slove'", "did you mean solve?"]),
+        (["generate", "reclame"], ["'reclame'", "did you mean reclaim?"]),
+        (["generate", "reclaim", "--family", "spam", "--out", "x"], ["did you mean span?"]),
+        (["solvers", "--problem", "netwrk"], ["did you mean network?"]),
+        (["study", "reclaim-gab"], ["did you mean reclaim-gap?"]),
+        (["paper", "hader"], ["'hader'", "did you mean hadar?"]),
+        (["schema", "lyra-opt/reclame"], ["did you mean lyra-opt/reclaim?"]),
+    ],
+)
+def test_names_that_there_are_not(arguments: list[object], parts: list[str], run: Any) -> None:
+    """The nearest is named, or where it belongs; not all."""
+    result = run(*arguments)
+    assert_one_line_error(result, *parts)
+    assert len(result[2]) < 250
