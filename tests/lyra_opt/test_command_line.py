@@ -204,7 +204,7 @@ class TestSolve:
             (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
             (
                 [FIGURE_5, "--solver", "gurobi"],
-                ["'gurobi' of reclaim: no such solver", "scf"],
+                ["'gurobi': no such solver of reclaim", "scf"],
             ),
             ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
             ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
