@@ -41,5 +41,10 @@ def as_list(value: Any) -> Any:
     return value
 
 
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a data frame."""
+    return _package_of(value) == "pandas" and getattr(value, "ndim", 0) == 2
+
+
 def _package_of(value: Any) -> str:
     return type(value).__module__.partition(".")[0]

@@ -1,15 +1,22 @@
-"""Objects whose fields are declared, as pandas data frames."""
+"""Objects whose fields are declared, to and from pandas data frames."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lyra_opt.core.fields import keys_of
+from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.fields import Key, Table, keys_of
+from lyra_opt.core.foreign import as_python, is_frame
+from lyra_opt.core.rules import Integer, ListOf, Named, Number, OrNull, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
+
+InstanceT = TypeVar("InstanceT")
 
 
 class Column(NamedTuple):
@@ -22,13 +29,18 @@ class Column(NamedTuple):
 
 def columns_of(table: type[Any]) -> tuple[Column, ...]:
     """Return the columns of a frame of objects of a class, in the order of its fields."""
-    return tuple(Column(each.name, each.rule.dtype, each.meaning) for each in keys_of(table))
+    return tuple(
+        Column(each.name, each.rule.dtype, each.meaning)
+        for each in keys_of(table)
+        if not _has_own_frame(each)
+    )
 
 
 def frame_of(table: type[Any], objects: Sequence[Any]) -> pd.DataFrame:
     """Return a frame with a row an object and a column a field.
 
-    Lists and mappings stay what they are in the object. Time O(objects times fields).
+    Lists and mappings stay what they are in the object, but for lists that have a frame of their
+    own. Numbers that are null for ever are infinite. Time O(objects times fields).
 
     Parameters
     ----------
@@ -39,11 +51,175 @@ def frame_of(table: type[Any], objects: Sequence[Any]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    return pd.DataFrame(
-        {
-            column.name: pd.Series(
-                [getattr(each, column.name) for each in objects], dtype=column.dtype
-            )
-            for column in columns_of(table)
-        }
-    )
+    columns = {}
+    rules = {each.name: each for each in keys_of(table)}
+    for column in columns_of(table):
+        values = [getattr(each, column.name) for each in objects]
+        if _is_infinite_for_null(rules[column.name]):
+            values = [math.inf if value is None else value for value in values]
+        columns[column.name] = pd.Series(values, dtype=column.dtype)
+    return pd.DataFrame(columns)
+
+
+def frames_of(instance: Any) -> dict[str, pd.DataFrame]:
+    """Return a frame for each list of tables of an object, and for each list in these.
+
+    Time O(entries times fields).
+    """
+    found = {}
+    for outer in _lists_of_tables(type(instance)):
+        objects = getattr(instance, outer.name)
+        found[outer.name] = frame_of(outer.of, objects)
+        for inner in _lists_of_tables(outer.of):
+            of = [(each, entry) for each in objects for entry in getattr(each, inner.name)]
+            frame = frame_of(inner.of, [entry for _, entry in of])
+            names = [getattr(each, outer.unique) for each, _ in of]
+            frame.insert(0, inner.parent, names)
+            found[inner.name] = frame
+    return found
+
+
+def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
+    """Return the object whose fields are these, some of them frames; see `frames_of`.
+
+    A frame of a list inside of entries has a column that names the entry to which a row belongs.
+
+    Raises
+    ------
+    FieldError
+        If a rule is broken; names frame, row (from 0) and column, such as ``workers[3].server``.
+    """
+    arguments = dict(given)
+    row_of: dict[str, int] = {}
+    for outer in _lists_of_tables(table):
+        if not is_frame(given.get(outer.name)):
+            continue
+        records = records_of(given[outer.name], outer.of)
+        arguments[outer.name] = records
+        for inner in _lists_of_tables(outer.of):
+            if inner.name in given:
+                nested = _in_their_entries(outer, records, inner, arguments.pop(inner.name))
+                row_of |= nested
+    try:
+        return table(**arguments)
+    except FieldError as error:
+        place = re.match(r"\w+\[\d+\]\.\w+\[\d+\]", error.field)
+        if place is None or place[0] not in row_of:
+            raise
+        field = f"{place[0].rpartition('.')[2].partition('[')[0]}[{row_of[place[0]]}]"
+        field += error.field[place.end() :]
+        if isinstance(error, MissingFieldError):
+            raise MissingFieldError(field) from None
+        raise FieldError(field, error.value, error.rule) from None
+
+
+def _in_their_entries(
+    outer: _Listed, records: list[dict[str, Any]], inner: _Listed, frame: Any
+) -> dict[str, int]:
+    """Put the rows of a frame into the entries that they name; return row by path."""
+    parent = inner.parent
+    position_of = {each.get(outer.unique): place for place, each in enumerate(records)}
+    row_of = {}
+    for record in records:
+        if inner.name in record:
+            rule = f"must not be a column beside the frame {inner.name}"
+            raise FieldError(f"{outer.name}.{inner.name}", record[inner.name], rule)
+    for row, entry in enumerate(records_of(frame, inner.of, parent)):
+        if parent not in entry:
+            raise MissingFieldError(f"{inner.name}[{row}].{parent}")
+        name = entry.pop(parent)
+        if name not in position_of:
+            rule = f"must be the {outer.unique} of one of the {outer.name}"
+            raise FieldError(f"{inner.name}[{row}].{parent}", name, rule)
+        position = position_of[name]
+        entries = records[position].setdefault(inner.name, [])
+        row_of[f"{outer.name}[{position}].{inner.name}[{len(entries)}]"] = row
+        entries.append(entry)
+    return row_of
+
+
+def records_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
+    """Return the rows of a frame as documents hold them; what is missing is left out.
+
+    A whole number of type float64 is an integer where one is asked for, since pandas makes floats
+    of a column of integers as soon as one is missing. Columns such as ``gpus.V100`` are entries of
+    a mapping. An index that is called like a field is a column. Time O(rows times columns).
+
+    Parameters
+    ----------
+    table
+        Whose fields the columns are.
+    beside
+        Names of columns that there may be beside its fields.
+    """
+    rules: dict[str, Rule] = {each.name: each.rule for each in keys_of(table)}
+    infinite = {each.name for each in keys_of(table) if _is_infinite_for_null(each)}
+    if frame.index.name in (*rules, *beside):
+        frame = frame.reset_index()
+    names = [str(name) for name in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise FieldError(name, name, "must not be the name of two columns")
+    records: list[dict[str, Any]] = [{} for _ in range(len(frame))]
+    for place, name in enumerate(names):
+        key, rule = _entry_of_a_mapping(name, names, rules)
+        for record, value in zip(records, frame.iloc[:, place].tolist(), strict=True):
+            if _is_missing(value):
+                continue
+            kept = _as_integer(value) if _is_integer(rule) else value
+            if name in infinite and kept == math.inf:
+                kept = None
+            if key:
+                record.setdefault(key, {})[name[len(key) + 1 :]] = kept
+            else:
+                record[name] = kept
+    return records
+
+
+def _entry_of_a_mapping(
+    column: str, columns: Sequence[str], rules: Mapping[str, Rule]
+) -> tuple[str, Rule | None]:
+    """Return the field of which a column is an entry, empty if none, and the rule of its values."""
+    field, dot, _ = column.partition(".")
+    rule = rules.get(field)
+    rule = rule.rule if isinstance(rule, OrNull) else rule
+    if dot and isinstance(rule, Named) and column not in rules and field not in columns:
+        return field, rule.rule
+    return "", rules.get(column)
+
+
+class _Listed(NamedTuple):
+    """A field that is a list of tables; see `ListOf` for what names its entries."""
+
+    name: str
+    of: type[Any]
+    unique: str
+    parent: str
+
+
+def _lists_of_tables(table: type[Any]) -> Iterator[_Listed]:
+    for each in keys_of(table):
+        if isinstance(each.rule, ListOf) and isinstance(each.rule.rule, Table):
+            yield _Listed(each.name, each.rule.rule.of, each.rule.unique, each.rule.parent)
+
+
+def _has_own_frame(each: Key) -> bool:
+    return isinstance(each.rule, ListOf) and bool(each.rule.parent)
+
+
+def _is_infinite_for_null(each: Key) -> bool:
+    """Whether null means something else than a value that is left out, and numbers can say it."""
+    is_number = isinstance(each.rule, OrNull) and isinstance(each.rule.rule, Number)
+    return is_number and each.default is not None
+
+
+def _is_integer(rule: Rule | None) -> bool:
+    return isinstance(rule.rule if isinstance(rule, OrNull) else rule, Integer)
+
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_missing(value: Any) -> bool:
+    return as_python(value) is None or (isinstance(value, float) and value != value)

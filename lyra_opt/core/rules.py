@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.foreign import as_list, as_python
+from lyra_opt.core.foreign import as_list, as_python, is_frame
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.validation import (
     LARGEST_INTEGER,
@@ -304,17 +304,21 @@ class ListOf(Rule):
         Fewest entries.
     unique
         A field of the entries that no two may have in common; empty for none.
+    parent
+        What a data frame of the entries calls the column that names what they belong to, for lists
+        inside of lists.
     """
 
     rule: Rule
     distinct: bool = False
     least: int = 1
     unique: str = ""
+    parent: str = ""
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
         if type(value) is not tuple and not isinstance(value, list | tuple):
-            value = as_list(value)
+            value = self._of_frame(value) if is_frame(value) else as_list(value)
             if not isinstance(value, list):
                 raise FieldError(path, value, "must be a list")
         if len(value) < self.least:
@@ -337,6 +341,13 @@ class ListOf(Rule):
                 position, name = _first_repeated(names)
                 raise FieldError(f"{path}[{position}].{self.unique}", name, "must be unique")
         return entries
+
+    def _of_frame(self, frame: Any) -> Any:
+        """Return the rows of a frame whose columns are the fields of the entries, if they have."""
+        from lyra_opt.core.frames import records_of
+
+        of = getattr(self.rule, "of", None)
+        return frame if of is None else records_of(frame, of)
 
     def write(self, value: Any) -> list[Any]:
         """See `Rule`."""

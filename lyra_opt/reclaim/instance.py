@@ -95,7 +95,7 @@ class Job:
         shown="its base workers",
     )
     workers: TablesOf[WorkerGroup] = key(
-        ListOf(Table(WorkerGroup), unique="server"), "where its workers are"
+        ListOf(Table(WorkerGroup), unique="server", parent="job"), "where its workers are"
     )
 
     def __post_init__(self) -> None:
