@@ -20,7 +20,8 @@ from lyra_opt.core.errors import FieldError, MissingFieldError
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.representations import html_of_object, short_repr
-from lyra_opt.core.rules import Rule
+from lyra_opt.core.rows import rows_as_documents
+from lyra_opt.core.rules import Number, OrNull, Rule
 from lyra_opt.core.validation import require_choice
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ class Key:
     def is_required(self) -> bool:
         """Whether it has no default."""
         return self.default is MISSING
+
+    @property
+    def null_is_infinite(self) -> bool:
+        """Whether data frames hold infinity for null, where a missing value says something else."""
+        is_number = isinstance(self.rule, OrNull) and isinstance(self.rule.rule, Number)
+        return is_number and self.default is not None
 
     @property
     def in_documents(self) -> str:
@@ -312,6 +319,20 @@ def parsed(
         raise error.inside(path) if path else error from None
 
 
+def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
+    """Return the rows of a data frame as documents hold objects of a class; see `rows_as_documents`.
+
+    Parameters
+    ----------
+    beside
+        Names of columns that there may be beside its fields.
+    """
+    keys = keys_of(table)
+    infinite = [each.name for each in keys if each.null_is_infinite]
+    rules = {each.name: each.rule for each in keys}
+    return rows_as_documents(frame, rules, infinite, beside)
+
+
 def written(value: Any) -> dict[str, Any]:
     """Return an object as documents hold it, defaults left out; `parsed` reads it again."""
     document: dict[str, Any] = _plan_of(type(value)).write(value)
@@ -336,6 +357,10 @@ class Table(Rule):
     def write(self, value: Any) -> dict[str, Any]:
         """See `Rule`."""
         return written(value)
+
+    def rows_of(self, frame: Any) -> Any:
+        """See `Rule`."""
+        return rows_of(frame, self.of)
 
     def schema(self) -> dict[str, Any]:
         """See `Rule`."""

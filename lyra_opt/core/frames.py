@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lyra_opt.core.errors import FieldError, MissingFieldError
-from lyra_opt.core.fields import Key, Table, keys_of
-from lyra_opt.core.foreign import as_python, is_frame
-from lyra_opt.core.rules import Integer, ListOf, Named, Number, OrNull, Rule
+from lyra_opt.core.fields import Key, Table, keys_of, rows_of
+from lyra_opt.core.foreign import is_frame
+from lyra_opt.core.rules import ListOf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def frame_of(table: type[Any], objects: Sequence[Any]) -> pd.DataFrame:
     rules = {each.name: each for each in keys_of(table)}
     for column in columns_of(table):
         values = [getattr(each, column.name) for each in objects]
-        if _is_infinite_for_null(rules[column.name]):
+        if rules[column.name].null_is_infinite:
             values = [math.inf if value is None else value for value in values]
         columns[column.name] = pd.Series(values, dtype=column.dtype)
     return pd.DataFrame(columns)
@@ -94,7 +94,7 @@ def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
     for outer in _lists_of_tables(table):
         if not is_frame(given.get(outer.name)):
             continue
-        records = records_of(given[outer.name], outer.of)
+        records = rows_of(given[outer.name], outer.of)
         arguments[outer.name] = records
         for inner in _lists_of_tables(outer.of):
             if inner.name in given:
@@ -124,7 +124,7 @@ def _in_their_entries(
         if inner.name in record:
             rule = f"must not be a column beside the frame {inner.name}"
             raise FieldError(f"{outer.name}.{inner.name}", record[inner.name], rule)
-    for row, entry in enumerate(records_of(frame, inner.of, parent)):
+    for row, entry in enumerate(rows_of(frame, inner.of, parent)):
         if parent not in entry:
             raise MissingFieldError(f"{inner.name}[{row}].{parent}")
         name = entry.pop(parent)
@@ -136,56 +136,6 @@ def _in_their_entries(
         row_of[f"{outer.name}[{position}].{inner.name}[{len(entries)}]"] = row
         entries.append(entry)
     return row_of
-
-
-def records_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
-    """Return the rows of a frame as documents hold them; what is missing is left out.
-
-    A whole number of type float64 is an integer where one is asked for, since pandas makes floats
-    of a column of integers as soon as one is missing. Columns such as ``gpus.V100`` are entries of
-    a mapping. An index that is called like a field is a column. Time O(rows times columns).
-
-    Parameters
-    ----------
-    table
-        Whose fields the columns are.
-    beside
-        Names of columns that there may be beside its fields.
-    """
-    rules: dict[str, Rule] = {each.name: each.rule for each in keys_of(table)}
-    infinite = {each.name for each in keys_of(table) if _is_infinite_for_null(each)}
-    if frame.index.name in (*rules, *beside):
-        frame = frame.reset_index()
-    names = [str(name) for name in frame.columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise FieldError(name, name, "must not be the name of two columns")
-    records: list[dict[str, Any]] = [{} for _ in range(len(frame))]
-    for place, name in enumerate(names):
-        key, rule = _entry_of_a_mapping(name, names, rules)
-        for record, value in zip(records, frame.iloc[:, place].tolist(), strict=True):
-            if _is_missing(value):
-                continue
-            kept = _as_integer(value) if _is_integer(rule) else value
-            if name in infinite and kept == math.inf:
-                kept = None
-            if key:
-                record.setdefault(key, {})[name[len(key) + 1 :]] = kept
-            else:
-                record[name] = kept
-    return records
-
-
-def _entry_of_a_mapping(
-    column: str, columns: Sequence[str], rules: Mapping[str, Rule]
-) -> tuple[str, Rule | None]:
-    """Return the field of which a column is an entry, empty if none, and the rule of its values."""
-    field, dot, _ = column.partition(".")
-    rule = rules.get(field)
-    rule = rule.rule if isinstance(rule, OrNull) else rule
-    if dot and isinstance(rule, Named) and column not in rules and field not in columns:
-        return field, rule.rule
-    return "", rules.get(column)
 
 
 class _Listed(NamedTuple):
@@ -205,21 +155,3 @@ def _lists_of_tables(table: type[Any]) -> Iterator[_Listed]:
 
 def _has_own_frame(each: Key) -> bool:
     return isinstance(each.rule, ListOf) and bool(each.rule.parent)
-
-
-def _is_infinite_for_null(each: Key) -> bool:
-    """Whether null means something else than a value that is left out, and numbers can say it."""
-    is_number = isinstance(each.rule, OrNull) and isinstance(each.rule.rule, Number)
-    return is_number and each.default is not None
-
-
-def _is_integer(rule: Rule | None) -> bool:
-    return isinstance(rule.rule if isinstance(rule, OrNull) else rule, Integer)
-
-
-def _as_integer(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _is_missing(value: Any) -> bool:
-    return as_python(value) is None or (isinstance(value, float) and value != value)

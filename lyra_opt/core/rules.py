@@ -58,6 +58,10 @@ class Rule:
         """Return the value as a document holds it, which `check` reads again."""
         return value
 
+    def rows_of(self, frame: Any) -> Any:
+        """Return the values that the rows of a data frame are; the frame itself if they are not."""
+        return frame
+
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the values."""
         raise NotImplementedError
@@ -318,7 +322,7 @@ class ListOf(Rule):
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
         """See `Rule`."""
         if type(value) is not tuple and not isinstance(value, list | tuple):
-            value = self._of_frame(value) if is_frame(value) else as_list(value)
+            value = self.rule.rows_of(value) if is_frame(value) else as_list(value)
             if not isinstance(value, list):
                 raise FieldError(path, value, "must be a list")
         if len(value) < self.least:
@@ -341,13 +345,6 @@ class ListOf(Rule):
                 position, name = _first_repeated(names)
                 raise FieldError(f"{path}[{position}].{self.unique}", name, "must be unique")
         return entries
-
-    def _of_frame(self, frame: Any) -> Any:
-        """Return the rows of a frame whose columns are the fields of the entries, if they have."""
-        from lyra_opt.core.frames import records_of
-
-        of = getattr(self.rule, "of", None)
-        return frame if of is None else records_of(frame, of)
 
     def write(self, value: Any) -> list[Any]:
         """See `Rule`."""
