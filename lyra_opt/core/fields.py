@@ -320,7 +320,7 @@ def parsed(
 
 
 def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
-    """Return the rows of a data frame as documents hold objects of a class; see `rows_as_documents`.
+    """Return the rows of a data frame as documents hold objects; see `rows_as_documents`.
 
     Parameters
     ----------
