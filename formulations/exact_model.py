@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lyra_opt.core.errors import one_line
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.solver import Solver, find_solver
+from lyra_opt.core.solver import Solver, Unsupported, find_solver
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.backends.backend import Backend, Built, Settings
 from lyra_opt.formulations.exact_solver import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number, SolveResult
-    from lyra_opt.core.solver import Observer, Unsupported
+    from lyra_opt.core.solver import Observer
     from lyra_opt.formulations.backends.backend import CostUnit, Values
     from lyra_opt.formulations.exact_solver import Incumbent
 
@@ -175,6 +176,13 @@ class ExactModelSolver(Solver):
     def summary(self) -> str:
         """Which model, and what runs it."""
         return f"{self.formulation.summary}, by {self.backend.in_words}"
+
+    def availability(self) -> Unsupported | None:
+        """Return why the backend cannot run here, None if it can."""
+        without = super().availability()
+        if without is None and (reason := self.backend.missing()) is not None:
+            return Unsupported(one_line(reason))
+        return without
 
     def supports(self, instance: Any) -> Unsupported | None:
         """Return why the instance is beyond the model or the backend's arithmetic."""

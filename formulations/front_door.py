@@ -141,9 +141,9 @@ def _modelled(instance: Any, name: str) -> Modelled:
     known: dict[str, Modelled] = {}
     for one in models:
         known.setdefault("-".join(filter(None, (one.language, one.form))), one)
-    found = known.get(name) or next((one for one in models if one.name == name), None)
-    if found is None:
-        problem = problem_of_instance(instance).name
+    problem = problem_of_instance(instance).name
+    found = known.get(name) or _solver_with_model(problem, name)
+    if found is None or instance.variant not in found.variants:
         raise UserError(
             f"model {name!r}: there is none of {instance.variant} instances of the problem "
             f"{problem}; known: {', '.join(known) or 'none'}"
@@ -152,17 +152,20 @@ def _modelled(instance: Any, name: str) -> Modelled:
     return found
 
 
+def _solver_with_model(problem: str, name: str) -> Modelled | None:
+    """Return the solver of a name, None if there is none or it has no model for others."""
+    try:
+        solver = find_solver(problem, name)
+    except UserError:  # no solver, or somebody's own that cannot be loaded
+        return None
+    return solver if isinstance(solver, Modelled) and solver.language else None
+
+
 def _models_of(instance: Any) -> list[Modelled]:
     """Return the registered solvers with a model of instances of this kind, by name."""
-    found: list[Modelled] = []
-    for problem, name in solver_names(problem_of_instance(instance).name):
-        try:
-            solver = find_solver(problem, name)
-        except UserError:  # somebody's own that cannot be loaded
-            continue
-        if isinstance(solver, Modelled) and solver.language and instance.variant in solver.variants:
-            found.append(solver)
-    return found
+    named = solver_names(problem_of_instance(instance).name)
+    solvers = (_solver_with_model(problem, name) for problem, name in named)
+    return [one for one in solvers if one is not None and instance.variant in one.variants]
 
 
 def _require_supported(instance: Any, solver: Modelled) -> None:

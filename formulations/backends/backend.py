@@ -140,6 +140,8 @@ class Backend:
         The Python modules that it needs.
     title
         What runs a model, where the name does not say it as ``pulp-highs`` does.
+    missing
+        Says why it cannot run here although its modules are there, None if it can.
     is_parallel
         Whether it uses more than one thread where it may.
     gives_bound
@@ -157,6 +159,7 @@ class Backend:
     in_floats: bool
     modules: tuple[str, ...]
     title: str = ""
+    missing: Callable[[], str | None] = lambda: None
     is_parallel: bool = False
     gives_bound: bool = True
     language: str = ""

@@ -83,7 +83,7 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
     import pulp
 
     variables, time_s = built.in_order, settings.time_s
-    _set_start(variables, start)
+    set_start(variables, start)
     with tempfile.TemporaryDirectory(prefix="lyra-opt-cbc-") as directory:
         log = Path(directory) / "cbc.log"
         solver = pulp.PULP_CBC_CMD(
@@ -112,7 +112,7 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
     )
 
 
-def _set_start(variables: Sequence[Any], start: Values | None) -> None:
+def set_start(variables: Sequence[Any], start: Values | None) -> None:
     """Say from which values a run may begin."""
     if start is not None:
         for variable, value in zip(variables, start, strict=True):

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json
     from lyra_opt.core.problem import find_problem
-    from lyra_opt.core.solver import solver_names
+    from lyra_opt.core.solver import MAKERS, solver_names
 
     if arguments.problem is not None:
         find_problem(arguments.problem)
@@ -50,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.problem is None:
             print(f"{problem}:")
         _print(list(of_problem))
+    made = [name for maker in MAKERS.all().values() for name in maker.names()]
+    if made:
+        print(f"by name too, where they are installed: {', '.join(made)}; forms follow the name")
     return 0
 
 

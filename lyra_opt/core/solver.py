@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Number, SolveResult, Status
@@ -169,6 +170,19 @@ SOLVERS = Plugins("lyra_opt.solvers", "solver", Solver, needs=("name", "problem"
 """All solvers, as ``problem.name``."""
 
 
+class SolverMaker(Protocol):
+    """What makes the solvers whose names begin with the word by which it is registered."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names to list, whether such a solver can run here or not."""
+
+    def make(self, problem: str, name: str) -> Solver | None:
+        """Return the solver of a name, None if there is none for the problem."""
+
+
+MAKERS = Plugins("lyra_opt.solver_makers", "maker of solvers", needs=("names", "make"))
+
+
 def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
     """Return (problem, name) of every registered solver, of one problem or of all, in order."""
     parted = (name.partition(".") for name in SOLVERS.names())
@@ -177,5 +191,20 @@ def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
 
 def find_solver(problem: str, given: SolverLike) -> Solver:
     """Return a solver of `problem`, however it is given; see `Plugins.of` for errors."""
-    solver: Solver = SOLVERS.of(given, problem)
+    try:
+        solver: Solver = SOLVERS.of(given, problem)
+    except UserError:
+        made = _made(problem, given) if isinstance(given, str) else None
+        if made is None:
+            raise
+        return made
     return solver
+
+
+def _made(problem: str, name: str) -> Solver | None:
+    """Return a solver whose name is registered nowhere, but that a maker knows."""
+    prefix = name.partition("-")[0]
+    if prefix not in MAKERS.names():
+        return None
+    maker: SolverMaker = MAKERS.find(prefix)
+    return maker.make(problem, name)

@@ -224,6 +224,7 @@ def test_a_solver_names_its_model() -> None:
         lo.model(FLEET, "pulp-strengthened"),
     )
     assert str(by_solver) == str(by_language)
+    assert str(lo.model(FLEET, "pulp-gurobi-strengthened")) == str(by_language)
 
 
 @pytest.mark.parametrize(
