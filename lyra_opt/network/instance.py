@@ -167,8 +167,9 @@ class Instance(ProblemInstance["Solution"]):
 
         Nodes are ``("network",)``, ``("rack", name)``, ``("machine", id)`` with ``gpus`` and
         ``free_gpus``, and ``("job", id)`` with ``gang``, ``weight``, ``waiting_s`` and ``tiers``,
-        the labels of those at which it accepts to run now; waiting jobs have no edges. The graph
-        has ``name`` and ``objective``. Complexity O(racks + machines + jobs).
+        the labels of those at which it accepts to run now; waiting jobs have no edges. Edges have
+        ``tier``, that of gangs that go across them: ``rack`` between machine and rack, ``network``
+        above. The graph has ``name`` and ``objective``. Complexity O(racks + machines + jobs).
         """
         import networkx
 
@@ -176,11 +177,11 @@ class Instance(ProblemInstance["Solution"]):
         root = (Tier.NETWORK.label,)
         graph.add_node(root)
         for rack, positions in self.racks.items():
-            graph.add_edge(root, (Tier.RACK.label, rack))
+            graph.add_edge(root, (Tier.RACK.label, rack), tier=Tier.NETWORK.label)
             for machine in (self.machines[position] for position in positions):
                 node = (Tier.MACHINE.label, machine.id)
                 graph.add_node(node, gpus=machine.gpus, free_gpus=machine.free_gpus)
-                graph.add_edge((Tier.RACK.label, rack), node)
+                graph.add_edge((Tier.RACK.label, rack), node, tier=Tier.RACK.label)
         for job in self.jobs:
             graph.add_node(
                 ("job", job.id),

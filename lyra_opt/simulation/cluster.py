@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
+from lyra_opt.network.links import TIER_OF_LABEL
 from lyra_opt.simulation.network.topology import Rack, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    import networkx
+
+    from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.network.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
 
@@ -322,6 +326,49 @@ class Cluster:
             for number in range(servers)
         )
         return replace(self, gpu_types=gpu_types, servers=(*self.servers, *lent), topology=topology)
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the graph of servers, of the types of their GPUs and, where they count, of racks.
+
+        Nodes are ``("gpu_type", name)`` with ``relative_speed``, ``price_per_hour``, ``gpus`` (of
+        all servers) and ``is_lent``, and ``("server", id)`` with ``gpus`` and ``is_lent``; an edge
+        between them has ``gpus``. With a topology there are ``("rack", number)`` and
+        ``("network",)``, and edges with ``tier``, that of gangs that go across them: ``rack``
+        between server and rack, ``network`` above; and where links are known with
+        ``bandwidth_gb_per_s`` and ``latency_s``. The graph has ``name`` and ``network``. Complexity
+        O(types * servers).
+        """
+        import networkx
+
+        graph = networkx.Graph(name=self.name, network=self.network)
+        for pool in self.pools:
+            graph.add_node(
+                ("gpu_type", pool.gpu_type.name),
+                relative_speed=pool.gpu_type.relative_speed,
+                price_per_hour=pool.gpu_type.price_per_hour,
+                gpus=sum(pool.gpus),
+                is_lent=pool.is_lent,
+            )
+        for server in self.servers:
+            node = ("server", server.id)
+            graph.add_node(node, gpus=sum(server.gpus.values()), is_lent=server.is_lent)
+            for name, gpus in server.gpus.items():
+                graph.add_edge(node, ("gpu_type", name), gpus=gpus)
+        if self.topology is not None:
+            names = {
+                ("machine", place): ("server", each.id) for place, each in enumerate(self.servers)
+            }
+            tree = networkx.relabel_nodes(self.topology.to_networkx(), names)
+            graph.add_edges_from(
+                (*ends, {"tier": tier, **self._link_at(tier)})
+                for *ends, tier in tree.edges(data="tier")
+            )
+        return graph
+
+    def _link_at(self, tier: str) -> dict[str, float]:
+        """Return the figures of the links of a tier, none where they are not known."""
+        links: LinkSet | None = getattr(self.communication, "links", None)
+        return {} if links is None else asdict(links.at(TIER_OF_LABEL[tier]))
 
     # What they come to.
 

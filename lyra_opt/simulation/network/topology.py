@@ -115,7 +115,8 @@ class Topology:
         """Return the tree of network, racks and machines.
 
         Nodes are ``("network",)``, ``("rack", number)`` and ``("machine", number)`` with ``gpus``,
-        numbered from 0. Complexity O(machines).
+        numbered from 0. Edges have ``tier``, that of gangs that go across them: ``rack`` between
+        machine and rack, ``network`` above. Complexity O(machines).
         """
         import networkx
 
@@ -123,7 +124,8 @@ class Topology:
         for machine, gpus in enumerate(self.gpus_of_machine.tolist()):
             rack = ("rack", int(self.rack_of_machine[machine]))
             graph.add_node(("machine", machine), gpus=gpus)
-            graph.add_edges_from([(("network",), rack), (rack, ("machine", machine))])
+            graph.add_edge(("network",), rack, tier=Tier.NETWORK.label)
+            graph.add_edge(rack, ("machine", machine), tier=Tier.RACK.label)
         return graph
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import networkx
 from hypothesis import given
 
-from lyra_opt.network.links import Tier
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
 from lyra_opt.testing.strategies import network_instances
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def test_the_cluster_is_a_tree_beside_the_jobs(instance: Instance) -> None:
     distance = networkx.single_source_shortest_path_length(cluster, ("machine", first.id))
     for machine in instance.machines:
         assert graph.nodes["machine", machine.id]["free_gpus"] == machine.free_gpus
+        path = networkx.shortest_path(cluster, ("machine", first.id), ("machine", machine.id))
+        crossed = {cluster.edges[edge]["tier"] for edge in networkx.utils.pairwise(path)}
         span = instance.tier_of({first.id: 1, machine.id: 1})
         assert (
             distance["machine", machine.id]
@@ -40,3 +42,4 @@ def test_the_cluster_is_a_tree_beside_the_jobs(instance: Instance) -> None:
                 Tier.NETWORK: 4,
             }[span]
         )
+        assert max((TIER_OF_LABEL[label] for label in crossed), default=Tier.MACHINE) is span

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import networkx
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.network.links import Tier
-from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.network.communication import SlowdownTable
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
+from lyra_opt.simulation.cluster import (
+    INFERENCE_GPU,
+    TRAINING_GPU,
+    Cluster,
+    GpuType,
+    LoanPlan,
+    Server,
+)
+from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
 
@@ -174,3 +182,48 @@ def test_jobs_that_are_held(workers: int, gpus_per_worker: int, is_held: bool) -
     )
     cluster = UNLIKE.with_lent(9, gpus_per_server=8, gpu_type=TRAINING_GPU)
     assert cluster.holds(job) is is_held
+
+
+def test_the_graph_says_where_gpus_are() -> None:
+    """Servers at their types, own and lent ones apart; no racks where none are known."""
+    graph = UNLIKE.with_lent(2, gpus_per_server=4, gpu_type=INFERENCE_GPU).to_networkx()
+    assert networkx.is_bipartite(graph)
+    for kind in ("server", "gpu_type"):
+        nodes = [node for node in graph if node[0] == kind]
+        for node in nodes:
+            data = graph.nodes[node]
+            assert data["gpus"] == graph.degree(node, weight="gpus")
+            assert {graph.nodes[other]["is_lent"] for other in graph.adj[node]} == {data["is_lent"]}
+    assert graph.nodes["gpu_type", INFERENCE_GPU.name]["gpus"] == 8
+    assert {node[0] for node in graph} == {"server", "gpu_type"}
+
+
+def test_what_a_gang_spans_is_how_far_apart_servers_are() -> None:
+    """In the tree of network, racks and servers, whose edges have the figures of the links."""
+    topology = Topology(
+        name="uneven",
+        racks=(Rack(machines=2, gpus_per_machine=4), Rack(machines=1, gpus_per_machine=8)),
+    )
+    cluster = Cluster.of_racks(topology, ClosedForm())
+    graph = cluster.to_networkx()
+    tree = graph.subgraph([node for node in graph if node[0] != "gpu_type"])
+    assert networkx.is_tree(tree)
+    assert len(tree) == 1 + 2 + 3
+    links = ClosedForm().links
+    steps = {0: Tier.MACHINE, 2: Tier.RACK, 4: Tier.NETWORK}
+    for place, server in enumerate(cluster.servers):
+        distance = networkx.single_source_shortest_path_length(tree, ("server", server.id))
+        for other_place, other in enumerate(cluster.servers):
+            spans = topology.tier_of([place, other_place])
+            assert steps[distance["server", other.id]] is spans
+            ends = ("server", server.id), ("server", other.id)
+            path = networkx.shortest_path(tree, *ends)
+            edges = [tree.edges[edge] for edge in networkx.utils.pairwise(path)]
+            for edge in edges:
+                link = links.at(TIER_OF_LABEL[edge["tier"]])
+                assert edge["bandwidth_gb_per_s"] == link.bandwidth_gb_per_s
+                assert edge["latency_s"] == link.latency_s
+            labels = [edge["tier"] for edge in edges]
+            assert (Tier.NETWORK.label in labels) == (spans is Tier.NETWORK)
+    lent = cluster.with_lent(1, gpus_per_server=1, gpu_type=INFERENCE_GPU).to_networkx()
+    assert lent.degree(("network",)) == 3

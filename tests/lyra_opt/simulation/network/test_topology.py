@@ -260,4 +260,5 @@ def test_the_graph_is_a_tree() -> None:
         ("machine", 1): 8,
         ("machine", 2): 4,
     }
-    assert graph.has_edge(("rack", 1), ("machine", 2))
+    assert graph.edges[("rack", 1), ("machine", 2)]["tier"] == "rack"
+    assert graph.edges[("network",), ("rack", 1)]["tier"] == "network"
