@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import complain, say
@@ -18,6 +16,7 @@ from lyra_opt.experiments.store import STORE_FILE, ResultStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from lyra_opt.experiments.pool import Task
     from lyra_opt.experiments.records import StudyRecord
@@ -86,16 +85,6 @@ def run_stored(
         finally:
             records.close()
         return _verdict(study, store)
-
-
-@contextmanager
-def kept_or_temporary(folder: Path | None) -> Iterator[Path]:
-    """Return the folder or, where nothing is to be kept, one that is gone afterwards."""
-    if folder is not None:
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as temporary:
-        yield Path(temporary)
 
 
 def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.commands.progress import listening
@@ -38,7 +39,10 @@ WORKER_DIED = (
 
 
 class Task(Protocol):
-    """Something to run, of any kind; a worker process is sent it by pickle."""
+    """Something to run, of any kind; a worker process is sent it by pickle.
+
+    Nothing in it may be defined in the program's main module, which workers do not have.
+    """
 
     @property
     def key(self) -> str:
@@ -132,7 +136,22 @@ def _submitted(
 ) -> Future[RunRecord]:
     # A worker catches what is no `Exception` too: a solver may call `sys.exit`, or be compiled
     # from a language whose panics are of a kind of their own. Ctrl-C does not arrive there.
-    return pool.submit(_run_in_worker, task, folder, place)
+    with _main_left_out():  # a call may start a worker
+        return pool.submit(_run_in_worker, task, folder, place)
+
+
+@contextmanager
+def _main_left_out() -> Iterator[None]:
+    """Let processes that start meanwhile begin without the program's main module.
+
+    A new process would run a user's script once more, which would then start processes itself.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _run_in_worker(task: Task, folder: Path, place: int) -> RunRecord:

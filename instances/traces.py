@@ -150,8 +150,22 @@ def _read_trace(
     vc: str | None,
     state: object,  # noqa: ARG001 - part of the cache's key
 ) -> Trace:
-    text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    return trace_of_text(source, read_text(source, LARGEST_TRACE_BYTES), vc=vc)
+
+
+def trace_of_text(source: str, text: str, *, vc: str | None = None, first_row: int = 2) -> Trace:
+    """Return the trace that a text holds, as CSV; see `read_trace` for errors.
+
+    Parameters
+    ----------
+    source
+        Where it is from.
+    vc
+        As of `read_trace`.
+    first_row
+        What the row after the header is called in errors.
+    """
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         header = next(rows, [])
         names = [name.strip() for name in header]
@@ -159,7 +173,7 @@ def _read_trace(
         clusters = Clusters(source, names, vc)
         jobs = [
             (number, columns.job(number, row))
-            for number, row in enumerate(rows, start=2)
+            for number, row in enumerate(rows, start=first_row)
             if row and clusters.take(row)  # or an empty line
         ]
     except csv.Error as error:

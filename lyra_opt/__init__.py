@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lyra_opt import allocation, heterogeneous, network, reclaim
     from lyra_opt.experiments.frames import load_study
+    from lyra_opt.experiments.simulation.front_door import simulate
     from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
     from lyra_opt.front_door.plotting import plot
@@ -44,6 +45,7 @@ __all__ = [
     "plot",
     "reclaim",
     "save",
+    "simulate",
     "solve",
 ]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.bench.timing import Figure
-from lyra_opt.experiments.executor import kept_or_temporary, run_stored
+from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.pool import IN_THIS_PROCESS
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
@@ -69,8 +71,8 @@ def replayed(
     found = load_scenario(scenario, [Change(path, value) for path, value in asked.items()])
     tasks = replay_tasks(found, schemes)
     tasks[0].setup()  # what is not there is an error now, and no failed run
-    with kept_or_temporary(None) as folder:
-        if run_stored(study_of(found, tasks), tasks, folder, processes=processes):
+    with TemporaryDirectory(prefix="lyra-opt-") as folder:
+        if run_stored(study_of(found, tasks), tasks, Path(folder), processes=processes):
             raise RuntimeError(f"a replay of {scenario} failed or was interrupted")
         return load_study(folder)
 

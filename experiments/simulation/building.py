@@ -10,7 +10,7 @@ from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.own_files import is_reference, located, name_in
 from lyra_opt.experiments.simulation.bounds import require_bounds
-from lyra_opt.experiments.simulation.scenario import SchemeEntry
+from lyra_opt.experiments.simulation.given import SchemeEntry
 from lyra_opt.experiments.simulation.setup import (
     Setup,
     make_loaning,
@@ -69,14 +69,16 @@ def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
         If there is no such scheme, or it has no such parameter.
     """
     table = scenario.table
-    by_label = {entry.label: entry for entry in table.schemes}
+    by_label = {entry.label: entry for entry in table.schemes} | dict(scenario.given.schemes)
     entries = [by_label.get(name, SchemeEntry(name=name, label=name_in(name))) for name in names]
     return [_scheme(entry, scenario) for entry in dict.fromkeys(entries or table.schemes)]
 
 
 def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
-    if entry in scenario.table.schemes:
-        found: Scheme = _found(find_scheme, entry.name, "schemes", scenario)
+    if entry.own is not None:
+        found: Scheme = entry.own
+    elif entry in scenario.table.schemes:
+        found = _found(find_scheme, entry.name, "schemes", scenario)
     else:  # asked for beside the file
         found = find_scheme(entry.name)
     parameters = {name: _located(value, scenario) for name, value in entry.parameters}
@@ -180,11 +182,11 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
 def make_cluster(scenario: Scenario) -> Cluster:
     """Return the cluster of a scenario; `UserError` if something that it names is not there."""
     table = scenario.table.cluster
-    cluster = _own_servers(scenario, table)
+    cluster = scenario.given.cluster or _own_servers(scenario, table)
     if table.name is not None:
         cluster = replace(cluster, name=table.name)
     loans = table.loans
-    if loans is None:
+    if loans is None or cluster.inference_servers:  # those of an object
         return cluster
     servers = loans.servers
     if servers is None:
@@ -324,7 +326,7 @@ def _jobs(
 ) -> tuple[Workload, JobAssumptions | None]:
     """Return what is submitted, and what is still to be assumed of it."""
     table = scenario.table
-    jobs = table.jobs
+    jobs, given = table.jobs, scenario.given
     assumptions = jobs.assumptions
     if jobs.workload is not None:
         named = _found(find_workload, jobs.workload, "jobs.workload", scenario)
@@ -341,8 +343,9 @@ def _jobs(
             workload = named.make(cluster, seed, **parameters)
         except FieldError as error:
             raise error.inside("jobs.parameters") from None
-    elif jobs.trace is not None:
-        workload = read_workload(scenario.path_of(jobs.trace), vc=jobs.vc)
+    elif given.workload is not None and not given.is_trace:
+        workload = given.workload
+    elif (workload := _trace(scenario)) is not None:
         if jobs.days is not None:
             workload = first_days(workload, jobs.days)
         if jobs.count is not None:
@@ -363,6 +366,13 @@ def _jobs(
         days, draw = jobs.bootstrap.days, jobs.bootstrap.draw
         workload = bootstrapped(workload, days=days, seed=draw)
     return workload, assumptions
+
+
+def _trace(scenario: Scenario) -> Workload | None:
+    jobs = scenario.table.jobs
+    if jobs.trace is None:
+        return scenario.given.workload
+    return read_workload(scenario.path_of(jobs.trace), vc=jobs.vc)
 
 
 def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: int) -> Workload:

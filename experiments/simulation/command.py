@@ -139,66 +139,43 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
 
 def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
-    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.experiments.command import available_processors
-    from lyra_opt.experiments.executor import (
-        EXIT_INTERRUPTED,
-        kept_or_temporary,
-        require_own_store,
-        run_stored,
-    )
-    from lyra_opt.experiments.pool import IN_THIS_PROCESS
-    from lyra_opt.experiments.simulation.printing import print_replays, say_demand
-    from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.simulation.printing import print_replays
     from lyra_opt.experiments.simulation.report import write_report
-    from lyra_opt.experiments.simulation.runs import load_replays
+    from lyra_opt.experiments.simulation.running import run_scenario
 
-    # All that can be wrong is found out before the first simulation.
-    folders = {name: getattr(arguments, name) for name in ("out", "capture")}
-    out, capture = (None if path is None else Path(path) for path in folders.values())
-    for option, folder in (("--out", out), ("--capture", capture)):
-        if folder is not None:
-            require_folder_path(option, folder)
+    out, capture = (
+        None if path is None else Path(path) for path in (arguments.out, arguments.capture)
+    )
     scenario = given_scenario(arguments, arguments.seeds)
-    tasks = replay_tasks(scenario, arguments.schemes, capture=capture)
-    study = study_of(scenario, tasks, command=arguments.command_line)
-    if out is not None:
-        require_own_store(study, out, resume=arguments.resume)
-    setup = tasks[0].setup()
-    processes = min(arguments.processes or available_processors(), len(tasks))
-    with (
-        output_folder("--out", out),
-        output_folder("--capture", capture),
-        kept_or_temporary(out) as folder,
-    ):
-        say_demand(setup)
-        with stdout_kept_clean():
-            status = run_stored(
-                study,
-                tasks,
-                folder,
-                processes=IN_THIS_PROCESS if processes == 1 else processes,
-                resume=arguments.resume,
-                is_kept=out is not None,
-            )
-        if status == EXIT_INTERRUPTED:
-            return status
-        replays = load_replays(folder)
-        for run in replays.runs:
-            if capture is not None and run.figures is not None and "captured" in run.figures:
-                say(run.figures["captured"])
-        if arguments.json:
-            figures = [_as_json_object(run) for run in replays.runs]
-            if figures:
-                print_json(figures[0] if len(tasks) == 1 else figures)
-        elif replays.runs:
-            print_replays(replays)
-        if out is not None and replays.runs:
-            page = write_report(replays)
-            if not arguments.json:
-                print(f"{page}: all of it, with plots")
+    with stdout_kept_clean():
+        status, replays = run_scenario(
+            scenario,
+            arguments.schemes,
+            out=out,
+            resume=arguments.resume,
+            processes=arguments.processes or available_processors(),
+            capture=capture,
+            command=arguments.command_line,
+        )
+    if status == EXIT_INTERRUPTED:
+        return status
+    for run in replays.runs:
+        if capture is not None and run.figures is not None and "captured" in run.figures:
+            say(run.figures["captured"])
+    if arguments.json:
+        figures = [_as_json_object(run) for run in replays.runs]
+        if figures:
+            print_json(figures[0] if replays.study.runs == 1 else figures)
+    elif replays.runs:
+        print_replays(replays)
+    if out is not None and replays.runs:
+        page = write_report(replays)
+        if not arguments.json:
+            print(f"{page}: all of it, with plots")
     return status
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import say
@@ -10,11 +9,11 @@ from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted
 from lyra_opt.experiments.simulation.demand import demand_by_day
 from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
+from lyra_opt.experiments.simulation.runs import variants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.runs import Replays
     from lyra_opt.experiments.simulation.setup import Setup
 
@@ -44,15 +43,6 @@ def _inference_in_words(setup: Setup) -> str:
     orchestrator, plan = setup.loaning.orchestrator, setup.loaning.plan
     mean = sum(plan.on_loan) / len(plan.on_loan)
     return f"; {mean:.0f} of {orchestrator.servers:,} inference servers can be borrowed on average"
-
-
-def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayRecord]]]:
-    """Return the runs of each variant of a scenario, and the variant in words; in order."""
-
-    def variant(run: ReplayRecord) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
-
-    return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 
 
 def print_replays(replays: Replays) -> None:

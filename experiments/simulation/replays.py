@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.progress import moment_in_words, within_run
-from lyra_opt.core.own_files import name_in
+from lyra_opt.core.own_files import content_sha256, is_reference, name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
@@ -239,8 +239,10 @@ def study_of(
         The command line that asked for them, where there was one.
     """
     table = scenario.table
-    schemes = list(dict.fromkeys(task.scheme for task in tasks))
-    meaning = f"{scenario.meaning_hash} {schemes}"
+    given = list(dict.fromkeys(task.scheme for task in tasks))
+    schemes = [name_in(scheme) for scheme in given]
+    files = [content_sha256(scheme) for scheme in given if is_reference(scheme)]
+    meaning = f"{scenario.meaning_hash} {schemes}{files or ''}"
     return StudyRecord(
         name=table.name,
         kind=ReplayRecord.kind,

@@ -12,7 +12,7 @@ from lyra_opt.experiments.simulation.comparison import differences, method_in_wo
 from lyra_opt.experiments.simulation.measures import MEASURES, shown_measures
 from lyra_opt.experiments.simulation.plots.figures import draw_plots
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
-from lyra_opt.experiments.simulation.printing import variants_of
+from lyra_opt.experiments.simulation.runs import variants_of
 from lyra_opt.experiments.simulation.side_by_side import lines_of, main_lines
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def write_report(replays: Replays, *, window_h: tuple[float, float] | None = Non
     """
     if not replays.runs:
         raise InputError(str(replays.folder), "holds no replay that finished")
-    schemes = schemes_of(replays)
+    schemes = replays.schemes
     by_variant = dict(variants_of(replays.runs))
     found = {name: differences(runs, replays.jobs) for name, runs in by_variant.items()}
     groups = draw_plots(replays, by_variant, schemes, found, window_h)
@@ -66,12 +66,6 @@ def parse_window(text: str) -> tuple[float, float]:
         rule = "must be two numbers of hours, FROM,TO, the first at least 0 and below the second"
         raise UserError(f"--window {text}: {rule}")
     return first, last
-
-
-def schemes_of(replays: Replays) -> list[str]:
-    """Return the labels of the schemes in order, also of those that failed."""
-    schemes: list[str] = list(replays.study.settings["schemes"])
-    return schemes
 
 
 def page_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError
@@ -10,14 +11,18 @@ from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.store import ResultStore, table_path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
 
     from lyra_opt.experiments.records import StudyRecord
 
+TEXT = {"job_id": str, "model": str, "gpu_types": str}
+"""Columns of tables that may look like numbers."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, eq=False)
 class Replays:
     """What a folder holds of a scenario.
 
@@ -46,14 +51,29 @@ class Replays:
         """Return the cluster over time in a run, a row a moment."""
         return self._table(run, "series")
 
+    @property
+    def schemes(self) -> list[str]:
+        """Labels of the schemes in order, also of those that failed."""
+        schemes: list[str] = list(self.study.settings["schemes"])
+        return schemes
+
     def _table(self, run: ReplayRecord, name: str) -> pd.DataFrame:
         import pandas as pd
 
         path = table_path(self.folder, run.key, name)
         try:
-            return pd.read_csv(path)
+            return pd.read_csv(path, dtype=TEXT)
         except (OSError, ValueError) as error:
             raise InputError(str(path), f"cannot be read: {error}") from None
+
+
+def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayRecord]]]:
+    """Return the runs of each variant of a scenario, and the variant in words; in order."""
+
+    def variant(run: ReplayRecord) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
+
+    return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 
 
 def load_replays(folder: Path) -> Replays:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import product
@@ -34,6 +36,7 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
+from lyra_opt.experiments.simulation.given import Given, SchemeEntry
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
@@ -41,14 +44,17 @@ from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from lyra_opt.simulation.cluster import GpuType
 
 SCENARIO_FORMAT = "lyra-opt/scenario"
 SCENARIO_VERSION = 1
 SUFFIX = ".toml"
 LARGEST_SCENARIO_BYTES = 2**20
+
+NAMELESS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
+"""What a scenario that is no file need not say."""
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 CHANGED = "# run with "
 """Begins a line of a scenario's text that says what is other than in the file."""
@@ -337,28 +343,6 @@ class CaptureTable:
     kinds: tuple[str, ...] = key(ListOf(Text(DECISION_KINDS)), "problems", DECISION_KINDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeEntry:
-    """A scheme as a scenario names it.
-
-    Parameters
-    ----------
-    name
-        Of the scheme.
-    label
-        What it is called in results.
-    tenure
-        Name of its tenure; None for its own.
-    parameters
-        What is other than the scheme has it.
-    """
-
-    name: str
-    label: str
-    tenure: str | None = None
-    parameters: tuple[tuple[str, Any], ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Scheme(Rule):
     """A name, or a table with a name and what is other than the scheme has it."""
@@ -401,6 +385,11 @@ class _Scheme(Rule):
 
     def in_words(self) -> str:
         return "name, or table with name, label, tenure and what is other than the scheme has it"
+
+
+def scheme_entry(value: object) -> SchemeEntry:
+    """Return a scheme as a scenario names it; `FieldError` if it does not so."""
+    return _Scheme().check("schemes", value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,6 +468,8 @@ class Scenario:
         What it says, changes included, as plain tables.
     table
         The same, checked.
+    given
+        Objects in place of what it names.
     """
 
     source: str
@@ -486,6 +477,7 @@ class Scenario:
     text: str
     document: Mapping[str, Any]
     table: ScenarioTable
+    given: Given = field(default_factory=Given)
 
     @property
     def description(self) -> str:
@@ -508,14 +500,17 @@ class Scenario:
 
     @cached_property
     def meaning_hash(self) -> str:
-        """SHA-256 of what it says; comments, layout and description do not count."""
+        """SHA-256 of what it says; comments, layout and description do not count.
+
+        Of objects it is that of their jobs and servers.
+        """
         meaning = {name: value for name, value in self.document.items() if name != "description"}
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(f"{text}{self.given.meaning}".encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let worker processes be sent what it says, which they check again."""
-        return _scenario, (self.source, self.folder, self.text, self.document)
+        return _scenario, (self.source, self.folder, self.text, self.document, self.given)
 
     def path_of(self, file: str) -> Path:
         """Return where a file is that it names: beside it, as given, or among the traces."""
@@ -589,18 +584,25 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
 
 
 def load_scenario(
-    name_or_path: str, changes: Iterable[Change] = (), *, jobs: str | None = None
+    scenario: str | Mapping[str, Any] | Scenario,
+    changes: Iterable[Change] = (),
+    *,
+    jobs: str | None = None,
+    given: Given | None = None,
 ) -> Scenario:
     """Read and check a scenario.
 
     Parameters
     ----------
-    name_or_path
-        A bundled scenario's name, or a TOML file.
+    scenario
+        A bundled scenario's name, a TOML file, or what such a file says, ``format``, ``version``
+        and ``name`` of which can be left out; or a scenario that was read.
     changes
         Keys that are other than in the file.
     jobs
         Job trace that takes the place of the jobs of the file.
+    given
+        Objects that take the place of what the file names; changes come after them.
 
     Raises
     ------
@@ -608,8 +610,17 @@ def load_scenario(
         If there is no such scenario, or something in it is wrong; names file, field, value and
         rule.
     """
-    text, source, folder = scenario_text(name_or_path)
-    document = parse_toml(text, source, "a scenario")
+    document: Mapping[str, Any]
+    if isinstance(scenario, Scenario):
+        text, source, folder = scenario.text, scenario.source, scenario.folder
+        document, given = scenario.document, given or scenario.given
+    elif isinstance(scenario, str):
+        text, source, folder = scenario_text(scenario)
+        document = parse_toml(text, source, "a scenario")
+    else:
+        document = plain({**NAMELESS, **scenario})
+        text, source, folder = toml_text(document), "scenario", Path()
+    given = given or Given()
     try:
         if jobs is not None:
             of_trace = {
@@ -619,6 +630,8 @@ def load_scenario(
             }
             document = {**document, "jobs": {**of_trace, "trace": jobs}}
             text = f"{CHANGED}the jobs of {jobs}\n{text}"
+        document = given.put_into(document)
+        text = "".join(f"{CHANGED}{words}\n" for words in given.words) + text
         for change in changes:
             is_text = isinstance(rule_at(ScenarioTable, change.path), Text)
             value = change.typed if is_text and change.typed is not None else change.value
@@ -626,15 +639,49 @@ def load_scenario(
             text = f"{CHANGED}{change.path} = {_shown(value)}\n{text}"
     except FieldError as error:
         raise InputError(source, str(error)) from None
-    return _scenario(source, folder, text, document)
+    return _scenario(source, folder, text, document, given)
 
 
-def _scenario(source: str, folder: Path, text: str, document: Mapping[str, Any]) -> Scenario:
+def _scenario(
+    source: str, folder: Path, text: str, document: Mapping[str, Any], given: Given
+) -> Scenario:
     try:
         table = parsed(ScenarioTable, document)
+        given.require_alone(document)
     except FieldError as error:
         raise InputError(source, str(error)) from None
-    return Scenario(source=source, folder=folder, text=text, document=document, table=table)
+    return Scenario(
+        source=source, folder=folder, text=text, document=document, table=table, given=given
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value as TOML has it, of one of Python's: tuples, ranges, arrays, NumPy's numbers.
+
+    >>> plain({"seeds": range(2), "load": 0.5, "file": Path("a.csv")})
+    {'seeds': [0, 1], 'load': 0.5, 'file': 'a.csv'}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, str | Path):
+        return str(value)
+    if isinstance(value, Iterable):
+        return [plain(each) for each in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """Return a file that says what a document says, a key a line.
+
+    >>> print(toml_text({"seeds": [0, 1], "axes": {"cluster.servers": [4, 8]}}), end="")
+    seeds = [0, 1]
+    axes = {"cluster.servers" = [4, 8]}
+    """
+    return "".join(f"{_key(name)} = {_shown(value)}\n" for name, value in document.items())
+
+
+def _key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else json.dumps(name)
 
 
 def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
@@ -657,7 +704,10 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
                 document = with_change(document, path, as_in_file)
         except FieldError as error:
             raise InputError(scenario.source, str(error.inside("axes"))) from None
-        found.append((point, _scenario(scenario.source, scenario.folder, scenario.text, document)))
+        variant = _scenario(
+            scenario.source, scenario.folder, scenario.text, document, scenario.given
+        )
+        found.append((point, variant))
     return found
 
 
@@ -683,8 +733,12 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_shown(each)}" for name, each in value.items()) + "}"
-    return json.dumps(value) if not isinstance(value, float) else f"{value:g}"
+        entries = (f"{_key(name)} = {_shown(each)}" for name, each in value.items())
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return json.dumps(value)
 
 
 def _listed(names: Iterable[str]) -> str:

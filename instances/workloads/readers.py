@@ -20,15 +20,18 @@ from lyra_opt.instances.traces import (
     MILLISECONDS,
     Trace,
     name_of,
+    trace_of_text,
     with_unique_ids,
 )
 from lyra_opt.instances.workloads.layout import NO_TIME, Found, TraceLayout
-from lyra_opt.instances.workloads.tables import OwnTable, TableLayout
+from lyra_opt.instances.workloads.tables import OwnTable, TableLayout, found_in
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pandas as pd
 
     from lyra_opt.instances.traces import TraceJob
 
@@ -91,6 +94,33 @@ def read_workload(path: str | Path, *, vc: str | None = None) -> Workload:
         return _workload_of(source, layout.read(source, text, vc))
     except csv.Error as error:
         raise InputError(source, f"is not valid CSV: {error}") from None
+
+
+def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workload:
+    """Return the jobs of a data frame, as `read_workload` does those of a file.
+
+    Parameters
+    ----------
+    frame
+        With the columns of this project's traces: ``job_id``, ``submit_time_s`` or ``submit_time``
+        (moments), ``duration_s``, ``gpus``, and any of ``model``, ``batch_size``, ``weight``,
+        ``deadline_s``, ``gpu_types``; what is missing is not known. Others are passed over. Its
+        index does not matter; errors count rows from 0.
+    name
+        What the workload is called in results, and in errors.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a value breaks its rule, or no job is left.
+
+    Notes
+    -----
+    Time O(rows log rows).
+    """
+    # Counts beside missing values are floats in pandas, and would be written as 8.0.
+    text = frame.convert_dtypes().to_csv(index=False)
+    return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
 
 
 def known_layouts() -> list[str]:

@@ -29,6 +29,8 @@ from lyra_opt.instances.workloads.layout import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lyra_opt.instances.traces import Trace
+
 
 @dataclass(frozen=True)
 class TableLayout(TraceLayout):
@@ -101,12 +103,18 @@ class OwnTable(TraceLayout):
 
     def read(self, source: str, text: str, vc: str | None) -> Found:  # noqa: ARG002
         """See `TraceLayout`."""
-        ours = read_trace(source, vc=vc)
-        # Ids are unique already, so that the rows, which only mend them, do not matter.
-        remarks = [] if vc is None else [of_cluster(vc)]
-        if ours.passed_over:
-            remarks.append(f"Columns passed over: {', '.join(ours.passed_over)}.")
-        return Found(list(enumerate(ours.jobs)), remarks=remarks)
+        return found_in(read_trace(source, vc=vc), vc)
+
+
+def found_in(ours: Trace, vc: str | None = None) -> Found:
+    """Return what is found in a trace of this project, whose ids are unique already.
+
+    So the rows, which only mend them, do not matter.
+    """
+    remarks = [] if vc is None else [of_cluster(vc)]
+    if ours.passed_over:
+        remarks.append(f"Columns passed over: {', '.join(ours.passed_over)}.")
+    return Found(list(enumerate(ours.jobs)), remarks=remarks)
 
 
 OWN = OwnTable()

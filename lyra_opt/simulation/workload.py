@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pandas as pd
 
     from lyra_opt.heterogeneous.instance import GangJob
 
@@ -265,6 +268,56 @@ class Workload:
         if not self.jobs:
             raise FieldError("jobs", [], "must not be empty")
         require_submission_order("submit_s", [(job.id, job.submit_s) for job in self.jobs])
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, *, name: str = "jobs") -> Workload:
+        """Return the jobs of a data frame, a row each, by submission.
+
+        Parameters
+        ----------
+        frame
+            A column a field of `Job`, as `to_frame` returns them; ``id``, ``submit_s`` and
+            ``work_worker_s`` at least. A missing value stands for the field's default.
+        name
+            See the class.
+
+        Raises
+        ------
+        FieldError
+            If there is a column of another name, or a value breaks its rule; names the row, from
+            0 on.
+        """
+        import pandas as pd
+
+        known = {each.name: each.default is MISSING for each in fields(Job)}
+        columns = [str(column) for column in frame.columns]
+        for column in columns:
+            if column not in known:
+                raise FieldError("columns", column, unknown_key(column, list(known), noun="column"))
+        for column, is_required in known.items():
+            if is_required and column not in columns:
+                raise FieldError("columns", columns, f"must have {column}")
+        # Integers beside missing values are floats in pandas.
+        values = [each.tolist() for _, each in frame.convert_dtypes().items()]
+        jobs = []
+        for row, cells in enumerate(zip(*values, strict=True)):
+            given = {
+                column: each
+                for column, each in zip(columns, cells, strict=True)
+                if each is not None and each is not pd.NA and each == each
+            }
+            try:
+                jobs.append(Job(**given))
+            except FieldError as error:
+                raise error.inside(f"jobs[{row}]") from None
+        return cls(name=name, jobs=tuple(sorted(jobs, key=lambda job: job.submit_s)))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the jobs as a data frame, a row each, with a column for each field of `Job`."""
+        import pandas as pd
+
+        names = [each.name for each in fields(Job)]
+        return pd.DataFrame({name: [getattr(job, name) for job in self.jobs] for name in names})
 
     @cached_property
     def gpu_work_s(self) -> float:

@@ -17,7 +17,7 @@ import pytest
 from lyra_opt.commands.progress import within_run
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.executor import EXIT_INTERRUPTED, kept_or_temporary, run_stored
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.store import ResultStore, table_path, write_tables
@@ -168,16 +168,3 @@ def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(UserError, match="cannot be written"):
         write_tables(tmp_path, Replay("a").run())
-
-
-def test_without_a_folder_nothing_stays() -> None:
-    with kept_or_temporary(None) as folder:
-        assert run_stored(STUDY, [Replay("a")], folder, processes=IN_THIS_PROCESS) == 0
-        assert len(runs_of(folder)) == 1
-    assert not folder.exists()
-
-
-def test_kept_folder_is_the_one_that_was_given(tmp_path: Path) -> None:
-    with kept_or_temporary(tmp_path) as folder:
-        assert folder == tmp_path
-    assert tmp_path.is_dir()

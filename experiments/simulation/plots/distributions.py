@@ -78,6 +78,24 @@ def distributions(
 
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
+    draw_distributions(left, right, queued_s, jct_s, schemes)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right upper", handlelength=3.4)
+    caption = (
+        "How many jobs wait, or take from submission to completion, for so long at most: higher "
+        "and further left is better. Jobs below the left end of an axis are counted where its "
+        f"lines begin. {remark}"
+    )
+    return Plot(name, title, caption.strip(), svg_text(figure, name.replace("_", "-")))
+
+
+def draw_distributions(
+    left: Axes,
+    right: Axes,
+    queued_s: Mapping[str, np.ndarray],
+    jct_s: Mapping[str, np.ndarray],
+    schemes: Sequence[str],
+) -> None:
+    """Draw queuing times on one panel and job completion times on another; see `distributions`."""
     for axes, label, values_of in (
         (left, "Queuing time", queued_s),
         (right, "Job completion time", jct_s),
@@ -92,13 +110,6 @@ def distributions(
         _duration_axis(axes, first_s, longest_s)
     left.set_ylabel("Share of jobs (%)")
     left.set_ylim(0, 101)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right upper", handlelength=3.4)
-    caption = (
-        "How many jobs wait, or take from submission to completion, for so long at most: higher "
-        "and further left is better. Jobs below the left end of an axis are counted where its "
-        f"lines begin. {remark}"
-    )
-    return Plot(name, title, caption.strip(), svg_text(figure, name.replace("_", "-")))
 
 
 def _first_shown_s(values_of: Sequence[np.ndarray]) -> float:

@@ -95,6 +95,22 @@ def draw_plots(
     return [group for group in groups if group.plots]
 
 
+def waits_and_jcts_s(
+    replays: Replays, runs: Sequence[ReplayRecord]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return queuing times and JCTs of the jobs of all seeds, by scheme."""
+    queued_s: dict[str, list[np.ndarray]] = {}
+    jct_s: dict[str, list[np.ndarray]] = {}
+    for run in runs:
+        jobs = replays.jobs(run)
+        queued_s.setdefault(run.scheme, []).append(jobs.queued_s.to_numpy())
+        jct_s.setdefault(run.scheme, []).append(jobs.jct_s.to_numpy())
+    return (
+        {scheme: np.concatenate(values) for scheme, values in queued_s.items()},
+        {scheme: np.concatenate(values) for scheme, values in jct_s.items()},
+    )
+
+
 def _differences(
     found: Mapping[str, Sequence[Difference]], schemes: Sequence[str]
 ) -> Iterator[Plot]:
@@ -106,16 +122,9 @@ def _distributions(
     replays: Replays, drawn: Mapping[str, Sequence[ReplayRecord]], schemes: Sequence[str]
 ) -> Iterator[Plot]:
     for place, (variant, runs) in enumerate(drawn.items()):
-        queued_s: dict[str, list[np.ndarray]] = {}
-        jct_s: dict[str, list[np.ndarray]] = {}
-        for run in runs:
-            jobs = replays.jobs(run)
-            queued_s.setdefault(run.scheme, []).append(jobs.queued_s.to_numpy())
-            jct_s.setdefault(run.scheme, []).append(jobs.jct_s.to_numpy())
         seeds = len({run.seed for run in runs})
         yield distributions(
-            {scheme: np.concatenate(values) for scheme, values in queued_s.items()},
-            {scheme: np.concatenate(values) for scheme, values in jct_s.items()},
+            *waits_and_jcts_s(replays, runs),
             schemes,
             name=_name("distributions", place),
             title=_title("Queuing times and job completion times", variant),

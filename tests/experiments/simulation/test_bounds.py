@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.executor import kept_or_temporary, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS
 from lyra_opt.experiments.simulation.bounds import MAKESPAN, MEAN_JCT, require_kept
 from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
-from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.replays import replay_tasks
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 
 if TYPE_CHECKING:
@@ -21,13 +19,9 @@ if TYPE_CHECKING:
 
 def figures_of(name: str, *changes: tuple[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """Return the figures of each scheme of a scenario."""
-    scenario = load_scenario(name, [Change("bounds", True), *(Change(*each) for each in changes)])
-    tasks = replay_tasks(scenario)
-    with kept_or_temporary(None) as folder:
-        run_stored(study_of(scenario, tasks), tasks, folder, processes=IN_THIS_PROCESS)
-        runs = load_replays(folder).runs
-    assert len(runs) == len(tasks)
-    return {run.scheme: run.figures or {} for run in runs}
+    replays = lo.simulate(name, changes={"bounds": True, **dict(changes)}).replays
+    assert not replays.failed
+    return {run.scheme: run.figures or {} for run in replays.runs}
 
 
 def test_what_forking_must_give_one_job() -> None:

@@ -1,0 +1,193 @@
+"""Schemes on a simulated cluster, for ``import lyra_opt as lo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from lyra_opt.experiments.simulation.given import SchemeEntry
+    from lyra_opt.experiments.simulation.outcome import Runs
+    from lyra_opt.experiments.simulation.scenario import Scenario
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.scheme import SchemeLike
+    from lyra_opt.simulation.workload import Workload
+
+
+def simulate(
+    scenario: str | Path | Mapping[str, Any] | Scenario = "plain",
+    *,
+    schemes: Sequence[SchemeLike | Mapping[str, Any]] = (),
+    seeds: int | Iterable[int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    jobs: str | Path | pd.DataFrame | Workload | None = None,
+    cluster: Cluster | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    processes: int = 1,
+    progress: bool | None = None,
+) -> Runs:
+    """Replay jobs on a simulated cluster under one or more schemes.
+
+    Parameters
+    ----------
+    scenario
+        Cluster, jobs and what is assumed of them: a name that ``lyra-opt scenarios list`` knows, a
+        TOML file, what such a file says as a dictionary, or one that was read.
+    schemes
+        In place of the scenario's: names that ``lyra-opt schemes`` lists, labels of the scenario,
+        ``file.py:NAME``, dictionaries as scenarios have them (``{"name": "lyra", "reclaimer":
+        "exact"}``), or schemes and policies of one's own, classes or objects.
+    seeds
+        In place of the scenario's: how many from 0 on, or which.
+    changes
+        Keys of the scenario with other values, such as ``{"cluster.servers": 44,
+        "jobs.parameters.days": 2}``; ``lyra-opt scenarios keys`` explains all of them.
+    jobs
+        In place of the scenario's. A file, or a frame with the columns of a trace (see
+        `lyra_opt.instances.workloads.readers.workload_of_frame`), is a trace: what the scenario
+        assumes of jobs is assumed of these. A `lyra_opt.simulation.workload.Workload`, or a frame
+        that its ``to_frame`` returns, says all of its jobs itself.
+    cluster
+        In place of the scenario's, with its loans.
+    out
+        Folder that keeps the replays, for `load_study` and ``lyra-opt report``; without it they are
+        there as long as what is returned.
+    resume
+        Whether to go on with the replays that the folder holds.
+    processes
+        Replays that run at once, each in a process of its own. A single one runs in this process,
+        and so do all where an object that is given cannot be sent to another one, as one cannot
+        that is defined in a notebook or in the script that runs.
+    progress
+        Whether to say on stderr what is asked of the cluster and how far it is; None does so in a
+        terminal and in a notebook.
+
+    Returns
+    -------
+    Runs
+        Printed, it is the main measures side by side; ``summary``, ``jobs`` and ``series`` are data
+        frames, ``plot()`` a picture. A replay that failed is named on stderr, and a row of
+        ``summary``.
+
+    Raises
+    ------
+    UserError
+        If something that is asked for is not there or wrong; names field, value and rule.
+    KeyboardInterrupt
+        If it was interrupted; replays that finished are in `out`.
+
+    Examples
+    --------
+    >>> small = {"cluster.servers": 4, "jobs.parameters.days": 1}
+    >>> runs = simulate("lyra-paper", schemes=["fifo", "lyra"], changes=small)
+    >>> list(runs.summary.scheme), runs.summary.jct_mean_s.gt(0).all()
+    (['fifo', 'lyra'], True)
+    """
+    from pathlib import Path
+
+    from lyra_opt.commands.messages import Loudness, as_loud_as
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.simulation.outcome import Runs
+    from lyra_opt.experiments.simulation.running import run_scenario
+
+    entries = _entries(schemes)
+    wanted = dict(changes or {}) | ({} if seeds is None else {"seeds": seeds})
+    found = _scenario(scenario, wanted, jobs, cluster, entries)
+    is_told = _is_watched() if progress is None else progress
+    with as_loud_as(Loudness.USUAL if is_told else Loudness.QUIET):
+        status, replays = run_scenario(
+            found,
+            list(entries),
+            out=None if out is None else Path(out),
+            resume=resume,
+            processes=processes if _can_be_sent(found) else 1,
+        )
+    if status == EXIT_INTERRUPTED:
+        raise KeyboardInterrupt
+    return Runs(replays)
+
+
+def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
+    """Return what is asked for by label; None for what the scenario or a name says."""
+    from collections.abc import Mapping
+
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.experiments.simulation.given import SchemeEntry
+    from lyra_opt.experiments.simulation.scenario import plain, scheme_entry
+    from lyra_opt.simulation.scheme import scheme_of
+
+    found: dict[str, SchemeEntry | None] = {}
+    for scheme in [schemes] if isinstance(schemes, str) else schemes:
+        label, entry = str(scheme), None
+        if isinstance(scheme, Mapping):
+            entry = scheme_entry(plain(scheme))
+            label = entry.label
+        elif not isinstance(scheme, str):
+            own = scheme_of(scheme)
+            label = own.name
+            entry = SchemeEntry(name=label, label=label, own=own)
+        if label in found:
+            raise UserError(f"schemes: {label!r} must not occur twice; give one another name")
+        found[label] = entry
+    return found
+
+
+def _scenario(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    changes: Mapping[str, Any],
+    jobs: str | Path | pd.DataFrame | Workload | None,
+    cluster: Cluster | None,
+    entries: Mapping[str, SchemeEntry | None],
+) -> Scenario:
+    """Return the scenario that is asked for, with the objects that are given."""
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lyra_opt.experiments.simulation.given import Given
+    from lyra_opt.experiments.simulation.scenario import Change, load_scenario, plain
+    from lyra_opt.instances.workloads.readers import workload_of_frame
+    from lyra_opt.simulation.workload import Workload
+
+    trace, workload, is_trace = None, None, False
+    if isinstance(jobs, Workload):
+        workload = jobs
+    elif isinstance(jobs, str | Path):
+        trace = str(jobs)
+    elif jobs is not None:
+        is_trace = "work_worker_s" not in jobs.columns
+        workload = workload_of_frame(jobs) if is_trace else Workload.from_frame(jobs)
+    if isinstance(scenario, Mapping) and entries:
+        scenario = {"schemes": list(entries)} | dict(scenario)
+    return load_scenario(
+        str(scenario) if isinstance(scenario, Path) else scenario,
+        [Change(path, plain(value)) for path, value in changes.items()],
+        jobs=trace,
+        given=Given(
+            workload=workload,
+            is_trace=is_trace,
+            cluster=cluster,
+            schemes={label: entry for label, entry in entries.items() if entry is not None},
+        ),
+    )
+
+
+def _can_be_sent(scenario: Scenario) -> bool:
+    """Return whether another process can have a scenario, with the objects that are given."""
+    import pickle
+
+    try:
+        sent = pickle.dumps(scenario)
+    except Exception:  # whatever somebody's own object raises
+        return False
+    return b"__main__" not in sent  # which other processes do not have
+
+
+def _is_watched() -> bool:
+    import sys
+
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -1,0 +1,139 @@
+"""What came of the replays of a scenario, for Python and notebooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import counted, one_line
+from lyra_opt.experiments.frames import frame_of
+from lyra_opt.experiments.records import ReplayRecord
+from lyra_opt.experiments.simulation.plots.overview import overview
+from lyra_opt.experiments.simulation.runs import variants_of
+from lyra_opt.experiments.simulation.side_by_side import lines_of, main_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from lyra_opt.experiments.simulation.runs import Replays
+
+COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
+"""What a replay took of the machine that it ran on."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Runs:
+    """What came of the replays of a scenario, as data frames and a picture.
+
+    Printed, it is the main measures of the schemes side by side, and replays that failed.
+
+    Parameters
+    ----------
+    replays
+        The same, as rows of a store.
+    """
+
+    replays: Replays
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """A row a replay, failed ones too, in the order of the scenario.
+
+        Columns: ``scheme``, the axes of the scenario and ``seed``; ``status`` and, of those that
+        failed, ``message``; ``workload`` and ``cluster``; the figures of ``simulate --json``
+        (docs/formats.md, "Simulation"), with units in their names: ``jct_mean_s``, ``jct_p50_s``,
+        ``jct_p95_s``, ``queue_mean_s``, ``makespan_s``, ``preemptions``, shares such as
+        ``gpu_usage``; and ``wall_time_s``, ``cpu_time_s``, ``peak_memory_mib`` of the replay
+        itself. What a replay has not is NaN.
+        """
+        frame = frame_of(
+            sorted((*self.replays.runs, *self.replays.failed), key=lambda run: run.position)
+        )
+        axes = [name for name in frame.attrs["axes"] if name != "scheme"]
+        first = ["scheme", *axes, "seed", "status", "message", "workload", "cluster"]
+        others = {*first, *COSTS, *(field.name for field in fields(ReplayRecord))}
+        figures = [name for name in frame.columns if name not in others]
+        return frame[[*first, *figures, *COSTS]]
+
+    @cached_property
+    def jobs(self) -> pd.DataFrame:
+        """A row a job and replay that finished: what it asked for, and what became of it.
+
+        Columns: ``scheme``, the axes and ``seed``; then those of ``jobs.csv.gz`` (docs/formats.md,
+        "Results of scenarios"): ``job_id``, ``submit_s``, ``start_s``, ``completion_s``,
+        ``queued_s``, ``jct_s``, ``preemptions`` and so on.
+        """
+        return self._of_all(self.replays.jobs)
+
+    @cached_property
+    def series(self) -> pd.DataFrame:
+        """A row a moment and replay that finished: the cluster, in the mean until the next moment.
+
+        Columns: ``scheme``, the axes and ``seed``; then those of ``series.csv.gz``
+        (docs/formats.md, "Results of scenarios"): ``time_s``, ``queued_jobs``, ``running_jobs``,
+        ``own_gpus_held`` and so on.
+        """
+        return self._of_all(self.replays.series)
+
+    def plot(self) -> Figure:
+        """Return a picture: how long jobs wait and take, and who holds GPUs over time.
+
+        A row of panels for each variant of the scenario, of which the first few are drawn. Jobs are
+        those of all seeds, GPUs those of the first seed.
+
+        Raises
+        ------
+        InputError
+            If no replay finished.
+        """
+        return overview(self.replays)
+
+    def __repr__(self) -> str:
+        """Return the main measures, side by side, as text."""
+        blocks = [f"{heading}\n{table.to_string()}" for heading, table in self._tables()]
+        return "\n\n".join([*blocks, *self._failures()])
+
+    def _repr_html_(self) -> str:
+        blocks = [
+            f"<p><b>{escape(heading)}</b></p>{table.to_html()}" for heading, table in self._tables()
+        ]
+        return "".join([*blocks, *(f"<p>{escape(line)}</p>" for line in self._failures())])
+
+    def _failures(self) -> list[str]:
+        return [f"failed: {run.key}: {one_line(run.message or '')}" for run in self.replays.failed]
+
+    def _tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yield a heading and a table, a row a measure and a column a scheme, for each variant."""
+        import pandas as pd
+
+        for variant, runs in variants_of(self.replays.runs):
+            seeds = len({run.seed for run in runs})
+            words = [self.replays.study.name, variant, f"on {runs[0].cluster}"]
+            words.append(f"means over {counted(seeds, 'seed')}" if seeds > 1 else "")
+            of_scheme: dict[str, list[ReplayRecord]] = {}
+            for run in runs:
+                of_scheme.setdefault(run.scheme, []).append(run)
+            lines = main_lines(lines_of(of_scheme, self.replays.runs))
+            table = pd.DataFrame(
+                [[cell.text for cell in line.cells] for line in lines],
+                index=[f"{line.name} ({line.unit})" if line.unit else line.name for line in lines],
+                columns=list(of_scheme),
+            )
+            yield ", ".join(filter(None, words)), table
+
+    def _of_all(self, table_of: Callable[[ReplayRecord], pd.DataFrame]) -> pd.DataFrame:
+        import pandas as pd
+
+        tables = []
+        for run in self.replays.runs:
+            table = table_of(run)
+            keys = {"scheme": run.scheme, **run.point, "seed": run.seed}
+            for place, (key, value) in enumerate(keys.items()):
+                table.insert(place, key, value)
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

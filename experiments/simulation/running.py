@@ -1,0 +1,92 @@
+"""Replay a scenario into a folder: one way for the command line and for Python."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.commands.folders import output_folder, require_folder_path
+from lyra_opt.experiments.executor import require_own_store, run_stored
+from lyra_opt.experiments.pool import IN_THIS_PROCESS
+from lyra_opt.experiments.simulation.printing import say_demand
+from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
+from lyra_opt.experiments.simulation.runs import load_replays
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.experiments.simulation.runs import Replays
+    from lyra_opt.experiments.simulation.scenario import Scenario
+
+
+def run_scenario(
+    scenario: Scenario,
+    schemes: Sequence[str] = (),
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    processes: int = 1,
+    capture: Path | None = None,
+    command: str | None = None,
+) -> tuple[int, Replays]:
+    """Replay what a scenario asks for, and return how it ended with what came of it.
+
+    All that can be wrong is found out before the first replay.
+
+    Parameters
+    ----------
+    scenario, schemes, capture
+        As of `lyra_opt.experiments.simulation.replays.replay_tasks`.
+    out
+        Folder that keeps the replays; None keeps them as long as the object that is returned.
+    resume
+        Whether to go on with the replays that the folder holds.
+    processes
+        How many replays run at once; a single one runs in this process.
+    command
+        The command line that asked for it, where there was one.
+
+    Returns
+    -------
+    tuple of int and Replays
+        The status of `lyra_opt.experiments.executor.run_stored`.
+
+    Raises
+    ------
+    UserError
+        If something that the scenario names is wrong, or a folder cannot be written to.
+    """
+    folders = {"--out": out, "--capture": capture}
+    for option, folder in folders.items():
+        if folder is not None:
+            require_folder_path(option, folder)
+    tasks = replay_tasks(scenario, schemes, capture=capture)
+    study = study_of(scenario, tasks, command=command)
+    if out is not None:
+        require_own_store(study, out, resume=resume)
+    setup = tasks[0].setup()
+    with ExitStack() as stack:
+        for option, folder in folders.items():
+            stack.enter_context(output_folder(option, folder))
+        kept = out or Path(tempfile.mkdtemp(prefix="lyra-opt-"))
+        with ExitStack() as unless_done:
+            if out is None:
+                unless_done.callback(shutil.rmtree, kept, ignore_errors=True)
+            say_demand(setup)
+            status = run_stored(
+                study,
+                tasks,
+                kept,
+                processes=IN_THIS_PROCESS if min(processes, len(tasks)) == 1 else processes,
+                resume=resume,
+                is_kept=out is not None,
+            )
+            replays = load_replays(kept)
+            unless_done.pop_all()
+        if out is None:
+            weakref.finalize(replays, shutil.rmtree, kept, ignore_errors=True)
+    return status, replays

@@ -1,0 +1,264 @@
+"""`lo.simulate`: what a scenario file can say, Python can; what comes of it as data frames."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
+from lyra_opt.simulation.workload import Job, Workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lyra_opt.simulation.view import View
+
+SMALL = {"cluster.servers": 4, "jobs.parameters.days": 1}
+
+TRACE = pd.DataFrame(
+    {
+        "job_id": ["a", "b", "c", "d"],
+        "submit_time_s": [10.0, 10.0, 40.0, 70.0],
+        "duration_s": [600.0, 600.0, 60.0, 60.0],
+        "gpus": [8, 8, 4, 4],
+    }
+)
+"""On one server of 8 GPUs first come, first served makes c and d wait for both others."""
+
+
+def jct_s(runs: Any) -> list[float]:
+    return list(runs.summary.jct_mean_s)
+
+
+def test_schemes_and_seeds_are_rows() -> None:
+    runs = lo.simulate("lyra-paper", schemes=["fifo", "lyra"], seeds=range(2), changes=SMALL)
+    assert list(zip(runs.summary.scheme, runs.summary.seed, strict=True)) == [
+        ("fifo", 0),
+        ("lyra", 0),
+        ("fifo", 1),
+        ("lyra", 1),
+    ]
+    assert (runs.summary.status == "finished").all()
+    assert {"jct_p50_s", "queue_mean_s", "preemptions", "wall_time_s"} <= set(runs.summary)
+    of_jobs = runs.jobs.groupby(["scheme", "seed"]).jct_s.mean()
+    for row in runs.summary.itertuples():
+        assert of_jobs[row.scheme, row.seed] == pytest.approx(row.jct_mean_s)
+    assert set(runs.series.groupby(["scheme", "seed"]).size().index) == set(of_jobs.index)
+
+
+def test_axes_are_columns() -> None:
+    runs = lo.simulate(
+        {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
+        jobs=TRACE,
+        schemes=["fifo", "sjf"],
+    )
+    for frame in (runs.summary, runs.jobs, runs.series):
+        assert list(frame.columns[:3]) == ["scheme", "cluster.servers", "seed"]
+    assert list(runs.summary["cluster.servers"]) == [1, 1, 2, 2]
+    assert "cluster.servers = 2, on 2x8" in str(runs)
+
+
+def test_by_hand() -> None:
+    """Both large jobs one after the other, then both small ones at once."""
+    (jct,) = jct_s(lo.simulate(jobs=TRACE, cluster=Cluster.of_servers(1), schemes=["fifo"]))
+    assert jct == pytest.approx((600 + 1200 + 1230 + 1200) / 4)
+
+
+def test_ways_to_say_the_same(tmp_path: Path) -> None:
+    """A file, a dictionary and objects; a trace as a file and as a frame."""
+    text = '\n[cluster]\nservers = 1\n[jobs]\ntrace = "t.csv"\n'
+    head = 'format = "lyra-opt/scenario"\nversion = 1\nname = "mine"\nschemes = ["sjf"]'
+    (tmp_path / "mine.toml").write_text(head + text)
+    TRACE.to_csv(tmp_path / "t.csv", index=False)
+    trace = tmp_path / "t.csv"
+    servers = {"cluster.servers": np.int64(1)}
+    found = [
+        lo.simulate(tmp_path / "mine.toml"),
+        lo.simulate("plain", jobs=trace, changes=servers, schemes=["sjf"]),
+        lo.simulate(jobs=TRACE, changes=servers, schemes=["sjf"]),
+        lo.simulate({"cluster": {"servers": 1}, "jobs": {"trace": trace}, "schemes": ["sjf"]}),
+        lo.simulate({"cluster": {"servers": 1}}, jobs=TRACE, schemes=["sjf"]),
+        lo.simulate(jobs=TRACE, cluster=Cluster.of_servers(1), schemes=[find_scheme("sjf")]),
+    ]
+    assert len({tuple(jct_s(runs)) for runs in found}) == 1
+
+
+def test_what_is_assumed_of_traces_is_not_of_workloads() -> None:
+    """A trace does not say who is elastic; a workload does, and nothing may undo it."""
+    jobs = tuple(Job(id=f"j{n}", submit_s=n, work_worker_s=900.0, max_workers=4) for n in range(9))
+    own = Workload(name="own", jobs=jobs)
+    changes = {"cluster.servers": 1, "cluster.loans.servers": 0}
+    for given in (own, own.to_frame()):
+        runs = lo.simulate("lyra-paper", jobs=given, changes=changes, schemes=["lyra"])
+        assert (runs.jobs.max_workers == 4).all()
+    of_trace = lo.simulate("lyra-paper", jobs=TRACE, changes=changes, schemes=["lyra"])
+    assert any("elastic" in each for each in of_trace.replays.runs[0].assumptions)
+
+
+def test_borrowed_servers_of_a_cluster_that_is_given() -> None:
+    """They are lent by the rules of the scenario, and are as many as the cluster says."""
+    cluster = Cluster.of_servers(2, inference_servers=3)
+    runs = lo.simulate("lyra-paper", cluster=cluster, changes={"jobs.parameters.days": 1})
+    assert set(runs.summary.inference_servers) == {3}
+    alone = lo.simulate(
+        "lyra-paper", cluster=Cluster.of_servers(2), changes={"jobs.parameters.days": 1}
+    )
+    assert set(alone.summary.inference_servers) == {0}
+
+
+def test_schemes_in_every_form() -> None:
+    own = ComposedScheme(name="mine", summary="shortest first", queue="shortest")
+    runs = lo.simulate(
+        jobs=TRACE,
+        changes={"cluster.servers": 1},
+        schemes=["sjf", own, {"name": "fifo", "queue": "shortest", "label": "told"}],
+    )
+    assert list(runs.summary.scheme) == ["sjf", "mine", "told"]
+    assert len(set(jct_s(runs))) == 1
+
+
+class Broken(QueuePolicy):
+    """Nothing works."""
+
+    def decide(self, view: View) -> None:
+        raise RuntimeError("nothing works")
+
+
+def test_failed_replays_are_rows_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Or the mean over the others would be taken for that over all."""
+    runs = lo.simulate(jobs=TRACE, changes={"cluster.servers": 1}, schemes=["fifo", Broken])
+    assert "failed: Broken seed=0" in capsys.readouterr().err
+    assert list(runs.summary.status) == ["finished", "error"]
+    assert "nothing works" in runs.summary.message[1]
+    assert "failed: Broken" in str(runs)
+    assert "failed: Broken" in runs._repr_html_()
+    assert set(runs.jobs.scheme) == {"fifo"}
+
+
+def test_processes_give_the_same() -> None:
+    """Whether all can be sent to them or, as a function of this test, cannot."""
+    closure = OwnScheme(name="own", summary="a closure", make=lambda: _sjf_policy())
+    for schemes in (["fifo", "sjf"], ["fifo", closure]):
+        one, two = (
+            lo.simulate(
+                jobs=TRACE, changes={"cluster.servers": 1}, schemes=schemes, processes=processes
+            )
+            for processes in (1, 2)
+        )
+        pd.testing.assert_frame_equal(one.jobs, two.jobs)
+
+
+def _sjf_policy() -> Any:
+    from lyra_opt.simulation.scheme import Options
+
+    return find_scheme("sjf").policy(Cluster.of_servers(1), Options())
+
+
+SCRIPT = """
+import lyra_opt as lo
+print("begun")
+small = {"cluster.servers": 4, "jobs.parameters.days": 1}
+runs = lo.simulate("lyra-paper", schemes=["fifo", "sjf"], changes=small, processes=2)
+print(len(runs.summary), len(runs.replays.failed))
+"""
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    """A worker that ran the user's script again would start workers itself."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout == "begun\n2 0\n"
+    assert found.stderr == ""  # nobody watches
+
+
+def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is given is kept, and read by `load_study`; another is gone with its runs."""
+    out = tmp_path / "out"
+    given: dict[str, Any] = {"jobs": TRACE, "changes": {"cluster.servers": 1}}
+    kept = lo.simulate(**given, out=out, progress=True)
+    assert "1 runs to do" in capsys.readouterr().err
+    assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
+    with pytest.raises(UserError, match="exists already"):
+        lo.simulate(**given, out=out)
+    assert jct_s(lo.simulate(**given, out=out, resume=True)) == jct_s(kept)
+    with pytest.raises(UserError, match="another study"):
+        lo.simulate(**given | {"jobs": TRACE.head(2)}, out=out, resume=True)
+    runs = lo.simulate(**given)
+    folder = runs.replays.folder
+    assert folder.is_dir()
+    del runs
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_pictures_show_every_variant() -> None:
+    runs = lo.simulate(
+        {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
+        jobs=TRACE,
+        schemes=["fifo", "sjf"],
+    )
+    figure = runs.plot()
+    assert [part.get_suptitle() for part in figure.subfigs] == [
+        "cluster.servers = 1",
+        "cluster.servers = 2",
+    ]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fifo", "sjf"]
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "scenario 'no'": {"scenario": "no"},
+    "cluster.servers is 0: must be an integer": {"changes": {"cluster.servers": 0}},
+    "clster": {"changes": {"clster": 1}},
+    "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0), "changes": {"cluster.servers": 1}},
+    "columns is .*must have submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
+    "jobs.trace is .*an object is given": {
+        "jobs": TRACE,
+        "changes": {"jobs.trace": "t", "cluster.servers": 1},
+    },
+    "cluster.servers is 3: must not be set": {
+        "cluster": Cluster.of_servers(2),
+        "changes": {"cluster.servers": 3},
+    },
+    "cluster.gpus_per_server is 4: must not be set": {
+        "cluster": Cluster.of_servers(2),
+        "changes": {"cluster.gpus_per_server": 4},
+    },
+    "cluster.loans.servers is 4: must not be set": {
+        "cluster": Cluster.of_servers(2, inference_servers=2),
+        "changes": {"cluster.loans.servers": 4},
+    },
+    "must not occur twice": {"schemes": ["fifo", find_scheme("fifo")], "jobs": TRACE},
+    "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
+    "is a file, not a folder": {
+        "jobs": TRACE,
+        "changes": {"cluster.servers": 1},
+        "out": __file__,
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message: str) -> None:
+    """Before anything is simulated, in one line."""
+    with pytest.raises(UserError, match=message) as caught:
+        lo.simulate(**REFUSED[message])
+    assert "\n" not in str(caught.value)
+
+
+def test_axes_that_change_what_is_given_are_refused() -> None:
+    """Their values would be in results, and would have changed nothing."""
+    scenario = {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}, "schemes": ["sjf"]}
+    with pytest.raises(InputError, match="cluster.servers is 1: must not be set"):
+        lo.simulate(scenario, jobs=TRACE, cluster=Cluster.of_servers(2))
