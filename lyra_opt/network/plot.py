@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -198,6 +198,7 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
 def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: BlockRows) -> None:
     """Draw the gangs that start."""
     held: dict[int, int] = defaultdict(int)
+    heads = Counter(job.id.partition("-")[0] for job in instance.jobs)
     for placement in solution.placements:
         colour = TIER_COLOURS[instance.tier_of(placement.gpus)]
         for machine, gpus in placement.gpus.items():
