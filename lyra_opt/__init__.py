@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.front_door import simulate
     from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
-    from lyra_opt.front_door.plotting import plot
+    from lyra_opt.front_door.plotting import plot, plot_progress
     from lyra_opt.front_door.solving import compare, solve
     from lyra_opt.instances.front_door import generate
 
@@ -43,6 +43,7 @@ __all__ = [
     "model",
     "network",
     "plot",
+    "plot_progress",
     "reclaim",
     "save",
     "simulate",

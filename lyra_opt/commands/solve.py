@@ -88,7 +88,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the solutions beside one another, as .svg or .png (with one instance file only)",
+        help="draw the solutions beside one another and, of runs that took their time, incumbents "
+        "and dual bounds over time below, as .svg or .png (with one instance file only)",
     )
     parser.add_argument(
         "--export",
@@ -242,16 +243,14 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
 
 
 def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
-    """Write a picture of the solutions, one for each solver that found one."""
-    from lyra_opt.core.pictures import save_picture
+    """Write a picture of what solvers found, and when."""
+    from lyra_opt import plot
+    from lyra_opt.core.progress_plot import has_progress
 
-    solutions = {
-        answer.solver: answer.solution for answer in answers if answer.solution is not None
-    }
-    if not solutions:
-        complain(f"--plot {path}: no solution was found, nothing written")
+    if has_progress(answers) or any(answer.solution is not None for answer in answers):
+        plot(entry.instance, answers, file=path)
     else:
-        save_picture(path, entry.problem.drawing_of(entry.instance, solutions).figure())
+        complain(f"--plot {path}: no solution was found, nothing written")
 
 
 def _best(answers: Sequence[Answer]) -> Answer | None:

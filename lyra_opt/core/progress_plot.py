@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import COLOURS, Drawing, as_written, shortened
 from lyra_opt.core.result import Status
 from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -22,13 +23,23 @@ WIDTH_INCHES, HEIGHT_INCHES = 9.0, 3.4
 LOGARITHMIC_FROM = 50
 """Ratio of the largest to the smallest number from which on an axis is logarithmic."""
 
+WORTH_DRAWING_S = 0.1
+"""Time of a run from which on its progress is of interest."""
+
+MOST_WIDTHS = 5
+"""Runs whose lines have a width of their own."""
+
 SHORTEST_S = 1e-4
 """Times below are drawn there: clocks tell no shorter ones apart."""
 
 
-def has_progress(answers: Sequence[Answer]) -> bool:
-    """Return whether a run said more than its result: an objective or a bound on its way."""
-    return any(len({point.elapsed_s for point in answer.trajectory}) > 1 for answer in answers)
+def has_progress(answers: Iterable[Answer]) -> bool:
+    """Return whether a run that took its time said more than its result."""
+    return any(
+        (answer.wall_time_s or 0) >= WORTH_DRAWING_S
+        and len({point.elapsed_s for point in answer.trajectory}) > 1
+        for answer in answers
+    )
 
 
 def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
@@ -38,52 +49,72 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
     ----------
     answers
         To one instance, by name; those that say nothing are left out.
+
+    Raises
+    ------
+    UserError
+        If none says anything.
     """
+    told = {name: answer for name, answer in answers.items() if answer.trajectory}
+    if not told:
+        raise UserError("there are no incumbents or bounds over time to draw")
+    points = [point for answer in told.values() for point in answer.trajectory]
+    variant = next(iter(told.values())).instance.variant
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
-        told = {name: answer for name, answer in answers.items() if answer.trajectory}
         for place, answer in enumerate(told.values()):
-            _draw_run(axes, answer, COLOURS[place % len(COLOURS)])
-        axes.set_xlabel("Time since the start of the run (s)")
-        times = [max(p.elapsed_s, SHORTEST_S) for each in told.values() for p in each.trajectory]
-        if times and max(times) > LOGARITHMIC_FROM * min(times):
+            # Lines that coincide can be told apart: the later, the thinner.
+            width = 1.3 + 0.9 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
+            _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
+        if _is_wide([_shown_s(point) for point in points]):
             axes.set_xscale("log")
         else:
             axes.set_xlim(left=0)
-        values = [point.value for each in told.values() for point in each.trajectory]
-        if values and min(values) > 0 and max(values) > LOGARITHMIC_FROM * min(values):
+        if _is_wide([point.value for point in points]):
             axes.set_yscale("log")
-        axes.set_ylabel("Objective")
-        variants = {str(answer.instance.variant) for answer in answers.values()}
-        sense = {answer.sense for answer in answers.values()}
-        axes.set_title(
-            f"{', '.join(map(words, sorted(variants)))}, {'/'.join(sorted(sense))}imised",
-            loc="left",
-        )
+        axes.set_xlabel("Time since the call of the solver (s)")
+        axes.set_ylabel(f"Objective ({words(str(variant)).replace('jct', 'JCT')})")
+        axes.set_title(f"Incumbents and dual bounds, {variant.sense}imised", loc="left")
         _add_legend(figure, list(told))
 
-    return Drawing(WIDTH_INCHES, HEIGHT_INCHES, draw)
+    return Drawing(WIDTH_INCHES, max(HEIGHT_INCHES, 0.19 * (len(told) + 5)), draw)
 
 
-def _draw_run(axes: Axes, answer: Answer, colour: str) -> None:
+def _is_wide(values: Sequence[float]) -> bool:
+    """Return whether numbers are best read on a logarithmic axis."""
+    return min(values) > 0 and max(values) > LOGARITHMIC_FROM * min(values)
+
+
+def _shown_s(point: TrajectoryPoint) -> float:
+    return max(point.elapsed_s, SHORTEST_S)
+
+
+def _draw_run(axes: Axes, answer: Answer, colour: str, width: float) -> None:
     """Draw what a run knew when, as steps; where it ends with a proof, a star."""
     for kind, style, marker in (("objective", "-", "o"), ("dual_bound", "--", "|")):
         points = [point for point in answer.trajectory if point.kind == kind]
         axes.plot(
-            [max(point.elapsed_s, SHORTEST_S) for point in points],
+            [_shown_s(point) for point in points],
             [point.value for point in points],
             drawstyle="steps-post",
             linestyle=style,
             color=colour,
             marker=marker,
-            markersize=3.5,
-            linewidth=1.4,
+            markersize=3 + width,
+            linewidth=width,
         )
     if answer.status is Status.OPTIMAL and answer.objective is not None:
-        end_s = max(point.elapsed_s for point in answer.trajectory)
-        at = max(end_s, SHORTEST_S), answer.objective
-        axes.plot(*at, marker="*", markersize=11, color=colour, clip_on=False, zorder=4)
+        end_s = max(map(_shown_s, answer.trajectory))
+        axes.plot(
+            end_s,
+            answer.objective,
+            marker="*",
+            markersize=11,
+            color=colour,
+            clip_on=False,
+            zorder=4,
+        )
 
 
 def _add_legend(figure: FigureBase, names: Sequence[str]) -> None:
@@ -93,7 +124,7 @@ def _add_legend(figure: FigureBase, names: Sequence[str]) -> None:
         Line2D([], [], color=COLOURS[place % len(COLOURS)], label=as_written(shortened(name, 24)))
         for place, name in enumerate(names)
     ]
-    grey = {"color": "#555555"}
+    grey: dict[str, Any] = {"color": "#555555"}
     handles += [
         Line2D([], [], marker="o", markersize=3.5, label="incumbent", **grey),
         Line2D([], [], linestyle="--", marker="|", markersize=3.5, label="dual bound", **grey),

@@ -129,7 +129,7 @@ def picture_of(instance: Any, answer: Any = None) -> str:
     from lyra_opt.core.pictures import svg_text
 
     (plot,) = entry_points(group="lyra_opt.front_door", name="plot")
-    figure = plot.load()(instance, answer)
+    figure = plot.load()(instance, answer, progress=False)
     # Ids of a page must differ, and a notebook is one page.
     return svg_text(figure, f"picture-{zlib.crc32(repr((instance, answer)).encode()):x}")
 

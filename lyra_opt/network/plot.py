@@ -208,9 +208,9 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
             row, left = floor.place[position]
             there = instance.machines[position]
             start = left + there.gpus - there.free_gpus + held[position]
-            rows.block(
-                row, start, gpus, colour, shortened(placement.job), shortened(placement.job, 6)
-            )
+            head = placement.job.partition("-")[0]
+            labels = [shortened(placement.job), *([head] if heads[head] == 1 else [])]
+            rows.block(row, start, gpus, colour, *labels)
             held[position] += gpus
 
 

@@ -17,6 +17,7 @@ from lyra_opt import allocation, heterogeneous, network, reclaim
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import FORMATS
 from lyra_opt.core.problem import problem_of_instance
+from lyra_opt.core.trajectory import TrajectoryPoint
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.round_plot import blocks_of
 from lyra_opt.network.plot import TIER_COLOURS
@@ -179,9 +180,59 @@ def test_odd_names_stay_text_and_bytes_are_the_same(
 def test_answers_have_their_solvers_names() -> None:
     """Two of one solver are told apart; without a solution none is drawn."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
-    answers = [lo.solve(fleet, name) for name in ("lyra-greedy", "exact", "exact", "afs")[:3]]
+    answers = [lo.solve(fleet, name) for name in ("lyra-greedy", "exact", "exact")]
     titles = [axes.get_title(loc="left") for axes in lo.plot(fleet, answers).axes]
     assert [title.partition("\n")[0] for title in titles] == ["lyra-greedy", "exact", "exact (2)"]
+
+
+def told(wall_time_s: float) -> Any:
+    """Return an answer whose solver found 33 first, then the optimum, and proved it last."""
+    fleet = lo.generate("reclaim", "net", reclaim=6)
+    points = [
+        TrajectoryPoint(0.001, "objective", 33),
+        TrajectoryPoint(0.002, "dual_bound", 2),
+        TrajectoryPoint(wall_time_s / 2, "objective", 8),
+        TrajectoryPoint(wall_time_s, "objective", 8),
+        TrajectoryPoint(wall_time_s, "dual_bound", 8),
+    ]
+    answer = lo.solve(fleet, "exact")
+    return replace(answer, trajectory=tuple(points), wall_time_s=wall_time_s)
+
+
+def test_progress_is_drawn_as_steps() -> None:
+    """Incumbent solid, bound dashed, each value from when it was known; a star is a proof."""
+    axes = lo.plot_progress({"$mine$": told(60.0)}).axes[0]
+    incumbent, bound, star = axes.lines
+    assert incumbent.get_linestyle() == "-"
+    assert incumbent.get_drawstyle() == bound.get_drawstyle() == "steps-post"
+    assert list(zip(*incumbent.get_data(), strict=True)) == [(0.001, 33), (30.0, 8), (60.0, 8)]
+    assert bound.get_linestyle() == "--"
+    assert list(zip(*bound.get_data(), strict=True)) == [(0.002, 2), (60.0, 8)]
+    assert (star.get_marker(), *star.get_data()) == ("*", [60.0], [8])
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel().endswith("(s)")
+
+
+def test_progress_stands_below_solutions_where_there_is_some() -> None:
+    """Of runs that took their time, or where it is asked for."""
+    slow, quick = told(60.0), told(0.01)
+    assert len(lo.plot(slow.instance, [slow, quick]).axes) == 3
+    assert len(lo.plot(slow.instance, [slow, quick], progress=False).axes) == 2
+    assert len(lo.plot(quick).axes) == 1
+    assert len(lo.plot(quick, progress=True).axes) == 2
+    unsolved = replace(slow, status=lo.solve(slow.instance).status, solution=None, objective=None)
+    assert len(lo.plot(unsolved).axes) == 1
+    with pytest.raises(UserError, match="no incumbents or bounds over time"):
+        lo.plot_progress(replace(slow, trajectory=()))
+
+
+def test_solve_draws_progress(run: Any, tmp_path: Path) -> None:
+    """One picture with both, whatever the solver says on its way."""
+    fleet, picture = tmp_path / "fleet.json", tmp_path / "out.svg"
+    lo.save(lo.generate("reclaim", "messy-dist", servers=100, reclaim=20), fleet)
+    command = ("solve", fleet, "--solver", "pulp-highs", "--time-limit", "1", "--plot", picture)
+    assert run(*command)[0] == 0
+    assert "Incumbents and dual bounds, minimised" in picture.read_text()
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
