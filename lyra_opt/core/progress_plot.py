@@ -65,7 +65,7 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
         axes = figure.subplots()
         for place, answer in enumerate(told.values()):
             # Lines that coincide can be told apart: the later, the thinner.
-            width = 1.3 + 0.9 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
+            width = 1.3 + 0.6 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
             _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
         if _is_wide([_shown_s(point) for point in points]):
             axes.set_xscale("log")
