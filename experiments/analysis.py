@@ -68,8 +68,7 @@ class Analysis:
                 [run.family_parameters.get(self.size_name) for run in self.runs], dtype="Int64"
             ),
             has_optimum=frame.cell.isin(self.proofs.optima.keys()),
-            excess_percent=[self.proofs.excess_percent(run) for run in self.runs],
-            largest_excess_percent=[self.proofs.largest_excess_percent(run) for run in self.runs],
+            **self.proofs.columns(),
             time_s=frame.wall_time_s.where(ended),
             proof_time_s=proof_time_s.where(frame.status == Status.OPTIMAL),
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.records import TABLES, RunRecord
+from lyra_opt.experiments.proofs import Proofs
+from lyra_opt.experiments.records import TABLES, RunRecord, SolverRecord
 from lyra_opt.experiments.store import ResultStore
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ def load_study(folder: str | Path) -> pd.DataFrame:
     an axis), and Python's own integers where a float would round one. ``attrs`` of the frame names
     the ``axes``, and the ``measures``, which are the columns that were measured.
 
+    Runs of solvers have four columns beside, of what all runs on an instance prove together:
+    ``optimum``, where it is proved; ``excess_percent``, how much worse the objective is than that,
+    relative to it; ``largest_excess_percent``, how much worse it is at most, by the best bound
+    where no optimum is proved; ``excess_over_best_percent``, how much worse it is than the best
+    objective of all runs. They are infinite where the other value is 0, and NaN without a solution.
+
     Raises
     ------
     UserError
@@ -43,9 +50,14 @@ def load_study(folder: str | Path) -> pd.DataFrame:
     Examples
     --------
     >>> runs = load_study("results/reclaim-gap")  # doctest: +SKIP
-    >>> runs.groupby(["configuration", "servers"]).objective.mean()  # doctest: +SKIP
+    >>> runs.groupby(["configuration", "servers"]).excess_percent.mean()  # doctest: +SKIP
     """
-    return frame_of(stored_runs(Path(folder)))
+    runs = stored_runs(Path(folder))
+    frame = frame_of(runs)
+    if isinstance(runs[0], SolverRecord):
+        of_runs = Proofs(runs).columns()
+        frame = frame.assign(**{name: _column(values) for name, values in of_runs.items()})
+    return frame
 
 
 def stored_runs(folder: Path) -> list[Any]:

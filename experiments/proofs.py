@@ -70,6 +70,15 @@ class Proofs:
                 found[run.cell].add(run.solver if run.reference else "the problem's own bound")
         return {cell: frozenset(methods) for cell, methods in found.items()}
 
+    def columns(self) -> dict[str, list[Number | None]]:
+        """Return what is known of each run beside its row; see `load_study` for the columns."""
+        return {
+            "optimum": [self.optima.get(run.cell) for run in self._runs],
+            "excess_percent": [self.excess_percent(run) for run in self._runs],
+            "largest_excess_percent": [self.largest_excess_percent(run) for run in self._runs],
+            "excess_over_best_percent": [self.excess_over_best_percent(run) for run in self._runs],
+        }
+
     def excess_percent(self, run: SolverRecord) -> float:
         """Return how far a run's objective is from the proved optimum; infinity if that is 0.
 
@@ -86,6 +95,14 @@ class Proofs:
             return math.nan
         gap = self._evidence[run.cell].gap_to_optimum_at_most(run.objective)
         return math.inf if gap is None else 100 * gap
+
+    def excess_over_best_percent(self, run: SolverRecord) -> float:
+        """Return how far a run's objective is from the best one; NaN without a solution."""
+        if run.objective is None or run.status is Status.ERROR:
+            return math.nan
+        gap = self._evidence[run.cell].gap_to_best(run.objective)
+        assert gap is not None, "its own objective is known"
+        return 100 * gap
 
 
 def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,29 @@ def test_stored_runs_are_rows(tmp_path: Path) -> None:
     assert runs.nodes[0] == 7
     assert runs.versions[0] == {"python": "3.11.0"}
     assert not {"axes", "counters", "tables"} & set(runs)
+
+
+def test_what_runs_prove_together(tmp_path: Path) -> None:
+    """A reader of gaps needs the optimum beside each run, and a bound where there is none."""
+    runs = [
+        make_run("a", "greedy", Status.FEASIBLE, objective=6),
+        make_run("a", "exact", Status.OPTIMAL, objective=4, dual_bound=4),
+        make_run("b", "greedy", Status.FEASIBLE, objective=6, dual_bound=4),
+        make_run("b", "other", Status.FEASIBLE, objective=5),
+        make_run("b", "none", Status.UNKNOWN),
+    ]
+    with ResultStore.create(tmp_path, make_study(5)) as store:
+        for position, run in enumerate(runs):
+            store.add(replace(run, position=position))
+    frame = load_study(tmp_path)
+    expected = {
+        "optimum": [4, 4, math.nan, math.nan, math.nan],
+        "excess_percent": [50, 0, math.nan, math.nan, math.nan],
+        "largest_excess_percent": [50, 0, 50, 25, math.nan],
+        "excess_over_best_percent": [50, 0, 20, 0, math.nan],
+    }
+    for column, values in expected.items():
+        assert list(frame[column]) == pytest.approx(values, nan_ok=True), column
 
 
 def test_names_that_clash_are_prefixed() -> None:
