@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LARGEST_SEED = 2**53 - 1
 
+LONGEST_METAVAR = 32
+"""Of a usage line that fits 80 columns."""
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -93,7 +96,14 @@ class ChoiceParameter(Parameter):
     @property
     def metavar(self) -> str:  # type: ignore[override]
         """See `Parameter`."""
-        return "|".join(self.choices)
+        listed = "|".join(self.choices)
+        return listed if len(listed) <= LONGEST_METAVAR else "NAME"
+
+    @property
+    def help(self) -> str:
+        """See `Parameter`."""
+        said = Parameter.help.fget(self)  # type: ignore[attr-defined]
+        return f"{', '.join(self.choices)}: {said}" if self.metavar == "NAME" else said
 
     @property
     def rule(self) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lyra_opt.commands.help import FoldedHelp
 from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.nearest import meant, nearest
@@ -25,7 +25,7 @@ class OneLineParser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        super().__init__(**{"formatter_class": FoldedHelp, **options})
         self.register("type", None, plain_text)
         self._add_loudness_options()
 
@@ -92,8 +92,6 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Return the parser of a new sub-command, with its texts for ``--help``."""
     said = description or f"{summary[0].upper()}{summary[1:]}."
-    if "\n" not in said:
-        said = fill(said, 100)
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name, help=summary, description=said, epilog=examples, **options
     )

@@ -214,12 +214,10 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
         "lyra_opt.instances.family.find_family", lambda problem, name: BreaksLater()
     )
     words = ("--family", "x", "--reclaim", 1, "--count", 3, "--out", out)
-    with pytest.raises(RuntimeError):
-        run(*words)
+    assert run(*words) == 1
     assert not out.exists()
     monkeypatch.setattr(command, "LARGEST_PENDING_BYTES", 1)  # as if memory were short
-    with pytest.raises(RuntimeError):
-        run(*words)
+    assert run(*words) == 1
     assert len(list(out.iterdir())) == 2
 
 

@@ -1,0 +1,56 @@
+"""Help on a narrow terminal."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.__main__ import make_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of all its sub-commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+def shown(
+    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str], columns: int
+) -> list[str]:
+    """Return the lines of a parser's help on a terminal of so many columns."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--help"])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_every_help_fits_80_columns_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """Protects whoever reads in a terminal of usual width: no line is broken within a word."""
+
+    def words(lines: list[str]) -> list[str]:
+        return re.findall(r"[\w=]+", " ".join(lines[lines.index("") :]))
+
+    for parser in parsers(make_parser()):
+        narrow, wide = shown(parser, capsys, 80), shown(parser, capsys, 200)
+        assert max(map(len, narrow)) <= 80, parser.prog
+        assert max(map(len, wide)) <= 100, parser.prog
+        assert words(narrow) == words(wide)
+
+
+def test_a_folded_command_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Protects examples: what goes on in the next line ends with a backslash."""
+    solve = next(parser for parser in parsers(make_parser()) if parser.prog == "lyra-opt solve")
+    lines = shown(solve, capsys, 60)
+    (place,) = [place for place, line in enumerate(lines) if line.endswith("lyra-greedy \\")]
+    assert lines[place].startswith("  lyra-opt solve fleet.json ")
+    assert lines[place + 1].startswith("      --solver cpsat-strengthened")
