@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import complain, say
 from lyra_opt.commands.progress import progress
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.experiments.pool import new_shares, run_tasks
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
@@ -61,7 +61,7 @@ def run_stored(
     ------
     UserError
         If there is a store and `resume` is false, or it holds something else, or it cannot be
-        written.
+        written; `DiskFullError`, with what is kept, if that is for want of room.
     """
     assert len({task.key for task in tasks}) == len(tasks), "a key is that of one task"
     with _open_store(study, folder, resume=resume) as store:
@@ -76,12 +76,16 @@ def run_stored(
             with _terminating_like_ctrl_c(), showing as advance:
                 for record in records:
                     store.add(record)
+                    stored += 1
                     advance()
         except KeyboardInterrupt:
             stored = len(store.statuses())  # the interrupt may have come just after the last one
             done = f"interrupted: {stored} of {len(tasks)} runs are"
             say(f"{done} stored; --resume goes on" if is_kept else f"{done} done; --out keeps them")
             return EXIT_INTERRUPTED
+        except DiskFullError as error:
+            kept = f"{stored} of {len(tasks)} runs are stored, and --resume goes on with them"
+            raise DiskFullError(f"{error}; {kept}") from error
         finally:
             records.close()
         return _verdict(study, store)

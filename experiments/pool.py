@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.commands.progress import listening
+from lyra_opt.core.errors import DiskFullError
 from lyra_opt.experiments.store import write_tables
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def _run(
         with listening(show):
             record = task.run()
         write_tables(folder, record)
+    except DiskFullError:  # no run after it could be kept either
+        raise
     except caught as error:
         return task.failed(started_at, in_words(error))
     return replace(record, tables={})
@@ -185,7 +188,7 @@ def _result(future: Future[RunRecord], task: Task) -> RunRecord:
     """Return the row that a worker sent; raise only if the worker died."""
     try:
         return future.result()
-    except BrokenProcessPool:
+    except (BrokenProcessPool, DiskFullError):
         raise
     except Exception as error:  # the row could not be sent
         return task.failed(datetime.now(UTC), f"no result arrived: {in_words(error)}")

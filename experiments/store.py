@@ -19,6 +19,7 @@ import fcntl
 import gzip
 import hashlib
 import json
+import shutil
 import sqlite3
 from contextlib import contextmanager, suppress
 from dataclasses import fields
@@ -26,8 +27,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote
 
-from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.documents import unwritable, write_bytes
+from lyra_opt.core.errors import DiskFullError, InputError, UserError
 from lyra_opt.experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
 DAMAGED = "is damaged"
 LONGEST_WAIT_S = 60.0  # for another program that holds the file
+PRIMARY_CODE = 0xFF  # of SQLite's error codes, whose other bits say more
+LEAST_ROOM_BYTES = 2**17  # for the files beside the store
 LARGEST_STORED_INTEGER = 2**63 - 1
 
 RUNS_FOLDER = "runs"
@@ -77,7 +80,7 @@ def write_tables(folder: Path, record: RunRecord) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{path}: {UNWRITABLE}: {error.strerror or error}") from None
+            raise unwritable(path, error) from None
         text = table.to_csv(index=False, lineterminator="\n")
         write_bytes(path, gzip.compress(text.encode(), GZIP_LEVEL, mtime=0))
 
@@ -182,7 +185,7 @@ class ResultStore:
                     store._connection.execute(_insertion("study", StudyRecord), _encoded(study))
             unfinished.replace(path)  # so that a store is whole from its first moment
         except OSError as error:
-            raise UserError(f"{path}: {UNWRITABLE}: {error.strerror or error}") from None
+            raise unwritable(path, error) from None
         return cls.open(folder)
 
     @classmethod
@@ -231,7 +234,7 @@ class ResultStore:
         Raises
         ------
         UserError
-            If it cannot be written, for example because the disk is full.
+            If it cannot be written; `DiskFullError` if that is for want of room.
         """
         assert isinstance(record, self.record_type), "a store holds runs of one kind"
         insertion = _insertion("run", self.record_type)
@@ -259,7 +262,17 @@ class ResultStore:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
+            if _is_for_want_of_room(error, self.path):
+                raise DiskFullError(f"{self.path}: the disk is full ({error})") from None
             raise InputError(str(self.path), f"{what}: {error}") from None
+
+
+def _is_for_want_of_room(error: Exception, path: Path) -> bool:
+    """Whether the disk is full: SQLite says so, or fails to make the files that it works with."""
+    code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
+    if code == sqlite3.SQLITE_IOERR:
+        return shutil.disk_usage(path.parent).free < LEAST_ROOM_BYTES
+    return code == sqlite3.SQLITE_FULL
 
 
 def _connect(path: Path) -> sqlite3.Connection:

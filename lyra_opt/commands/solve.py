@@ -30,6 +30,8 @@ examples:
       a heuristic and an exact solver side by side
   lyra-opt solve *.json --solver peeling --certify --json > answers.json
       a heuristic with a proved bound on many files, for a program to read
+  my-program | lyra-opt solve -
+      an instance that another program writes
 
 Every answer is recomputed from the instance; a solver whose claim differs is reported as an
 error. Status "optimal" means that the run itself proved it; how far an answer is from the best, and
@@ -50,7 +52,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="instance file, JSON, plain or gzip"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="instance file, JSON, plain or gzip; - is the standard input",
     )
     parser.add_argument(
         "--solver",

@@ -27,7 +27,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "Recompute what a solution costs and compare every claim made of it.",
         EXAMPLES,
     )
-    parser.add_argument("instance", metavar="INSTANCE", help="instance file")
+    parser.add_argument(
+        "instance", metavar="INSTANCE", help="instance file; - is the standard input"
+    )
     parser.add_argument(
         "solution", metavar="SOLUTION", help="solution file, or one object of solve --json"
     )

@@ -7,25 +7,37 @@ temporary name that is renamed, so that a crash or a full disk leaves the old fi
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import logging
 import os
+import sys
 import tempfile
 import tomllib
 import zlib
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError, show_value
+from lyra_opt.core.errors import (
+    DiskFullError,
+    FieldError,
+    InputError,
+    MissingFieldError,
+    UserError,
+    show_value,
+)
 from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from contextlib import AbstractContextManager
 
 LOGGER = logging.getLogger(__name__)
+
+STANDARD_INPUT = "the standard input"
 
 LARGEST_DOCUMENT_BYTES = 64 * 2**20
 
@@ -45,7 +57,7 @@ def read_json_object(path: str | Path) -> JsonObject:
     Parameters
     ----------
     path
-        The file; its name appears in every error as given.
+        The file; its name appears in every error as given. ``-`` is the standard input.
 
     Raises
     ------
@@ -53,7 +65,7 @@ def read_json_object(path: str | Path) -> JsonObject:
         If the file cannot be read, is larger than 64 MiB once unpacked, is no UTF-8, is no
         JSON, repeats a key, or is no object at its top level.
     """
-    source = str(path)
+    source = source_name(path)
     text = read_text(path)
     if text.lstrip(JSON_WHITE_SPACE)[:1] == "[":  # refused before it fills the memory
         raise InputError(source, "must be a JSON object, not a list")
@@ -63,9 +75,17 @@ def read_json_object(path: str | Path) -> JsonObject:
     return document
 
 
+def source_name(path: str | Path) -> str:
+    """Return what errors call a file: its name, but of ``-`` what it stands for."""
+    return STANDARD_INPUT if str(path) == "-" else str(path)
+
+
 def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
-    """Read a UTF-8 text file, unpacking gzip, up to `largest_bytes` once unpacked."""
-    source = str(path)
+    """Read a UTF-8 text file, unpacking gzip, up to `largest_bytes` once unpacked.
+
+    ``-`` is the standard input.
+    """
+    source = source_name(path)
     data = _read_bytes(path, largest_bytes)
     if not data.strip():
         raise InputError(source, "the file is empty")
@@ -76,11 +96,11 @@ def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> 
 
 
 def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
-    source = str(path)
+    source = source_name(path)
     LOGGER.info("reading %s", source)
     too_large = InputError(source, f"is larger than {largest_bytes // 2**20} MiB once unpacked")
     try:
-        with Path(path).open("rb") as stream:
+        with _opened(path) as stream:
             data = stream.read(largest_bytes + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
@@ -96,6 +116,14 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
     if len(data) > largest_bytes:
         raise too_large
     return data
+
+
+def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:
+    if str(path) != "-":
+        return Path(path).open("rb")
+    if sys.stdin is None:  # closed by whoever started us
+        raise ValueError("it is closed")
+    return nullcontext(sys.stdin.buffer)
 
 
 def parse_json(text: str, source: str) -> Any:
@@ -241,7 +269,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     Raises
     ------
     UserError
-        If the file cannot be written.
+        If the file cannot be written; `DiskFullError` if that is for want of room.
     """
     LOGGER.info("writing %s", path)
     target = Path(path)
@@ -266,8 +294,16 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         if temporary is not None:
             with suppress(OSError):
                 Path(temporary).unlink(missing_ok=True)
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise UserError(f"{path}: cannot be written: {reason or error}") from None
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: str | Path, error: Exception) -> UserError:
+    """Return what to raise where a file cannot be written: `DiskFullError` for want of room."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"{path}: cannot be written: the disk is full")
+    reason = error.strerror if isinstance(error, OSError) else None
+    return UserError(f"{path}: cannot be written: {reason or error}")
 
 
 def gzip_bytes(data: bytes) -> bytes:

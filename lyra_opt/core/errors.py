@@ -48,6 +48,10 @@ class MissingFieldError(FieldError):
         return MissingFieldError(f"{prefix}.{self.field}")
 
 
+class DiskFullError(UserError):
+    """There is no room for a file, so that whatever goes on would be lost as well."""
+
+
 class InputError(UserError):
     """A file cannot be used; names the file and what is wrong with it."""
 

@@ -14,6 +14,7 @@ from lyra_opt.core.documents import (
     parse_json,
     read_json_object,
     read_text,
+    source_name,
     write_text,
 )
 from lyra_opt.core.errors import FieldError, InputError, show_value
@@ -50,7 +51,7 @@ def load_instance(path: str | Path) -> LoadedInstance:
         problem = problem_of_format(document)
         return LoadedInstance(str(path), problem, problem.parse_instance(document))
     except FieldError as error:
-        raise InputError(str(path), str(error)) from None
+        raise InputError(source_name(path), str(error)) from None
 
 
 def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:

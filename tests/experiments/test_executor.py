@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from lyra_opt.commands.progress import within_run
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
@@ -168,3 +168,14 @@ def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(UserError, match="cannot be written"):
         write_tables(tmp_path, Replay("a").run())
+
+
+@pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 1])
+def test_a_full_disk_ends_a_study_that_can_go_on(processes: int, tmp_path: Path) -> None:
+    """It is called full, what is stored is counted, and no run after it is a failed one."""
+    tasks = [Replay("a", 0), Replay("b", 1, fails=DiskFullError), Replay("c", 2)]
+    with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored, and --resume"):
+        run_stored(STUDY, tasks, tmp_path, processes=processes)
+    assert [run.key for run in runs_of(tmp_path)] == ["a"]
+    there_is_room = [replace(task, fails=None) for task in tasks]
+    assert run_stored(STUDY, there_is_room, tmp_path, processes=processes, resume=True) == 0

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
@@ -132,6 +132,18 @@ def test_second_store_in_one_folder_is_refused(tmp_path: Path) -> None:
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
     with pytest.raises(UserError, match="exists already"):
         ResultStore.create(tmp_path, make_study(1))
+
+
+def test_a_full_disk_is_called_full(tmp_path: Path) -> None:
+    """Not damaged: nothing is lost, and there is something to do about it."""
+    with ResultStore.create(tmp_path, make_study(2)) as store:
+        run = make_run("c", "s", Status.ERROR)
+        store.add(run)
+        pages = store._pragma("page_count")
+        store._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+        with pytest.raises(DiskFullError, match="the disk is full"):
+            store.add(replace(run, key="another", message="x" * 100_000))
+        assert store.runs() == [run]
 
 
 def _without_a_store(folder: Path) -> None:

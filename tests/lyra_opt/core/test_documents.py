@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
-from lyra_opt.core.errors import FieldError, UserError, show_value
+from lyra_opt.core.errors import DiskFullError, FieldError, UserError, show_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_the_old_file_whole(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+    with pytest.raises(DiskFullError, match="cannot be written: the disk is full"):
         write_text(target, "new")
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
