@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -148,6 +149,25 @@ class TestSolve:
         packed.write_bytes(gzip.compress(FIGURE_5.read_bytes()))
         exit_code, out, _ = run("solve", packed, "--json")
         assert (exit_code, json.loads(out)[0]["objective"]) == (0, 1)
+
+    @pytest.mark.parametrize("compressed", [False, True])
+    def test_the_standard_input_is_a_file(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compressed: bool
+    ) -> None:
+        """An instance can come from another program, and what is wrong with it is named so."""
+
+        def given(text: str) -> None:
+            data = gzip.compress(text.encode()) if compressed else text.encode()
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+        given(FIGURE_5.read_text())
+        exit_code, out, _ = run("solve", "-", "--json", "--out", tmp_path / "solution.json")
+        (answer,) = json.loads(out)
+        assert (exit_code, answer["file"], answer["objective"]) == (0, "-", 1)
+        given(FIGURE_5.read_text())
+        assert run("verify", "-", tmp_path / "solution.json")[0] == 0
+        given('{"format": "lyra-opt/reclaim", "version": 1}')
+        assert_one_line_error(run("solve", "-"), "the standard input: reclaim_servers is missing")
 
     def test_a_failing_solver_is_exit_code_1(
         self, run: Any, monkeypatch: pytest.MonkeyPatch
