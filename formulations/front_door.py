@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
     from ortools.sat.python import cp_model
 
+    from lyra_opt.core.instance import ProblemInstance
+
 LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txtpb": "cpsat"}
 """In which language a model is stated that a file of this kind holds."""
 
@@ -42,27 +44,27 @@ class Modelled(Protocol):
 
 @overload
 def model(
-    instance: Any, name: Literal["pulp", "pulp-strengthened", "pulp-patterns"] = ...
+    instance: ProblemInstance, name: Literal["pulp", "pulp-strengthened", "pulp-patterns"] = ...
 ) -> pulp.LpProblem: ...
 
 
 @overload
 def model(
-    instance: Any, name: Literal["cpsat", "cpsat-strengthened", "cpsat-patterns"]
+    instance: ProblemInstance, name: Literal["cpsat", "cpsat-strengthened", "cpsat-patterns"]
 ) -> cp_model.CpModel: ...
 
 
 @overload
 def model(
-    instance: Any, name: Literal["mathopt", "mathopt-strengthened", "mathopt-patterns"]
+    instance: ProblemInstance, name: Literal["mathopt", "mathopt-strengthened", "mathopt-patterns"]
 ) -> mathopt.Model: ...
 
 
 @overload
-def model(instance: Any, name: str) -> Any: ...
+def model(instance: ProblemInstance, name: str) -> Any: ...
 
 
-def model(instance: Any, name: str = "pulp") -> Any:
+def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     """Return an exact model of an instance, to be looked at, changed and solved by its own library.
 
     It is the whole problem: nothing is left out because a solution is known. Its objective is the
@@ -94,7 +96,7 @@ def model(instance: Any, name: str = "pulp") -> Any:
     return _modelled(instance, name).model(instance)
 
 
-def export_model(instance: Any, path: str | Path, model: str = "pulp") -> None:
+def export_model(instance: ProblemInstance, path: str | Path, model: str = "pulp") -> None:
     """Write an exact model for other solvers, whole or not at all; the same bytes every time.
 
     Parameters
@@ -135,7 +137,7 @@ def export_model(instance: Any, path: str | Path, model: str = "pulp") -> None:
     write_bytes(path, as_bytes(stated, suffix))
 
 
-def _modelled(instance: Any, name: str) -> Modelled:
+def _modelled(instance: ProblemInstance, name: str) -> Modelled:
     """Return the solver whose model is meant."""
     models = _models_of(instance)
     known: dict[str, Modelled] = {}
@@ -161,14 +163,14 @@ def _solver_with_model(problem: str, name: str) -> Modelled | None:
     return solver if isinstance(solver, Modelled) and solver.language else None
 
 
-def _models_of(instance: Any) -> list[Modelled]:
+def _models_of(instance: ProblemInstance) -> list[Modelled]:
     """Return the registered solvers with a model of instances of this kind, by name."""
     named = solver_names(problem_of_instance(instance).name)
     solvers = (_solver_with_model(problem, name) for problem, name in named)
     return [one for one in solvers if one is not None and instance.variant in one.variants]
 
 
-def _require_supported(instance: Any, solver: Modelled) -> None:
+def _require_supported(instance: ProblemInstance, solver: Modelled) -> None:
     if (refused := solver.supports(instance)) is not None:
         raise UserError(f"model {solver.name!r}: {refused.reason}")
 

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.variant import Variant
 
-    SolutionT_co = TypeVar("SolutionT_co", covariant=True, default=Any)
+    SolutionT = TypeVar("SolutionT", default=Any)
 else:
     from typing import TypeVar
 
-    SolutionT_co = TypeVar("SolutionT_co", covariant=True)
+    SolutionT = TypeVar("SolutionT")
 
 UNNAMED = "unnamed"
 """What an instance is called that nobody has named."""
 
 
 @declared(slots=False)
-class ProblemInstance(ABC, Generic[SolutionT_co]):
-    """The data of one decision, of a problem whose solutions are of type `SolutionT_co`."""
+class ProblemInstance(ABC, Generic[SolutionT]):
+    """The data of one decision, of a problem whose solutions are of type `SolutionT`."""
 
     problem: ClassVar[str]
     """The name of the problem, such as ``reclaim``."""

@@ -17,6 +17,7 @@ from lyra_opt.core.frozen import FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
 
 
@@ -72,7 +73,7 @@ class PrivateCopy:
         Of which it is a copy.
     """
 
-    def __init__(self, problem: Problem, instance: Any) -> None:
+    def __init__(self, problem: Problem, instance: ProblemInstance) -> None:
         self._problem = problem
         self._document = problem.instance_document(instance)
         self.instance = pickle.loads(pickle.dumps(instance))  # noqa: S301 - our own bytes

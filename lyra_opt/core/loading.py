@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.result import Number
 
 
@@ -113,19 +114,19 @@ def _proof_claims(answer: JsonObject) -> JsonObject:
     return claims
 
 
-def instance_text(problem: Problem, instance: Any) -> str:
+def instance_text(problem: Problem, instance: ProblemInstance) -> str:
     """Return the text of an instance file: one server and one job a line, made to be read."""
     return format_document(problem.instance_document(instance))
 
 
 def save_solution(
-    path: str | Path, problem: Problem, instance: Any, solution: Any, objective: Number
+    path: str | Path, problem: Problem, instance: ProblemInstance, solution: Any, objective: Number
 ) -> None:
     """Write a solution file, whole or not at all."""
     write_text(path, format_document(problem.solution_document(instance, solution, objective)))
 
 
-def content_hash(problem: Problem, instance: Any) -> str:
+def content_hash(problem: Problem, instance: ProblemInstance) -> str:
     """Return the SHA-256 of an instance's content; equal for files that differ in layout only."""
     document = problem.instance_document(instance)
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

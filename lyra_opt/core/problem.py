@@ -42,7 +42,7 @@ class Problem(ABC):
     """The solver used where none is named, by variant."""
     instance_format: str
     """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
-    instance_class: type[ProblemInstance[Any]]
+    instance_class: type[ProblemInstance]
     """Of its instances, which say the name of the problem."""
     solution_classes: tuple[type[Any], ...]
     """Of its solutions as files hold them, each with one field, by which they are told apart."""
@@ -81,16 +81,16 @@ class Problem(ABC):
         """Return the solver used where none is named."""
         return self.default_solvers[variant]
 
-    def parse_instance(self, document: JsonObject) -> Any:
+    def parse_instance(self, document: JsonObject) -> ProblemInstance:
         """Return the validated instance; raise `FieldError` where a rule is broken."""
         require_format(document, self.instance_format, VERSION)
         return parsed(self.instance_class, document, beside=("format", "version"))
 
-    def instance_document(self, instance: Any) -> JsonObject:
+    def instance_document(self, instance: ProblemInstance) -> JsonObject:
         """Return the instance as the JSON object that `parse_instance` reads."""
         return {"format": self.instance_format, "version": VERSION, **written(instance)}
 
-    def size(self, instance: Any) -> int:
+    def size(self, instance: ProblemInstance) -> int:
         """Return how large the instance is, in `size_name`."""
         return len(getattr(instance, self.size_name))
 
@@ -132,7 +132,9 @@ class Problem(ABC):
     def _solution_format(self) -> str:
         return f"{self.instance_format}-solution"
 
-    def solution_document(self, instance: Any, solution: Any, objective: AnyNumber) -> JsonObject:
+    def solution_document(
+        self, instance: ProblemInstance, solution: Any, objective: AnyNumber
+    ) -> JsonObject:
         """Return the solution, with its objective, as a JSON object for `parse_solution`."""
         return {
             "format": self._solution_format,
@@ -234,7 +236,7 @@ def find_problem(name: str) -> Problem:
     return problem
 
 
-def problem_of_instance(instance: ProblemInstance[Any]) -> Problem:
+def problem_of_instance(instance: ProblemInstance) -> Problem:
     """Return the problem that an instance is of; TypeError if it is of none."""
     if not isinstance(instance, ProblemInstance):
         raise TypeError(f"{type(instance).__name__} is no instance of a decision problem")

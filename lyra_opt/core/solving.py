@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from lyra_opt.core.errors import InputError, one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import finite, relative_gap
-from lyra_opt.core.instance import ProblemInstance, SolutionT_co
+from lyra_opt.core.instance import ProblemInstance, SolutionT
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.representations import LARGEST_DRAWN, html_of, picture_of
 from lyra_opt.core.result import (
@@ -62,7 +62,7 @@ COMMON_ANSWER_KEYS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Generic[SolutionT_co]):
+class Answer(Generic[SolutionT]):
     """A checked result: every number in it was recomputed, or is a bound that was not refuted.
 
     Parameters
@@ -97,12 +97,12 @@ class Answer(Generic[SolutionT_co]):
     """
 
     problem: Problem
-    instance: ProblemInstance[SolutionT_co]
+    instance: ProblemInstance[SolutionT]
     solver: str
     seed: int
     status: Status
     stopped_by: StoppedBy | None = None
-    solution: SolutionT_co | MaybeNone = None
+    solution: SolutionT | MaybeNone = None
     objective: Number | None = None
     dual_bound: Number | None = None
     wall_time_s: float | None = None
@@ -219,16 +219,16 @@ class RefutedClaimError(Exception):
 
 def solve_and_check(
     problem: Problem,
-    instance: Any,
+    instance: ProblemInstance[SolutionT],
     solver: Solver,
     *,
     limits: Limits | None = None,
     seed: int = 0,
     certify: bool = False,
-    warm_start: Any = None,
+    warm_start: SolutionT | None = None,
     observer: Observer | None = None,
     record: bool = False,
-) -> Answer:
+) -> Answer[SolutionT]:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
     Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
@@ -267,7 +267,12 @@ def solve_and_check(
     return answer
 
 
-def require_valid_start(problem: Problem, instance: Any, solution: Any, source: str) -> None:
+def require_valid_start(
+    problem: Problem,
+    instance: ProblemInstance[SolutionT],
+    solution: SolutionT | None,
+    source: str,
+) -> None:
     """Raise `InputError` naming `source` and what is wrong, if a run cannot start from there."""
     if solution is None:
         raise InputError(source, "holds no solution to start from")
@@ -284,7 +289,9 @@ def _is_own(solver: Solver) -> bool:
 class _Run:
     """One run of a solver, whatever comes of it."""
 
-    def __init__(self, problem: Problem, instance: Any, solver: Solver, seed: int) -> None:
+    def __init__(
+        self, problem: Problem, instance: ProblemInstance, solver: Solver, seed: int
+    ) -> None:
         self._problem, self._instance, self._solver = problem, instance, solver
         self._known: dict[str, Any] = {
             "problem": problem,
@@ -398,7 +405,9 @@ def _as_error(answer: Answer, message: str) -> Answer:
     )
 
 
-def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> dict[str, Any]:
+def _check_claims(
+    problem: Problem, instance: ProblemInstance, result: SolveResult[Any]
+) -> dict[str, Any]:
     """Return the fields of an answer that survive the checker."""
     checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
     if result.solution is None or result.objective is None:
@@ -424,7 +433,9 @@ def _check_claims(problem: Problem, instance: Any, result: SolveResult[Any]) -> 
     return checked | {"status": Status.OPTIMAL if proved else Status.FEASIBLE}
 
 
-def _certified(problem: Problem, instance: Any, checked: dict[str, Any]) -> dict[str, Any]:
+def _certified(
+    problem: Problem, instance: ProblemInstance, checked: dict[str, Any]
+) -> dict[str, Any]:
     """Return what the problem's own bound adds to a checked answer."""
     stopwatch = Stopwatch()
     bound = problem.dual_bound(instance)

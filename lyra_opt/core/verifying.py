@@ -14,6 +14,7 @@ from lyra_opt.core.texts import show_value_of, words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
     from lyra_opt.core.variant import Variant
@@ -51,7 +52,7 @@ class Verification:
 
 
 def verify(
-    problem: Problem, instance: Any, solution: Any, claims: Mapping[str, Any]
+    problem: Problem, instance: ProblemInstance, solution: Any, claims: Mapping[str, Any]
 ) -> Verification:
     """Check `solution` (None: there is none) and the `claims` made of it.
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+SolutionT = TypeVar("SolutionT")
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
 
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.pictures import Drawing
     from lyra_opt.core.problem import Problem
+    from lyra_opt.core.solving import Answer
+
+    Drawn: TypeAlias = Answer[SolutionT] | SolutionT
 
 
 def plot(
-    instance: Any,
-    solutions: Any = None,
+    instance: ProblemInstance[SolutionT] | Answer[SolutionT],
+    solutions: Drawn[SolutionT]
+    | Sequence[Drawn[SolutionT]]
+    | Mapping[str, Drawn[SolutionT]]
+    | None = None,
     *,
     progress: bool | None = None,
     file: str | Path | None = None,
@@ -52,7 +61,8 @@ def plot(
     from lyra_opt.core.solving import Answer
 
     if isinstance(instance, Answer):
-        instance, solutions = instance.instance, instance if solutions is None else solutions
+        solutions = instance if solutions is None else solutions
+        instance = instance.instance
     problem = problem_of_instance(instance)
     given = _by_name(solutions)
     answers = {name: each for name, each in given.items() if isinstance(each, Answer)}
@@ -67,7 +77,11 @@ def plot(
     return _saved(stacked(drawings), file)
 
 
-def plot_progress(answers: Any, *, file: str | Path | None = None) -> Figure:
+def plot_progress(
+    answers: Answer | Sequence[Answer] | Mapping[str, Answer],
+    *,
+    file: str | Path | None = None,
+) -> Figure:
     """Return a picture of incumbents and dual bounds over time, a colour a run.
 
     Bounds are dashed; a star is a proof that the incumbent is optimal. Times are since the call of
@@ -117,7 +131,9 @@ def _by_name(given: Any) -> dict[str, Any]:
     return found
 
 
-def _valid_solutions(problem: Problem, instance: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _valid_solutions(
+    problem: Problem, instance: ProblemInstance, given: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the solutions that there are; `UserError` for one that is not valid."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.solving import Answer

@@ -31,6 +31,16 @@ rows: int = len(table)
 graph = fleet.to_networkx()
 lo.save(fleet, "fleet.json")
 lo.save(answer, "solution.json")
+again = lo.solve(fleet, "tabu", start=answer, threads=2, certify=True)
+also = lo.solve(fleet, "tabu", start=lo.reclaim.Solution(["a"]))
+lo.plot(fleet, [answer, also.solution], file="fleet.svg")
+lo.plot_progress({"tabu": again})
+frames = fleet.to_frames()
+same: lo.reclaim.Instance = lo.reclaim.Instance.from_frames(**frames, reclaim_servers=1)
+built = lo.reclaim.Instance(servers=frames["servers"], jobs=[], reclaim_servers=0)
+fleets = lo.generate("reclaim", "messy-dist", servers=[100, 520], seeds=range(5))
+lo.export_model(fleet, "model.mps")
+study = lo.load_study("results/reclaim-gap")
 any_name: str = lo.load("any.json").name
 workers: lo.allocation.Solution = lo.solve(
     lo.allocation.Instance(gpus=8, jobs=[{"id": "j", "min_workers": 1, "max_workers": 2}])
@@ -46,6 +56,9 @@ lo.reclaim.Instance(server=[], jobs=[], reclaim_servers=1)  # wrong: call-arg
 lo.solve("fleet.json")  # wrong: arg-type
 lo.load("fleet.json", str)  # wrong: type-var
 lo.sovle(fleet)  # wrong: attr-defined
+lo.solve(fleet, start=lo.network.Solution([]))  # wrong: misc
+lo.plot_progress(fleet)  # wrong: arg-type
+fleet.to_frames()[0]  # wrong: index
 """
 
 
