@@ -168,7 +168,7 @@ PROSE += [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).r
 SOURCES = [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("*.py")]
 OF_OTHERS = {"scheduler/utils.py", "generate_trace.py", "simulator/applications.py"}
 """Files of other projects, in docstrings that name the project."""
-OF_READERS = {"first_in_file.py", "longest_first.py"}
+OF_READERS = {"first_in_file.py", "longest_first.py", "least_remaining.py"}
 """Files that the contributing guide shows."""
 ROOMS = ("lyra_opt/reclaim", "lyra_opt/reclaim/bounds")
 """Where the file names stand that every problem has, which the guide lists without a folder."""

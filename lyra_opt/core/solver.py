@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
@@ -162,11 +163,28 @@ class HeuristicSolver(Solver):
         return found
 
 
-SolverLike = str | Solver | type[Solver]
+class Answering:
+    """What is no solver, but answers instances through one: policies that decide in turns."""
+
+    as_solver: ClassVar[str]
+    """Where the class is that makes a solver of it, such as ``package.module:Class``."""
+
+
+SolverLike = str | Solver | type[Solver] | Answering | type[Answering]
 """What a solver can be given as: the name of a registered one, ``my_file.py:NAME`` for one in a
 file of one's own, an object, or a class that is made without arguments."""
 
-SOLVERS = Plugins("lyra_opt.solvers", "solver", Solver, needs=("name", "problem", "variants"))
+
+def _adapted(given: Any) -> Solver | None:
+    path = getattr(given, "as_solver", None)
+    return None if path is None else resolve_name(path)(given)
+
+
+SOLVERS = Plugins(
+    *("lyra_opt.solvers", "solver", Solver),
+    needs=("name", "problem", "variants"),
+    adapt=_adapted,
+)
 """All solvers, as ``problem.name``."""
 
 

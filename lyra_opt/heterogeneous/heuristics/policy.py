@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.solver import Answering
 from lyra_opt.heterogeneous.instance import Instance, Objective, Placement
 
 if TYPE_CHECKING:
@@ -119,12 +120,14 @@ class RoundState:
         )
 
 
-class RoundPolicy(ABC):
+class RoundPolicy(Answering, ABC):
     """A rule that decides as each round begins.
 
     An object is for one run: it may remember what it has decided. `prepare` is called once,
     before the first round.
     """
+
+    as_solver = "lyra_opt.heterogeneous.heuristics.policy_solver:RoundPolicySolver"
 
     name: str
     forks = False
@@ -132,7 +135,7 @@ class RoundPolicy(ABC):
     takes_gangs = True
     """Whether it runs jobs of more than one GPU."""
 
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: B027
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
         """Look at the cluster before the first round, and again when servers came or went.
 
         Before the first round `state` holds no jobs yet.

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.solver import Answering
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -169,19 +171,21 @@ class Grant:
     gpus: dict[int, int]
 
 
-class PlacementPolicy(ABC):
+class PlacementPolicy(Answering, ABC):
     """A rule that says which waiting gangs start where.
 
     An object is for one run: it may remember what it has decided. `prepare` is called once,
     before the first decision.
     """
 
+    as_solver = "lyra_opt.network.heuristics.policy_solver:PlacementPolicySolver"
+
     name: str
     repeats_itself = False
     """Whether it gives a gang that is alone in the cluster the same GPUs whenever it has waited for
     the same time, however much it has done; then a simulation skips leases that are all alike."""
 
-    def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:  # noqa: B027
+    def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:
         """Look at the cluster before the first decision."""
 
     @abstractmethod

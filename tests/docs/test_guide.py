@@ -1,0 +1,82 @@
+"""The files of one's own that the contributing guide shows run as it says, without a package."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lyra_opt as lo
+from tests.conftest import FIGURE_5
+from tests.experiments.simulation.conftest import THREE_JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+OWN = GUIDE.partition("\n## Your own solver, policy or scheme")[2].partition("\n## ")[0]
+
+
+def fences(language: str) -> list[tuple[str, str]]:
+    """Return the fenced blocks of a language, each with the line above it."""
+    pattern = rf"^([^\n]*)\n\n```{language}\n(.*?)^```$"
+    return re.findall(pattern, OWN, flags=re.MULTILINE | re.DOTALL)
+
+
+FILES = {
+    named[1]: block for above, block in fences("python") if (named := re.search(r"`(\w+\.py)`:", above))
+}
+SNIPPETS = [block for above, block in fences("python") if not re.search(r"`\w+\.py`:", above)]
+COMMANDS = [line for _, block in fences("sh") for line in block.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the files, and what they are tried on."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "fleet.json").write_bytes(FIGURE_5.read_bytes())
+    queue = lo.generate("allocation", "load", jobs=5, load_percent=150)
+    lo.save(queue, tmp_path / "queue.json")
+    (tmp_path / "jobs.csv").write_text(THREE_JOBS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_one_of_each() -> None:
+    """A solver, a policy and a scheme, each on the command line and in Python."""
+    assert len(FILES) == len(SNIPPETS) == 3
+    for name in FILES:
+        assert any(f"{name}:" in command for command in COMMANDS)
+        assert any(f"from {name.removesuffix('.py')} " in snippet for snippet in SNIPPETS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(command: str, folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    """Each does what it is for."""
+    program, *arguments = shlex.split(command)
+    assert program == "lyra-opt"
+    exit_code, out, err = run(*arguments)
+    assert exit_code == 0, err
+    assert out
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_snippets(snippet: str, folder: Path) -> None:
+    """As a script beside the file."""
+    (folder / "script.py").write_text(snippet)
+    ran = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
+
+
+def test_files_are_typed(folder: Path) -> None:
+    """`mypy --strict` has nothing to say of them."""
+    command = [sys.executable, "-m", "mypy", "--strict", *FILES]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
