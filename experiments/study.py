@@ -448,12 +448,12 @@ def _named(given: str, problem: str, path: str, folder: Path) -> tuple[str, str 
 
     Registered ones are not loaded: one that cannot be costs its rows, not the study.
     """
-    if not is_reference(given):
-        SOLVERS.require_known(path, given, problem)
+    if given in SOLVERS.names(problem):
         return given, None, None
     source = located(given, folder)
     try:
-        return find_solver(problem, source).name, source, content_sha256(source)
+        name = find_solver(problem, source).name
+        return (name, source, content_sha256(source)) if is_reference(given) else (name, None, None)
     except UserError as error:
         raise FieldError(path, given, str(error)) from error.__cause__
 

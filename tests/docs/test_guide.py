@@ -52,9 +52,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_there_is_one_of_each() -> None:
     """A solver, a policy and a scheme, each on the command line and in Python."""
-    assert len(FILES) == 3
+    assert len(FILES) == len(SNIPPETS) == 3
     for name in FILES:
         assert any(f"{name}:" in command for command in COMMANDS)
+        assert any(f"from {name.removesuffix('.py')} " in snippet for snippet in SNIPPETS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
