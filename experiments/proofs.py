@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import OWN_BOUND
+from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,8 +58,9 @@ class Proofs:
     def witnesses(self) -> Mapping[str, frozenset[str]]:
         """The methods that prove the optimum, each by itself, where it is proved.
 
-        A reference stands for itself, all other solvers for the problem's own bound, and a
-        family that knows the optimum for its construction.
+        References stand for what they run, so that two of one engine are one method; all other
+        solvers for the problem's own bound, and a family that knows the optimum for its
+        construction.
         """
         found: dict[str, set[str]] = {cell: set() for cell in self.optima}
         for run in self._runs:
@@ -67,7 +72,9 @@ class Proofs:
             if run.status is Status.ERROR or run.dual_bound is None:
                 continue
             if self._evidence[run.cell].prove(run.dual_bound, optimum):
-                found[run.cell].add(run.solver if run.reference else "the problem's own bound")
+                found[run.cell].add(
+                    _method(run.problem, run.solver) if run.reference else OWN_BOUND
+                )
         return {cell: frozenset(methods) for cell, methods in found.items()}
 
     def columns(self) -> dict[str, list[Number | None]]:
@@ -103,6 +110,16 @@ class Proofs:
         gap = self._evidence[run.cell].gap_to_best(run.objective)
         assert gap is not None, "its own objective is known"
         return 100 * gap
+
+
+@cache
+def _method(problem: str, solver: str) -> str:
+    """Return what a reference stands for; a solver that is not installed here for itself."""
+    try:
+        engine = engine_of(find_solver(problem, solver))
+    except UserError:
+        return solver
+    return OWN_BOUND if engine == OWN_ENGINE else engine
 
 
 def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:

@@ -34,7 +34,7 @@ class BruteForceSolver(Solver):
     better, with a bound that needs no search. Other limits are not kept.
     """
 
-    name = "brute-force"
+    name = engine = "brute-force"
     of: ClassVar[Problem]
     """The problem."""
     gives_bound = True

@@ -170,6 +170,7 @@ class ExactModelSolver(Solver):
         self.is_parallel = backend.is_parallel
         self.gives_bound = formulation.gives_bound
         self.modules = backend.modules
+        self.engine = backend.engine or backend.name.rpartition("-")[2]
         self.language, self.form = backend.language, formulation.suffix.removeprefix("-")
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
     from lyra_opt.front_door.plotting import plot, plot_progress
-    from lyra_opt.front_door.solving import compare, solve
+    from lyra_opt.front_door.solving import compare, solve, verify
     from lyra_opt.instances.front_door import generate
 
     __version__: str
@@ -48,6 +48,7 @@ __all__ = [
     "save",
     "simulate",
     "solve",
+    "verify",
 ]
 
 

@@ -36,7 +36,7 @@ class CpsatSolver(Solver):
     variants = (*CPSAT.variants, Objective.MEAN_JCT)
     exact_variants = CPSAT.variants
     gives_bound = True
-    modules, is_parallel = CPSAT.modules, CPSAT.is_parallel
+    modules, engine, is_parallel = CPSAT.modules, CPSAT.engine, CPSAT.is_parallel
     language, form = CPSAT.language, CPSAT.form
 
     def __init__(self, step_s: float | None = None) -> None:

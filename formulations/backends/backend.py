@@ -138,6 +138,9 @@ class Backend:
         Whether it computes in floats, or in integers alone.
     modules
         The Python modules that it needs.
+    engine
+        What it runs, as `lyra_opt.core.solver.Solver.engine`; empty for the last part of the name,
+        such as ``highs`` of ``pulp-highs``.
     title
         What runs a model, where the name does not say it as ``pulp-highs`` does.
     missing
@@ -158,6 +161,7 @@ class Backend:
     run: Run
     in_floats: bool
     modules: tuple[str, ...]
+    engine: str = ""
     title: str = ""
     missing: Callable[[], str | None] = lambda: None
     is_parallel: bool = False

@@ -11,6 +11,7 @@ from lyra_opt.allocation.instance import (
     Objective,
     Schedule,
     Solution,
+    WorkerAllocation,
 )
 from lyra_opt.core.fields import written
 from lyra_opt.core.problem import Problem
@@ -32,9 +33,11 @@ class AllocationProblem(Problem):
         Objective.JOINT: "mckp-core",
         Objective.MEAN_JCT: "srw",
     }
+    witnesses = ("mckp-dp", "cpsat-strengthened", "time-indexed-milp", "exact")
     instance_format = "lyra-opt/allocation"
     instance_class = Instance
     solution_classes = (NamedWorkers, Schedule)
+    other_solution_classes = (WorkerAllocation,)
     report_class = Report
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:

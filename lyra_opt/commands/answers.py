@@ -77,6 +77,8 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
         named = answer.solver if len(answers) == 1 else f"{file}, {answer.solver}"
         for text in filter(None, (answer.message, solution)):
             print_line(f"{named}: {text}", indent="  ")
+        if answer.witness is not None:
+            print_line(f"{named}, witness: {answer.witness}", indent="  ")
 
 
 def _to_best(objective: Number | None, evidence: Evidence) -> str:

@@ -80,7 +80,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_seed_option(parser, "random choices")
     parser.add_argument(
-        "--certify", action="store_true", help="add a proved bound to every answer, heuristics too"
+        "--certify",
+        action="store_true",
+        help="hold every answer against an independent witness: the problem's own bound or, for "
+        "solvers that compute with it, another engine (at most the time limit, or 10 s)",
     )
     parser.add_argument(
         "--json", action="store_true", help="write one JSON array to stdout, an object an answer"
@@ -120,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_valid_start,
         solve_and_check,
     )
+    from lyra_opt.core.witnesses import solve_and_certify
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -145,19 +149,19 @@ def run(arguments: argparse.Namespace) -> int:
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
+    run_one = solve_and_certify if arguments.certify else solve_and_check
     answers: list[AnswersOfFile] = []
     with stdout_kept_clean():
         for entry, solvers in runs:
             of_file = [
                 _unfit(entry, solver, arguments.seed)
                 if isinstance(solver, UnfitName)
-                else solve_and_check(
+                else run_one(
                     entry.problem,
                     entry.instance,
                     solver,
                     limits=Limits(time_s=arguments.time_limit_s, threads=arguments.threads),
                     seed=arguments.seed,
-                    certify=arguments.certify,
                     warm_start=start,
                     record=True,
                 )

@@ -40,9 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json
-    from lyra_opt.core.errors import one_line
     from lyra_opt.core.loading import load_instance, load_solution
-    from lyra_opt.core.texts import show_value_of, words
     from lyra_opt.core.verifying import verify
 
     loaded = load_instance(arguments.instance)
@@ -51,14 +49,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(verification.as_json_object())
     else:
-        print("valid" if verification.valid else "invalid")
-        for violation in verification.violations:
-            print(f"  {one_line(violation)}")
-        if verification.objective is not None:
-            for key, value in {
-                "objective": verification.objective,
-                **verification.measures,
-            }.items():
-                if value is not None:
-                    print(f"{words(key)}: {show_value_of(value)}")
+        print(verification)
     return 0 if verification.valid else 1

@@ -23,6 +23,8 @@ class Claim(NamedTuple):
     status: Status
     objective: Number | None = None
     dual_bound: Number | None = None
+    bound_by: str | None = None
+    """Whose the bound is, where it is not that of the run itself."""
 
 
 class Contradiction(NamedTuple):
@@ -130,7 +132,7 @@ class Evidence:
                 return _distance(at_most, f"{where} the optimum", "the optimum is 0")
             if claim.status is Status.OPTIMAL or self.tightest is None:
                 return "optimal"
-            return f"optimal, as {self.tightest.by} proves"
+            return f"optimal, as {self.tightest.bound_by or self.tightest.by} proves"
         parts = []
         if to_best:
             parts.append(_distance(to_best, f"{where} the best found", "the best found is 0"))

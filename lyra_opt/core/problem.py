@@ -15,7 +15,7 @@ from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import Named, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.pictures import Drawing
@@ -40,12 +40,16 @@ class Problem(ABC):
     """What may be asked of an instance, whose `variant` says what is."""
     default_solvers: Mapping[str, str]
     """The solver used where none is named, by variant."""
+    witnesses: Sequence[str]
+    """The solvers to ask for an independent proof, of several engines, the quickest first."""
     instance_format: str
     """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
     instance_class: type[ProblemInstance]
     """Of its instances, which say the name of the problem."""
     solution_classes: tuple[type[Any], ...]
     """Of its solutions as files hold them, each with one field, by which they are told apart."""
+    other_solution_classes: tuple[type[Any], ...] = ()
+    """Of solutions that are objects alone, not in files."""
     report_class: type[CheckReport]
     """Of what the checker finds; its fields are the measures of ``solve --json``."""
 

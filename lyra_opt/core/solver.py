@@ -54,6 +54,8 @@ class Solver(ABC):
     """Whether it returns a dual bound of its own."""
     is_parallel: bool = False
     """Whether it uses more than one thread where limits allow them."""
+    engine: str = ""
+    """What its bounds rest on, such as ``highs``; empty for code of its own."""
     modules: tuple[str, ...] = ()
     """Python modules that it needs and that may not be installed."""
 
@@ -226,3 +228,8 @@ def _made(problem: str, name: str) -> Solver | None:
         return None
     maker: SolverMaker = MAKERS.find(prefix)
     return maker.make(problem, name)
+
+
+def is_own(solver: Solver) -> bool:
+    """Return whether a solver comes with the toolkit, whose tests hold it to its rules."""
+    return type(solver).__module__.partition(".")[0] == "lyra_opt"

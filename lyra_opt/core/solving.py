@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -22,6 +22,7 @@ from lyra_opt.core.result import (
     same_value,
 )
 from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import is_own
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import Recorder, TrajectoryPoint
@@ -54,11 +55,62 @@ COMMON_ANSWER_KEYS = (
     "gap_to_best",
     "gap_to_optimum_at_most",
     "optimum",
+    "witness",
     "wall_time_s",
     "trajectory",
     "seed",
     "message",
 )
+
+
+OWN_BOUND = "the problem's own bound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """What a method that was asked beside the solver says of the instance.
+
+    Parameters
+    ----------
+    method
+        Its name: that of a solver, or `OWN_BOUND`.
+    dual_bound
+        Its bound, None if it has none.
+    proves
+        Whether that alone proves what the answer claims: that its solution is optimal, or that
+        there is none.
+    is_better
+        Whether its bound is better than the solver's.
+    stopped_by
+        The limit that ended it.
+    wall_time_s
+        Its time.
+    """
+
+    method: str
+    dual_bound: Number | None
+    proves: bool
+    is_better: bool = False
+    stopped_by: StoppedBy | None = None
+    wall_time_s: float
+
+    def __str__(self) -> str:
+        """Return it in words, for people."""
+        if self.proves:
+            said = "proves the same"
+        elif self.dual_bound is None:
+            said = "proves nothing"
+        elif self.method == OWN_BOUND:
+            said = f"is {show_value_of(self.dual_bound)}"
+        else:
+            said = f"proves no more than the bound {show_value_of(self.dual_bound)}"
+        stopped = f", stopped by {self.stopped_by}," if self.stopped_by else ""
+        return f"{self.method}{stopped} {said}, in {show_seconds(self.wall_time_s)}"
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return it as the value of ``witness`` in an object of ``solve --json``."""
+        stopped_by = None if self.stopped_by is None else str(self.stopped_by)
+        return {**asdict(self), "stopped_by": stopped_by}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +134,8 @@ class Answer(Generic[SolutionT]):
     wall_time_s
         Time of the solver alone: no parsing, checking or certifying, and no loading of
         packages and compiled kernels, which happens once a process.
-    certify_time_s
-        Time of the bound that was asked for beside the solver, None if none was.
+    witness
+        What a method beside the solver says, None if none was asked.
     measures
         What the checker reports beside the objective.
     counters
@@ -106,7 +158,7 @@ class Answer(Generic[SolutionT]):
     objective: Number | None = None
     dual_bound: Number | None = None
     wall_time_s: float | None = None
-    certify_time_s: float | None = None
+    witness: Witness | None = None
     measures: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     trajectory: tuple[TrajectoryPoint, ...] = ()
@@ -130,9 +182,16 @@ class Answer(Generic[SolutionT]):
         return relative_gap(self.objective, self.dual_bound, self.instance.variant)
 
     @property
+    def certify_time_s(self) -> float | None:
+        """Time of the witness, None if none was asked."""
+        return None if self.witness is None else self.witness.wall_time_s
+
+    @property
     def claim(self) -> Claim:
         """What it claims of the instance, to be held against other answers."""
-        return Claim(self.solver, self.status, self.objective, self.dual_bound)
+        witness = self.witness
+        bound_by = witness.method if witness is not None and witness.is_better else None
+        return Claim(self.solver, self.status, self.objective, self.dual_bound, bound_by)
 
     def __repr__(self) -> str:
         """Return what it is in a line; `str` says what it says."""
@@ -173,9 +232,21 @@ class Answer(Generic[SolutionT]):
             ),
             **{words(key): chosen[key] for key in self.problem.answer_keys},
             "time": show_seconds(self.wall_time_s) or None,
+            "witness": None if self.witness is None else str(self.witness),
             "message": self.message,
         }
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
+
+    def claims(self) -> dict[str, Any]:
+        """Return what it claims of its solution, for `lyra_opt.core.verifying.verify`."""
+        claimed = {
+            "objective": self.objective,
+            **self.measures,
+            "dual_bound": self.dual_bound,
+            "gap": finite(self.gap),
+        }
+        known = {key: value for key, value in claimed.items() if value is not None}
+        return {"instance": self.instance.name, "status": str(self.status), **known}
 
     @property
     def is_solved(self) -> bool:
@@ -205,6 +276,7 @@ class Answer(Generic[SolutionT]):
             "gap_to_best": finite(evidence.gap_to_best(self.objective)),
             "gap_to_optimum_at_most": finite(evidence.gap_to_optimum_at_most(self.objective)),
             "optimum": evidence.optimum,
+            "witness": None if self.witness is None else self.witness.as_json_object(),
             **{key: ({**solution, **self.measures}).get(key) for key in keys},
             "wall_time_s": self.wall_time_s,
             "trajectory": [point._asdict() for point in self.trajectory] or None,
@@ -253,7 +325,7 @@ def solve_and_check(
     run = _Run(problem, instance, solver, seed)
     limits = limits or Limits()
     LOGGER.info("%s begins with %s", solver.name, instance.name)
-    given = InstanceGuard(instance) if _is_own(solver) else PrivateCopy(problem, instance)
+    given = InstanceGuard(instance) if is_own(solver) else PrivateCopy(problem, instance)
     try:
         answer = run.answer(
             given.instance, limits, warm_start, observer, certify=certify, record=record
@@ -279,11 +351,6 @@ def require_valid_start(
     violations = problem.check(instance, solution).violations
     if violations:
         raise InputError(source, f"is no solution to start from: {'; '.join(violations)}")
-
-
-def _is_own(solver: Solver) -> bool:
-    """Whether a solver comes with the toolkit, whose tests hold it to leave instances alone."""
-    return type(solver).__module__.partition(".")[0] == "lyra_opt"
 
 
 class _Run:
@@ -438,17 +505,26 @@ def _certified(
 ) -> dict[str, Any]:
     """Return what the problem's own bound adds to a checked answer."""
     stopwatch = Stopwatch()
-    bound = problem.dual_bound(instance)
+    bound = own = problem.dual_bound(instance)
     elapsed_s = stopwatch.elapsed_s
     variant: Variant = instance.variant
     if checked["dual_bound"] is not None:
         tighter = max if variant.sense == "min" else min
         bound = tighter(bound, checked["dual_bound"])
-    certified: dict[str, Any] = {"dual_bound": bound, "certify_time_s": elapsed_s}
+    certified: dict[str, Any] = {"dual_bound": bound}
+    proves = False
     if checked.get("objective") is not None:
-        proved = _is_proved(variant, checked["objective"], bound)
+        proves = _is_proved(variant, checked["objective"], own)
+        proved = proves or _is_proved(variant, checked["objective"], bound)
         certified["status"] = Status.OPTIMAL if proved else Status.FEASIBLE
-    return certified
+    witness = Witness(
+        method=OWN_BOUND,
+        dual_bound=own,
+        proves=proves,
+        is_better=bound != checked["dual_bound"],
+        wall_time_s=elapsed_s,
+    )
+    return {**certified, "witness": witness}
 
 
 def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import show_value
+from lyra_opt.core.errors import one_line, show_value
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.representations import html_of
 from lyra_opt.core.result import Status, same_value
@@ -27,6 +27,27 @@ class Verification:
     violations: tuple[str, ...]
     objective: Number | None
     measures: Mapping[str, Any]
+
+    def __bool__(self) -> bool:
+        """Return whether it is valid."""
+        return self.valid
+
+    def __str__(self) -> str:
+        """Return it for people: valid or what is violated, then what the checker computes."""
+        computed = {"objective": self.objective, **self.measures}
+        if self.objective is None:
+            computed = {}
+        return "\n".join(
+            (
+                "valid" if self.valid else "invalid",
+                *(f"  {one_line(violation)}" for violation in self.violations),
+                *(
+                    f"{words(key)}: {show_value_of(value)}"
+                    for key, value in computed.items()
+                    if value is not None
+                ),
+            )
+        )
 
     @property
     def valid(self) -> bool:

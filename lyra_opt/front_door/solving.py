@@ -1,71 +1,90 @@
-"""One instance, one solver or several."""
+"""One instance, one solver or several; and whether an answer is right."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import pandas as pd
 
     from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
+    from lyra_opt.core.verifying import Verification
 
 SolutionT = TypeVar("SolutionT")
 
 
 def solve(
     instance: ProblemInstance[SolutionT],
-    solver: str | None = None,
+    solver: str | Solver | type[Solver] | None = None,
     *,
     time_limit_s: float | None = None,
     threads: int = 1,
-    start: SolutionT | Answer[SolutionT] | None = None,
+    start: SolutionT | Answer[SolutionT] | str | Path | None = None,
     seed: int = 0,
     certify: bool = False,
 ) -> Answer[SolutionT]:
-    """Return the checked answer of a solver, by default the problem's own choice.
+    """Return the checked answer of a solver.
 
     Parameters
     ----------
     instance
         Of any problem.
     solver
-        Its name, as ``lyra-opt solvers`` lists it.
+        Its name, as ``lyra-opt solvers`` lists it, ``my_file.py:MySolver``, a class or an object;
+        None for the problem's own choice.
     time_limit_s
         Seconds that it may take; None is no limit.
     threads
         At most so many, by those who can use them; with more than one, runs differ.
     start
-        A solution, or an answer that holds one; what comes of it is never worse.
+        A solution, an answer that holds one, or the path of a file with either; what comes of it is
+        never worse.
     seed
         Of random choices.
     certify
-        Whether to add the problem's own bound.
+        Whether to hold the answer against an independent witness; see
+        `lyra_opt.core.witnesses.solve_and_certify`.
+
+    Returns
+    -------
+    Answer
+        Its objective is recomputed; a solver that fails or lies gives an answer with status error.
+        ``print`` it for a readable block.
 
     Raises
     ------
     UserError
-        If there is no such solver, or the start is no valid solution.
+        If there is no such solver, the start is no valid solution, or a number is none that it may
+        be.
     """
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import find_solver
-    from lyra_opt.core.solving import Answer, require_valid_start, solve_and_check
+    from lyra_opt.core.solving import require_valid_start, solve_and_check
+    from lyra_opt.core.validation import require_integer, require_number
+    from lyra_opt.core.witnesses import solve_and_certify
 
+    if time_limit_s is not None:
+        require_number("time_limit_s", time_limit_s, minimum=0, above=True)
+    require_integer("threads", threads, minimum=1)
+    require_integer("seed", seed, minimum=0)
     problem = problem_of_instance(instance)
     if start is not None:
-        start = start.solution if isinstance(start, Answer) else start
+        start, _ = _solution(problem, start)
         require_valid_start(problem, instance, start, "start")
-    name = solver or problem.default_solver_of(instance.variant)
-    return solve_and_check(
+    run = solve_and_certify if certify else solve_and_check
+    return run(
         problem,
         instance,
-        find_solver(problem.name, name),
+        find_solver(problem.name, solver or problem.default_solver_of(instance.variant)),
         limits=Limits(time_s=time_limit_s, threads=threads),
         seed=seed,
-        certify=certify,
         warm_start=start,
         record=True,
     )
@@ -73,13 +92,147 @@ def solve(
 
 def compare(
     instance: ProblemInstance,
-    solvers: Sequence[str],
+    solvers: Sequence[str | Solver | type[Solver]],
     *,
     time_limit_s: float | None = None,
+    threads: int = 1,
+    start: Any = None,
     seed: int = 0,
+    certify: bool = False,
 ) -> pd.DataFrame:
-    """Return the answers of several solvers to one instance, a row a solver."""
+    """Return how far the answers of several solvers to one instance are from the best.
+
+    Parameters
+    ----------
+    instance
+        Of any problem.
+    solvers
+        At least one, each as for `solve`, and so is the rest.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a solver, in order, its name as index ``solver``, and numbers as numbers:
+
+        ``status``
+            What the run itself proved: ``optimal``, ``feasible``, ...
+        ``objective``, ``dual_bound``
+            As checked; the bound of the run, and of its witness.
+        ``gap``, ``gap_to_best``, ``gap_to_optimum_at_most``
+            How much worse the objective is than its own bound, than the best objective here, and
+            at most than the optimum: than ``optimum`` or, where that is missing, than the best
+            bound here. Relative to these, 0.082 for 8.2 %; infinite where one is or may be 0.
+        ``optimum``
+            The best objective here, where the best bound here proves it.
+        ``wall_time_s``
+            Seconds of the solver alone.
+        ``stopped_by``, ``message``
+            The limit that ended the run; why it failed, was skipped, or what contradicts it.
+
+        Then what the problem measures beside the objective, such as ``collateral_gpus``.
+
+    Raises
+    ------
+    UserError
+        As `solve`; before anything is run if a solver is unknown.
+    """
+    import math
+
     import pandas as pd
 
-    answers = [solve(instance, each, time_limit_s=time_limit_s, seed=seed) for each in solvers]
-    return pd.DataFrame([answer.as_json_object("") for answer in answers])
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.problem import problem_of_instance
+    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.solving import evidence_of, refute_claims
+
+    problem = problem_of_instance(instance)
+    if isinstance(solvers, str) or not solvers:
+        raise UserError("solvers: must be a list of at least one solver")
+    found = [find_solver(problem.name, each) for each in solvers]
+    answers = refute_claims(
+        [
+            solve(
+                instance,
+                each,
+                time_limit_s=time_limit_s,
+                threads=threads,
+                start=start,
+                seed=seed,
+                certify=certify,
+            )
+            for each in found
+        ]
+    )
+    evidence = evidence_of(answers)
+    optimum = math.nan if evidence.optimum is None else evidence.optimum
+    rows = [
+        {
+            "solver": answer.solver,
+            "status": str(answer.status),
+            "objective": answer.objective,
+            "dual_bound": answer.dual_bound,
+            "gap": answer.gap,
+            "gap_to_best": evidence.gap_to_best(answer.objective),
+            "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
+            "optimum": optimum,
+            "wall_time_s": answer.wall_time_s,
+            "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
+            "message": answer.message,
+            **{key: answer.measures.get(key) for key in problem.measure_keys},
+        }
+        for answer in answers
+    ]
+    numbers = ["objective", "dual_bound", "gap", "gap_to_best", "gap_to_optimum_at_most"]
+    frame = pd.DataFrame(rows).set_index("solver")
+    return frame.astype(dict.fromkeys([*numbers, "optimum", "wall_time_s"], float))
+
+
+def verify(instance: ProblemInstance, claimed: Answer | str | Path | Any) -> Verification:
+    """Return whether an answer or a solution is right, recomputed from the instance alone.
+
+    Parameters
+    ----------
+    instance
+        Of any problem.
+    claimed
+        An answer of `solve`, a solution of the problem's own class, or the path of a file with a
+        solution or one object of ``lyra-opt solve --json``.
+
+    Returns
+    -------
+    Verification
+        True where it is valid and all that it claims holds; else ``violations`` has a sentence
+        each. A bound is not proved again, only held against the objective. ``print`` it.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or what is given is nothing that can be verified.
+    """
+    from lyra_opt.core import verifying
+    from lyra_opt.core.problem import problem_of_instance
+
+    problem = problem_of_instance(instance)
+    solution, claims = _solution(problem, claimed)
+    return verifying.verify(problem, instance, solution, {"instance": instance.name, **claims})
+
+
+def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return the solution that an answer, a file or an object is, with what is claimed of it."""
+    from pathlib import Path
+
+    from lyra_opt.core.errors import UserError, show_value
+    from lyra_opt.core.loading import load_solution
+    from lyra_opt.core.solving import Answer
+
+    if isinstance(given, Answer):
+        return given.solution, given.claims()
+    if isinstance(given, str | Path):
+        return load_solution(given, problem)
+    classes = (*problem.solution_classes, *problem.other_solution_classes)
+    if isinstance(given, classes):
+        return given, {}
+    raise UserError(
+        f"{show_value(given)} is no solution of {problem.name}: must be an answer, a file or "
+        + " or ".join(each.__name__ for each in classes)
+    )

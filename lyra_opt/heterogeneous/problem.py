@@ -36,6 +36,7 @@ class HeterogeneousProblem(Problem):
         Objective.THROUGHPUT: "lp-highs",
         Objective.COST: "lp-highs",
     }
+    witnesses = ("cpsat", "pulp-highs", "lp-highs", "lp-glop")
     instance_format = "lyra-opt/heterogeneous"
     instance_class = Instance
     solution_classes = (RoundSchedule, TimeShares)

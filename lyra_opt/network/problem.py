@@ -21,6 +21,7 @@ class NetworkProblem(Problem):
     size_name = "jobs"
     variants = Objective
     default_solvers = dict.fromkeys(Objective, "priced-placement")
+    witnesses = ("cpsat-patterns", "pulp-highs-patterns")
     instance_format = "lyra-opt/network-placement"
     instance_class = Instance
     solution_classes = (Solution,)

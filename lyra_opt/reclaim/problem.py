@@ -20,6 +20,7 @@ class ReclaimProblem(Problem):
     size_name = "servers"
     variants = Semantics
     default_solvers = dict.fromkeys(Semantics, "lyra-greedy")
+    witnesses = ("cpsat-strengthened", "pulp-highs-strengthened")
     instance_format = "lyra-opt/reclaim"
     instance_class = Instance
     solution_classes = (Solution,)

@@ -198,7 +198,9 @@ def run_with_few_cuts(built: Built, start: Values | None, settings: Settings) ->
 
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 TITLE = "OR-Tools MathOpt with SCIP"
-BACKEND = replace(GSCIP, name="time-indexed-milp", title=TITLE, run=run_with_few_cuts)
+BACKEND = replace(
+    GSCIP, name="time-indexed-milp", title=TITLE, run=run_with_few_cuts, engine="gscip"
+)
 
 
 def time_indexed(step_s: float | None = None) -> ExactModelSolver:

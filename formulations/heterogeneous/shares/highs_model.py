@@ -123,7 +123,7 @@ class LpHighs(ShareSolver):
     """
 
     name = "lp-highs"
-    modules = ("highspy",)
+    modules, engine = ("highspy",), "highs"
 
     def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""

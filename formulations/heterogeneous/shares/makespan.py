@@ -36,7 +36,7 @@ class LpMakespan(Solver):
     problem = "heterogeneous"
     variants = (Objective.MAKESPAN,)
     gives_bound = True
-    modules = LpHighs.modules
+    modules, engine = LpHighs.modules, LpHighs.engine
 
     def __init__(self) -> None:
         self._engine = LpHighs()

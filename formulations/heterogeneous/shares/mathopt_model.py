@@ -184,7 +184,7 @@ class LpGlop(_LpMathOpt):
     Exact up to the proof gap; the bound is recomputed from the multipliers of the rows.
     """
 
-    name = "lp-glop"
+    name, engine = "lp-glop", "glop"
     solver_type = "GLOP"
 
     def parameters(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class LpPdlp(_LpMathOpt):
     multipliers. So it is optimal only where those prove it, else feasible with an honest gap.
     """
 
-    name = "lp-pdlp"
+    name, engine = "lp-pdlp", "pdlp"
     solver_type = "PDLP"
     exact_variants = ()
 

@@ -33,7 +33,7 @@ class MckpDp(KnapsackSolver):
     weights. Exact in integers, so optimal within 1e-9. Limits are not kept.
     """
 
-    name = "mckp-dp"
+    name = engine = "mckp-dp"
     exact_variants = KnapsackSolver.variants
     gives_bound = True
 

@@ -1,0 +1,154 @@
+"""`--certify`: a second method that shares nothing with the first, and says how far it got."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.problem import find_problem, problems
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Solver, find_solver, solver_names
+from lyra_opt.core.solving import OWN_BOUND, Witness, evidence_of
+from lyra_opt.core.witnesses import OWN_ENGINE, engine_of, solve_and_certify
+from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Solution
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import Instance
+
+PROBLEM = find_problem("reclaim")
+BAD = Solution(("s1", "s5"))  # it costs 3, the optimum is 1
+
+
+class Scripted(Solver):
+    """A solver of somebody else's that says what a test wants it to say."""
+
+    name = "scripted"
+    problem = "reclaim"
+    variants = ("rigid",)
+    gives_bound = True
+
+    def __init__(self, status: Status, *said: Any) -> None:
+        names = ("solution", "objective", "dual_bound")
+        self.result: SolveResult[Any] = SolveResult(
+            status=status, **dict(zip(names, said, strict=False))
+        )
+
+    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        return self.result
+
+
+def test_one_engine_is_one_witness() -> None:
+    """HiGHS is HiGHS, whoever calls it; the searches made of our bounds are one with them."""
+    engines = {name: engine_of(find_solver("reclaim", name)) for _, name in solver_names("reclaim")}
+    highs = {name for name, engine in engines.items() if engine == "highs"}
+    forms = ("", "-strengthened")
+    assert highs == {f"{wrapper}-highs{form}" for wrapper in ("pulp", "mathopt") for form in forms}
+    own = {"exact", "fast", "tabu", "peeling", "lyra-greedy"}
+    assert {engines[name] for name in own} == {OWN_ENGINE}
+    assert len({engines[name] for name in ("pulp-cbc", "cpsat", "mathopt-gscip", "exact")}) == 4
+    assert engine_of(find_solver("allocation", "time-indexed-milp")) == engine_of(
+        find_solver("allocation", "mathopt-gscip")
+    )
+    assert engine_of(Scripted(Status.UNKNOWN)) == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [pair for pair in solver_names() if find_solver(*pair).gives_bound],
+)
+def test_every_solver_with_a_bound_has_a_witness(problem: str, name: str) -> None:
+    """Of another engine, for each variant that it takes: the problem's own bound, or a solver."""
+    solver = find_solver(problem, name)
+    if engine_of(solver) != OWN_ENGINE:
+        return
+    witnesses = [find_solver(problem, each) for each in problems()[problem].witnesses]
+    for variant in solver.variants:
+        assert any(
+            variant in witness.variants and engine_of(witness) != OWN_ENGINE
+            for witness in witnesses
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("lyra-greedy", OWN_BOUND),  # it claims nothing
+        ("pulp-cbc", OWN_BOUND),
+        ("exact", "cpsat-strengthened"),  # its bounds are the problem's own
+        ("fast", "cpsat-strengthened"),
+    ],
+)
+def test_the_witness_is_another_method(figure_5: Instance, name: str, method: str) -> None:
+    """And here it proves what the answer claims."""
+    answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", name))
+    assert answer.status is Status.OPTIMAL
+    assert answer.witness is not None
+    assert (answer.witness.method, answer.witness.dual_bound) == (method, 1)
+    assert answer.witness.proves
+
+
+def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine() -> None:
+    """On a design the bound of prices is far off, so that CP-SAT confirms HiGHS."""
+    instance = generate("reclaim", "net", reclaim=6)
+    assert PROBLEM.dual_bound(instance) < 8
+    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "pulp-highs"))
+    assert (answer.status, answer.objective) == (Status.OPTIMAL, 8)
+    assert answer.witness is not None
+    assert (answer.witness.method, answer.witness.proves) == ("cpsat-strengthened", True)
+    heuristic = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "lyra-greedy"))
+    assert heuristic.witness is not None
+    assert heuristic.witness.method == OWN_BOUND
+    assert not heuristic.witness.proves
+    assert str(heuristic.witness).startswith(f"{OWN_BOUND} is {heuristic.dual_bound}, in ")
+    tightest = evidence_of([heuristic]).tightest
+    assert tightest is not None
+    assert tightest.bound_by == OWN_BOUND
+
+
+def test_a_witness_that_is_stopped_says_how_far_it_got() -> None:
+    """In words and in JSON; what the run itself has proved stays proved."""
+    instance = generate("reclaim", "net", reclaim=6)
+    answer = solve_and_certify(
+        PROBLEM, instance, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-3)
+    )
+    witness = answer.witness
+    assert witness is not None
+    assert (witness.stopped_by, witness.proves) == (StoppedBy.TIME, False)
+    assert str(witness).startswith(
+        f"cpsat-strengthened, stopped by time, proves no more than the bound {witness.dual_bound}"
+    )
+    said = answer.as_json_object("file")["witness"]
+    assert (said["stopped_by"], said["dual_bound"]) == ("time", witness.dual_bound)
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (
+            Scripted(Status.OPTIMAL, BAD, 3, 3),
+            "contradiction: cpsat-strengthened found objective 1, but scripted (optimal) has dual "
+            "bound 3",
+        ),
+        (
+            Scripted(Status.INFEASIBLE),
+            "contradiction: cpsat-strengthened found objective 1, but scripted claims that there "
+            "is no solution",
+        ),
+    ],
+)
+def test_a_false_proof_is_refuted(figure_5: Instance, solver: Scripted, message: str) -> None:
+    """By the first better solution that the witness finds."""
+    answer = solve_and_certify(PROBLEM, figure_5, solver)
+    assert answer.status is Status.ERROR
+    assert answer.message == message
+    assert answer.solution is None
+
+
+def test_words() -> None:
+    """For people."""
+    found = Witness(method="cpsat", dual_bound=None, proves=False, wall_time_s=0.5)
+    assert str(found) == "cpsat proves nothing, in 500.00 ms"
+    found = Witness(method=OWN_BOUND, dual_bound=4, proves=True, wall_time_s=2.0)
+    assert str(found) == "the problem's own bound proves the same, in 2.00 s"

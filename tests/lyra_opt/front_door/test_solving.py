@@ -1,0 +1,155 @@
+"""Solving, comparing and verifying at the front door: as on the command line, in Python's terms."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver
+from tests.conftest import FIGURE_5
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class LastServers(HeuristicSolver):
+    """Take the last servers of the file: somebody's own rule, in their script."""
+
+    name = "last-servers"
+    problem = "reclaim"
+    variants = ("rigid",)
+
+    def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
+        count = instance.reclaim_servers
+        solution = lo.reclaim.Solution(tuple(each.id for each in instance.servers[-count:]))
+        objective = lo.reclaim.check(instance, solution).objective
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+
+@pytest.fixture
+def fleet() -> Any:
+    return lo.load(FIGURE_5)
+
+
+def test_a_solver_is_a_name_a_class_or_an_object(fleet: Any) -> None:
+    """And the problem's own choice where none is given."""
+    assert lo.solve(fleet).solver == "lyra-greedy"
+    assert lo.solve(fleet, "exact").status == "optimal"
+    for own in (LastServers, LastServers()):
+        answer = lo.solve(fleet, own)
+        assert (answer.solver, answer.status) == ("last-servers", "feasible")
+        assert len(answer.solution.servers) == fleet.reclaim_servers
+
+
+def test_certify_brings_a_witness(fleet: Any) -> None:
+    """Which `print` names."""
+    answer = lo.solve(fleet, "exact", certify=True)
+    assert answer.witness is not None
+    assert answer.witness.proves
+    assert "witness:           cpsat-strengthened proves the same" in str(answer)
+    assert lo.solve(fleet, "exact").witness is None
+
+
+def test_compare_is_a_frame_of_numbers(fleet: Any) -> None:
+    """A row a solver, by name; distances by all answers of the call."""
+    table = lo.compare(fleet, ["random", "exact", LastServers, "lyra-greedy-elastic"])
+    assert list(table.index) == ["random", "exact", "last-servers", "lyra-greedy-elastic"]
+    assert table.index.name == "solver"
+    assert list(table.status) == ["feasible", "optimal", "feasible", "unsupported"]
+    assert table.objective["random"] == 2
+    assert (table.gap_to_optimum_at_most["random"], table.gap_to_best["exact"]) == (1.0, 0.0)
+    assert math.isnan(table.gap["random"])
+    assert set(table.optimum) == {1.0}
+    assert "interchangeable" in table.message["lyra-greedy-elastic"]
+    for column in ("objective", "dual_bound", "gap_to_best", "wall_time_s"):
+        assert table[column].dtype == float
+    assert table.collateral_gpus["exact"] == 0
+
+
+@pytest.mark.parametrize("wrong", [[], "exact", ["exact", "sorcery"]])
+def test_compare_refuses_before_it_solves(
+    fleet: Any, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No solver, a name in place of a list, an unknown name."""
+    monkeypatch.setattr("lyra_opt.front_door.solving.solve", lambda *_, **__: pytest.fail("solved"))
+    with pytest.raises(UserError, match=r"solvers|sorcery"):
+        lo.compare(fleet, wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_limit_s": 0}, "time_limit_s is 0: must be a finite number above 0"),
+        ({"time_limit_s": "1"}, 'time_limit_s is "1": must be'),
+        ({"seed": -1}, "seed is -1: must be an integer of at least 0"),
+        ({"solver": "sorcery"}, "sorcery"),
+    ],
+)
+def test_bad_input_is_named(fleet: Any, options: dict[str, Any], message: str) -> None:
+    """With the sentence of the command line."""
+    with pytest.raises(UserError, match=message):
+        lo.solve(fleet, **options)
+
+
+def test_a_start_is_an_answer_a_solution_or_a_file(fleet: Any, tmp_path: Path) -> None:
+    """A rule that stops at its own choice returns the start where that is better."""
+    best, saved = lo.solve(fleet, "exact"), tmp_path / "best.json"
+    lo.save(best, saved)
+    assert lo.solve(fleet, LastServers).objective == 2
+    for start in (best, best.solution, saved):
+        assert lo.solve(fleet, LastServers, start=start).objective == 1
+    with pytest.raises(UserError, match="is no solution of reclaim"):
+        lo.solve(fleet, start=lo.solve)
+
+
+def test_verify_takes_answers_solutions_and_files(fleet: Any, tmp_path: Path) -> None:
+    """All are right here."""
+    answer = lo.solve(fleet, "exact")
+    saved = tmp_path / "solution.json"
+    lo.save(answer, saved)
+    written = tmp_path / "answer.json"
+    written.write_text(json.dumps(answer.as_json_object("fleet.json")))
+    for claimed in (answer, answer.solution, saved, str(written)):
+        verification = lo.verify(fleet, claimed)
+        assert verification
+        assert verification.objective == 1
+        assert str(verification).splitlines()[:2] == ["valid", "objective: 1"]
+
+
+def test_verify_finds_what_is_wrong(fleet: Any) -> None:
+    """In a solution, in what an answer claims, and in an answer without one."""
+    answer = lo.solve(fleet, "exact")
+    lie = lo.verify(fleet, replace(answer, objective=0, dual_bound=0))
+    assert not lie
+    assert "objective is claimed to be 0, but is 1" in str(lie)
+    short = lo.verify(fleet, lo.reclaim.Solution(("s1",)))
+    assert "1 servers are chosen, but reclaim_servers is 2" in short.violations[0]
+    assert not lo.verify(fleet, lo.solve(fleet, "lyra-greedy-elastic"))
+    other = replace(answer, instance=replace(fleet, name="another"))
+    assert "is for the instance" in lo.verify(fleet, other).violations[0]
+
+
+@pytest.mark.parametrize("nonsense", [None, 3, {"servers": ["s1", "s2"]}])
+def test_verify_refuses_nonsense(fleet: Any, nonsense: Any) -> None:
+    """Naming what it takes."""
+    with pytest.raises(UserError, match="is no solution of reclaim: must be an answer, a file or"):
+        lo.verify(fleet, nonsense)
+
+
+def test_all_problems_have_the_same_words() -> None:
+    """Each default solver's answer is compared and verified."""
+    library = Path(FIGURE_5).parent
+    for name in ("lyra-figure-6", "lyra-table-2", "hadar-motivating", "hurt-first"):
+        instance = lo.load(library / f"{name}.json")
+        answer = lo.solve(instance)
+        assert lo.verify(instance, answer)
+        assert lo.verify(instance, answer.solution)
+        assert len(lo.compare(instance, [answer.solver])) == 1
