@@ -75,9 +75,10 @@ def solve(
     require_integer("threads", threads, minimum=1)
     require_integer("seed", seed, minimum=0)
     problem = problem_of_instance(instance)
+    warm_start: SolutionT | None = None
     if start is not None:
-        start, _ = _solution(problem, start)
-        require_valid_start(problem, instance, start, "start")
+        warm_start, _ = _solution(problem, start)
+        require_valid_start(problem, instance, warm_start, "start")
     run = solve_and_certify if certify else solve_and_check
     return run(
         problem,
@@ -85,7 +86,7 @@ def solve(
         find_solver(problem.name, solver or problem.default_solver_of(instance.variant)),
         limits=Limits(time_s=time_limit_s, threads=threads),
         seed=seed,
-        warm_start=start,
+        warm_start=warm_start,
         record=True,
     )
 
