@@ -10,6 +10,7 @@ from lyra_opt.commands.arguments import (
     add_command,
     add_processes_option,
     add_resume_option,
+    completed_by,
 )
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.nearest import meant
@@ -82,12 +83,13 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         STUDY_DESCRIPTION,
         STUDY_EXAMPLES,
     )
-    study.add_argument(
+    named = study.add_argument(
         "study",
         nargs="?",
         metavar="STUDY",
         help=f"a study file, or one of {', '.join(bundled_studies())}",
     )
+    completed_by(named, bundled_studies)
     study.add_argument(
         "--keys", action="store_true", help="list every key of study files, and do nothing else"
     )

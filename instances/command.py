@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import OneLineParser, add_command
+from lyra_opt.commands.arguments import OneLineParser, add_command, completed_by
 from lyra_opt.commands.folders import make_folder
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.instances.allocation.parameters import AllocationParameters
 from lyra_opt.instances.heterogeneous.parameters import HeterogeneousParameters
 from lyra_opt.instances.network.parameters import NetworkParameters
-from lyra_opt.instances.parameters import SEED, IntegerParameter, option, parameters_of
+from lyra_opt.instances.parameters import (
+    SEED,
+    ChoiceParameter,
+    IntegerParameter,
+    option,
+    parameters_of,
+)
 from lyra_opt.instances.reclaim.parameters import ReclaimParameters
 
 if TYPE_CHECKING:
@@ -182,7 +189,10 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
     parser = problems.add_parser(
         command.problem, help=command.help, description=command.description
     )
-    parser.add_argument("--family", metavar="F", required=True, help="one of those listed below")
+    family = parser.add_argument(
+        "--family", metavar="F", required=True, help="one of those listed below"
+    )
+    completed_by(family, partial(_families, command.problem))
     for name, parameter in command.parameters.items():
         # The family knows its own defaults, and says what it requires or does not take.
         _add_option(parser, name, parameter, default=None)
@@ -203,10 +213,16 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
     )
 
 
+def _families(problem: str) -> list[str]:
+    from lyra_opt.instances.family import family_names
+
+    return family_names(problem)
+
+
 def _add_option(
     parser: argparse.ArgumentParser, name: str, parameter: Parameter, *, default: int | None
 ) -> None:
-    parser.add_argument(
+    action = parser.add_argument(
         option(name),
         dest=name,
         metavar=parameter.metavar,
@@ -214,6 +230,8 @@ def _add_option(
         default=default,
         help=parameter.help.replace("%", "%%"),
     )
+    if isinstance(parameter, ChoiceParameter):
+        completed_by(action, lambda: parameter.choices)
 
 
 def _argument_type(parameter: Parameter) -> Callable[[str], Any]:

@@ -34,7 +34,7 @@ def make_parser() -> ArgumentParser:
     import lyra_opt.experiments.tuning.command
     import lyra_opt.instances.command
     import lyra_opt.paper_figures.command
-    from lyra_opt.commands import counterexample, schema, solve, solvers, verify
+    from lyra_opt.commands import completion, counterexample, schema, solve, solvers, verify
     from lyra_opt.commands.arguments import OneLineParser
     from lyra_opt.core.version import VERSION
 
@@ -51,6 +51,7 @@ def make_parser() -> ArgumentParser:
     lyra_opt.experiments.tuning.command.add_parser(subparsers)
     lyra_opt.experiments.command.add_parsers(subparsers)
     lyra_opt.paper_figures.command.add_parser(subparsers)
+    completion.add_parser(subparsers)
     return parser
 
 
@@ -73,10 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: Sequence[str]) -> int:
+    from lyra_opt.commands.completion import answer_shell
     from lyra_opt.commands.messages import Loudness, as_loud_as, complain, show_traceback
     from lyra_opt.core.errors import UserError
 
-    arguments = make_parser().parse_args(given)
+    parser = make_parser()
+    answer_shell(parser)
+    arguments = parser.parse_args(given)
     arguments.command_line = shlex.join(["lyra-opt", *given])
     loudness = getattr(arguments, "loudness", Loudness.USUAL)
     arguments.debug = loudness is Loudness.DEBUG

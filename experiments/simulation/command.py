@@ -10,12 +10,13 @@ from lyra_opt.commands.arguments import (
     add_processes_option,
     add_repeated_option,
     add_resume_option,
+    completed_by,
     integer_from,
 )
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.scenario import Scenario
@@ -66,7 +67,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     for name, meaning in SCENARIOS_COMMANDS.items():
         parser = what.add_parser(name, help=meaning, description=f"Print {meaning}.")
         if name == "show":
-            parser.add_argument("scenario", metavar="SCENARIO")
+            completed_by(parser.add_argument("scenario", metavar="SCENARIO"), scenario_names)
         parser.set_defaults(run=run_scenarios, what=name)
     schemes = add_command(
         subparsers,
@@ -74,11 +75,26 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "list the schemes of the simulated cluster",
         "List the schemes, and which of them run in a scenario, or why not.",
     )
-    schemes.add_argument(
+    scenario = schemes.add_argument(
         "--for", metavar="SCENARIO", dest="scenario", help="a scenario by name, or a TOML file"
     )
+    completed_by(scenario, scenario_names)
     add_changes(schemes)
     schemes.set_defaults(run=run_schemes)
+
+
+def scenario_names() -> Iterable[str]:
+    """Return the names of the scenarios that come along."""
+    from lyra_opt.experiments.simulation.scenario import bundled
+
+    return bundled()
+
+
+def scheme_names() -> list[str]:
+    """Return the names of all schemes."""
+    from lyra_opt.simulation.scheme import SCHEMES
+
+    return SCHEMES.names()
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
@@ -102,9 +118,11 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = add_command(
         subparsers, "simulate", "replay jobs on a simulated cluster", DESCRIPTION, EXAMPLES
     )
-    parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
+    scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
+    completed_by(scenario, scenario_names)
     add_changes(parser)
-    add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
+    scheme = add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
+    completed_by(scheme, scheme_names)
     add_repeated_option(
         parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
     )

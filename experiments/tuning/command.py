@@ -14,9 +14,10 @@ from lyra_opt.commands.arguments import (
     add_json_option,
     add_processes_option,
     add_seed_option,
+    completed_by,
     integer_from,
 )
-from lyra_opt.experiments.simulation.command import add_changes, given_scenario
+from lyra_opt.experiments.simulation.command import add_changes, given_scenario, scenario_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,11 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         DESCRIPTION,
         EXAMPLES,
     )
-    parser.add_argument(
+    scenario = parser.add_argument(
         "scenario",
         metavar="SCENARIO",
         help="cluster with a network, and jobs: a name, such as dally-batch, or a TOML file",
     )
+    completed_by(scenario, scenario_names)
     add_changes(parser)
     parser.add_argument(
         "--trials",

@@ -13,7 +13,7 @@ from lyra_opt.core.nearest import meant, nearest
 from lyra_opt.core.validation import LARGEST_INTEGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from fractions import Fraction
 
 
@@ -98,6 +98,33 @@ def add_command(
     return parser
 
 
+def completed_by(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
+    """Let shells complete an argument by these names; where none fits, by names of files."""
+    action.completer = lambda **_: names()  # type: ignore[attr-defined]
+
+
+def completed_by_solvers(action: argparse.Action) -> None:
+    """Let shells complete an argument by the names of all solvers."""
+
+    def names() -> set[str]:
+        from lyra_opt.core.solver import solver_names
+
+        return {name for _, name in solver_names()}
+
+    completed_by(action, names)
+
+
+def completed_by_problems(action: argparse.Action) -> None:
+    """Let shells complete an argument by the names of all problems."""
+
+    def names() -> Iterable[str]:
+        from lyra_opt.core.problem import problems
+
+        return problems()
+
+    completed_by(action, names)
+
+
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """Let a command write its answer for programs."""
     parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
@@ -128,11 +155,13 @@ def add_resume_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 def add_repeated_option(
     parser: argparse.ArgumentParser, name: str, metavar: str, meaning: str, **options: Any
-) -> None:
+) -> argparse.Action:
     """Let a command be given any number of something; its list is called by the plural."""
     plural = {"dest": f"{name.removeprefix('--')}s", **options}
     said = f"{meaning}; may be repeated"
-    parser.add_argument(name, action="append", default=[], metavar=metavar, help=said, **plural)
+    return parser.add_argument(
+        name, action="append", default=[], metavar=metavar, help=said, **plural
+    )
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:

@@ -15,6 +15,8 @@ from lyra_opt.commands.arguments import (
     add_repeated_option,
     add_seed_option,
     add_time_limit_option,
+    completed_by_problems,
+    completed_by_solvers,
     integer_from,
     ratio,
 )
@@ -77,21 +79,24 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         DESCRIPTION,
         EXAMPLES,
     )
-    parser.add_argument(
+    heuristic = parser.add_argument(
         "--heuristic",
         required=True,
         metavar="A",
         help='a solver without proof ("lyra-opt solvers" lists them)',
     )
-    parser.add_argument(
+    against = parser.add_argument(
         "--against",
         required=True,
         metavar="B",
         help='another solver, or the word "optimum"',
     )
-    parser.add_argument(
+    problem = parser.add_argument(
         "--problem", metavar="NAME", help="of the instance (default: the only one of A and B)"
     )
+    completed_by_solvers(heuristic)
+    completed_by_solvers(against)
+    completed_by_problems(problem)
     parser.add_argument(
         "--variant",
         metavar="NAME",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command
+from lyra_opt.commands.arguments import add_command, completed_by
 
 if TYPE_CHECKING:
     import argparse
@@ -29,9 +29,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "integers written as 8.0.",
         EXAMPLES,
     )
-    parser.add_argument("format", metavar="FORMAT", help="what the file has as its format key")
+    completed_by(
+        parser.add_argument("format", metavar="FORMAT", help="what the file has as its format key"),
+        _formats,
+    )
     parser.add_argument("--keys", action="store_true", help="list the keys for people instead")
     parser.set_defaults(run=run)
+
+
+def _formats() -> list[str]:
+    from lyra_opt.core.problem import problems
+
+    return [name for each in problems().values() for name in each.formats]
 
 
 def run(arguments: argparse.Namespace) -> int:

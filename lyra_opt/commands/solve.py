@@ -9,6 +9,7 @@ from lyra_opt.commands.arguments import (
     add_command,
     add_seed_option,
     add_time_limit_option,
+    completed_by_solvers,
     integer_from,
 )
 from lyra_opt.commands.messages import complain
@@ -57,7 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="instance file, JSON, plain or gzip; - is the standard input",
     )
-    parser.add_argument(
+    solver = parser.add_argument(
         "--solver",
         action="append",
         metavar="NAME",
@@ -65,6 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
         "(default for reclaim: lyra-greedy; for allocation it depends on the objective)",
     )
+    completed_by_solvers(solver)
     add_time_limit_option(parser, "each run")
     parser.add_argument(
         "--threads",

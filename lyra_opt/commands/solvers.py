@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command
+from lyra_opt.commands.arguments import add_command, completed_by_problems
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "without limits ends with a proof, and whether it can run here.",
         EXAMPLES,
     )
-    parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
+    completed_by_problems(
+        parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
+    )
     parser.add_argument("--json", action="store_true", help="write one JSON array to stdout")
     parser.set_defaults(run=run)
 

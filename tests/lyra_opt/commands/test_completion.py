@@ -1,0 +1,58 @@
+"""Completion of words, as a shell asks for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMPLETE = """
+eval "$(lyra-opt completion bash)"
+COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_WORDS=("$@") COMP_CWORD=$(( $# - 1 ))
+COMP_POINT=${#COMP_LINE}
+function=$(complete -p lyra-opt | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+$function lyra-opt
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completions(*words: str) -> set[str]:
+    """Return what bash proposes for the last of these words."""
+    folder = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-c", COMPLETE, "-", "lyra-opt", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "proposed"),
+    [
+        (("sol",), {"solve", "solvers"}),
+        (("solve", "--solver", "mckp"), {"mckp-core", "mckp-dp", "mckp-greedy"}),
+        (("simulate", "plain", "--scheme", "lyra-l"), {"lyra-loaning"}),
+        (("scenarios", "show", "hadare"), {"hadare-aws", "hadare-lab"}),
+        (("study", "reclaim"), {"reclaim-gap", "reclaim-gap-snapshot"}),
+        (("generate", "reclaim", "--family", "messy"), {"messy-dist", "messy-trace"}),
+        (("generate", "reclaim", "--semantics", "r"), {"rigid"}),
+    ],
+)
+def test_bash_completes_names(words: tuple[str, ...], proposed: set[str]) -> None:
+    """Of everything that has a name, the names there are at the time."""
+    assert proposed <= completions(*words)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_has_its_code(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line of the help would otherwise fail at the start of the user's shell."""
+    from lyra_opt.__main__ import main
+
+    assert main(["completion", shell]) == 0
+    assert "_ARGCOMPLETE" in capsys.readouterr().out
