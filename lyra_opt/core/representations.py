@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jinja2 import Template
 
 MOST_ENTRIES, FIRST_ENTRIES = 8, 3
@@ -159,11 +161,21 @@ def _cell(value: Any) -> str:
     elif isinstance(value, tuple):
         text = ", ".join(map(_cell, value)) or "none"
     elif is_dataclass(value):
-        text = " ".join(_cell(getattr(value, each.name)) for each in fields(value))
+        text = " ".join(_parts(value))
     else:
         text = str(value)
     text = one_line(text)
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+def _parts(value: Any) -> Iterator[str]:
+    """Yield what an object in a cell holds: its id, and all other fields that are no default."""
+    for place, each in enumerate(fields(value)):
+        held = getattr(value, each.name)
+        if place == 0 and isinstance(held, str):
+            yield _cell(held)
+        elif held != each.default:
+            yield f"{each.name.replace('_', ' ')} {_cell(held)}"
 
 
 @cache
