@@ -48,7 +48,7 @@ MALFORMED = {
     ),
     "unknown solver": (
         ('"scf"', '"scff"'),
-        'is "scff": no such solver of reclaim; did you mean scf?',
+        "solver 'scff': no such solver of reclaim; did you mean scf?",
     ),
     "solver twice": (('"scf"', '"lyra-greedy"'), "solvers[0].names[1]"),
     "solver twice in two blocks": (
