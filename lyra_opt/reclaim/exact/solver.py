@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.search import search_thresholds
@@ -72,9 +73,9 @@ class Exact(Solver):
     ) -> SolveResult[Solution]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         stopwatch = Stopwatch()
-        known = _Known(observer)
+        known = _Known(None if observer is None else Improvements(observer, instance.semantics))
         quick = Fast().solve(
-            instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observe
+            instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observer
         )
         if quick.status is Status.OPTIMAL:
             return quick
@@ -118,14 +119,13 @@ class Exact(Solver):
 class _Known:
     """Incumbent and bound, from whatever step, and whom to tell."""
 
-    def __init__(self, observer: Callable[[str, int | float], None] | None) -> None:
-        self._observer = observer
+    def __init__(self, observer: Improvements | None) -> None:
+        self.observer = observer
         self.places: list[int] = []
         self.objective: int | None = None
         self.bound = 0
         self.nodes = 0
         self.stopped_by: StoppedBy | None = None
-        self._told: dict[str, int | float] = {}
 
     @property
     def is_proved(self) -> bool:
@@ -136,22 +136,14 @@ class _Known:
         """Keep what a step has found where it is better."""
         if self.objective is None or found.objective < self.objective:
             self.objective, self.places = found.objective, found.places
-            self.observe("objective", found.objective)
+            if self.observer is not None:
+                self.observer("objective", found.objective)
         if found.bound > self.bound:
             self.bound = found.bound
-            self.observe("dual_bound", found.bound)
+            if self.observer is not None:
+                self.observer("dual_bound", found.bound)
         self.nodes += found.nodes
         self.stopped_by = found.stopped_by
-
-    def observe(self, name: str, value: float) -> None:
-        """Pass on improvements, each once."""
-        sign = 1 if name == "objective" else -1
-        if self._observer is None or (
-            name in self._told and sign * value >= sign * self._told[name]
-        ):
-            return
-        self._told[name] = value
-        self._observer(name, value)
 
     def nodes_left(self, limits: Limits) -> int | None:
         """Return how many nodes are left of the limit."""
@@ -180,7 +172,7 @@ def _walk(
         rng=rng,
         target=known.bound,
         out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
-        observer=known.observe,
+        observer=known.observer,
     )
     known.take(
         SearchResult(
@@ -228,7 +220,7 @@ def _search_rigid(
                     memory_mib=limits.memory_mib,
                 ),
                 stopwatch=stopwatch,
-                observer=known.observe,
+                observer=known.observer,
             )
         )
         if is_last or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
@@ -252,6 +244,6 @@ def _search_interchangeable(
                 limits=limits,
                 stopwatch=stopwatch,
                 rng=rng,
-                observer=known.observe,
+                observer=known.observer,
             )
         )

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lyra_opt as lo
@@ -18,6 +18,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
+from lyra_opt.testing.strategies import allocation_instances
 
 FLEET = lo.generate("reclaim", "messy-dist", servers=40, seed=1)
 KINDS = st.sampled_from(["objective", "dual_bound"])
@@ -85,6 +86,18 @@ def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver: str) 
         point.elapsed_s for point in optimal.trajectory if 0 < point.elapsed_s < optimal.wall_time_s
     ]
     assert len(set(on_the_way)) > 2
+
+
+@given(instance=allocation_instances(objective="mean_jct", min_jobs=3))
+@settings(max_examples=15)
+def test_the_search_of_schedules_tells_bounds_that_hold(instance: Any) -> None:
+    """Of its open nodes, before it is done."""
+    answer = lo.solve(instance, "exact", time_limit_s=2)
+    slack = 1e-6 * answer.objective
+    bounds = values(answer.trajectory, "dual_bound")
+    assert bounds == sorted(bounds)
+    assert all(bound <= answer.objective + slack for bound in bounds)
+    assert any(not point.is_checked for point in answer.trajectory if point.kind == "dual_bound")
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])

@@ -29,6 +29,7 @@ from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -131,13 +132,13 @@ class _Search:
         warm_start: Schedule | None,
         observer: Callable[[str, int | float], None] | None,
     ) -> None:
-        self.instance, self.limits, self.observer = instance, limits, observer
+        self.instance, self.limits = instance, limits
+        self.observer = None if observer is None else Improvements(observer, instance.objective)
         self.stopwatch = Stopwatch()
         self.data = OrderData(instance)
         self.schedule: Schedule | None = None
         self.objective = math.inf  # mean JCT in seconds
         self.value = math.inf  # sum of completions in units of time
-        self.told_bound = -math.inf
         self.nodes = 0
         self.memory = 0  # bytes, about
         self.tried: set[tuple[Event, ...]] = set()
@@ -209,6 +210,7 @@ class _Search:
         self.bound = mean_jct_bound(self.instance, steps, rounds=0)
         if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():
             self.bound = max(self.bound, priced_schedules_bound(self.instance))
+        self.tell_bound(self.bound)
         stopped_by = self.out_of_limits()
         if stopped_by is None and not self.is_proved(self.bound):
             self.programme = Programme(self.data, self.value * 1.0001 + 1e-9)
@@ -216,8 +218,7 @@ class _Search:
             stopped_by = self.search()
         proved = self.is_proved(self.bound)
         bound = min(self.bound, self.objective)
-        if self.observer is not None:
-            self.observer("dual_bound", bound)
+        self.tell_bound(bound)
         assert self.schedule is not None
         return SolveResult(
             status=Status.OPTIMAL if proved else Status.FEASIBLE,
@@ -236,6 +237,10 @@ class _Search:
         if self.is_proved(self.bound):
             return False
         return self.limits.time_s is None or self.limits.time_s >= LEAST_TIME_FOR_PRICES_S
+
+    def tell_bound(self, bound: float) -> None:
+        if self.observer is not None:
+            self.observer("dual_bound", min(bound, self.objective))
 
     def is_proved(self, bound: float) -> bool:
         return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
@@ -306,6 +311,8 @@ class _Search:
             stopped_by = self.out_of_limits()
             if stopped_by is not None:
                 break
+            if self.observer is not None:
+                self.tell_bound(self.as_mean(min(heap[0][0], lowest_closed)))
             _, _, _, node = heapq.heappop(heap)
             self.memory -= node.memory()
             self.nodes += 1
