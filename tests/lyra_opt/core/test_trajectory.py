@@ -119,7 +119,7 @@ def test_a_start_is_checked_first() -> None:
         lo.solve(FLEET, "exact", start=fewer)
     with pytest.raises(UserError, match="threads is 0: must be an integer of at least 1"):
         lo.solve(FLEET, "exact", threads=0)
-    unsolved = lo.solve(FLEET, "cpsat", time_limit_s=0)
+    unsolved = lo.solve(FLEET, "cpsat", time_limit_s=1e-6)
     assert unsolved.solution is not None
     assert lo.solve(FLEET, "random", start=unsolved).objective <= unsolved.objective
 
