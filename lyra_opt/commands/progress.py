@@ -13,14 +13,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import is_quiet
+from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Observer
+    from lyra_opt.core.variant import Variant
 
 SECONDS_BETWEEN_LINES = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5
 WIDTH_OF_BAR = 60
 """Characters of a bar with its numbers, beside its description."""
+
+WIDTH_OF_SPINNER = 3
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -92,6 +99,69 @@ def progress(
         finally:
             ended.set()
             looking.join()
+
+
+@contextmanager
+def solving(
+    words: str, variant: Variant, limit_s: float | None, runs_behind: int
+) -> Iterator[Observer | None]:
+    """Show on a terminal how far a run is that takes its time: what it knows, and the time left.
+
+    Parameters
+    ----------
+    words
+        What runs.
+    variant
+        Of its instance.
+    limit_s
+        Of this run, and of those behind it.
+    runs_behind
+        How many there are.
+
+    Yields
+    ------
+    Observer or None
+        To be told of improvements; None where nothing is shown.
+    """
+    if is_quiet() or not sys.stderr.isatty():
+        yield None
+        return
+    known: dict[str, Number] = {}
+    ended = threading.Event()
+    begun_s = time.monotonic()
+
+    def line() -> str:
+        elapsed_s = time.monotonic() - begun_s
+        said = [f"{words}: {elapsed_s:.0f} s"]
+        if limit_s is not None:
+            left_s = max(0.0, limit_s - elapsed_s) + runs_behind * limit_s
+            said.append(f"at most {left_s:.0f} s left")
+        values = {"incumbent": known.get("objective"), "bound": known.get("dual_bound")}
+        said += [f"{name} {value:.10g}" for name, value in values.items() if value is not None]
+        return ", ".join(said)
+
+    def look() -> None:
+        if ended.wait(SECONDS_BETWEEN_LOOKS):
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(stderr=True)
+
+        def shown() -> Text:
+            return Text(line()[: console.width - WIDTH_OF_SPINNER])
+
+        with console.status(shown()) as status:
+            while not ended.wait(SECONDS_BETWEEN_LOOKS):
+                status.update(shown())
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield Improvements(known.__setitem__, variant)
+    finally:
+        ended.set()
+        looking.join()
 
 
 def moment_in_words(time_s: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
@@ -118,14 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.loading import load_instance, load_solution, save_solution
     from lyra_opt.core.pictures import require_picture_path
-    from lyra_opt.core.result import Limits, Status
-    from lyra_opt.core.solving import (
-        evidence_of,
-        refute_claims,
-        require_valid_start,
-        solve_and_check,
-    )
-    from lyra_opt.core.witnesses import solve_and_certify
+    from lyra_opt.core.result import Status
+    from lyra_opt.core.solving import evidence_of, require_valid_start
 
     if arguments.out is not None:
         if len(arguments.files) > 1:
@@ -151,25 +146,8 @@ def run(arguments: argparse.Namespace) -> int:
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
-    run_one = solve_and_certify if arguments.certify else solve_and_check
-    answers: list[AnswersOfFile] = []
     with stdout_kept_clean():
-        for entry, solvers in runs:
-            of_file = [
-                _unfit(entry, solver, arguments.seed)
-                if isinstance(solver, UnfitName)
-                else run_one(
-                    entry.problem,
-                    entry.instance,
-                    solver,
-                    limits=Limits(time_s=arguments.time_limit_s, threads=arguments.threads),
-                    seed=arguments.seed,
-                    warm_start=start,
-                    record=True,
-                )
-                for solver in solvers
-            ]
-            answers.append((entry.file, refute_claims(of_file)))
+        answers = _answers(runs, arguments, start)
     flat = [answer for _, of_file in answers for answer in of_file]
     for answer in flat:
         if arguments.debug and answer.traceback is not None:
@@ -237,6 +215,46 @@ def _runs(
         ):
             raise first.error
     return runs
+
+
+def _answers(
+    runs: Sequence[tuple[LoadedInstance, Sequence[Solver | UnfitName]]],
+    arguments: argparse.Namespace,
+    start: Any,
+) -> list[AnswersOfFile]:
+    """Run every solver of every file, and say on a terminal how far it is."""
+    from lyra_opt.commands.progress import solving
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.solving import refute_claims, solve_and_check
+    from lyra_opt.core.witnesses import solve_and_certify
+
+    limits = Limits(time_s=arguments.time_limit_s, threads=arguments.threads)
+    run_one = solve_and_certify if arguments.certify else solve_and_check
+    answers: list[AnswersOfFile] = []
+    total, begun = sum(len(solvers) for _, solvers in runs), 0
+    for entry, solvers in runs:
+        of_file = []
+        for solver in solvers:
+            begun += 1
+            if isinstance(solver, UnfitName):
+                of_file.append(_unfit(entry, solver, arguments.seed))
+                continue
+            on_file = f" on {Path(entry.file).name}" if len(runs) > 1 else ""
+            words = f"{solver.name}{on_file}" + f", {begun} of {total}" * (total > 1)
+            with solving(words, entry.instance.variant, limits.time_s, total - begun) as observer:
+                answer = run_one(
+                    entry.problem,
+                    entry.instance,
+                    solver,
+                    limits=limits,
+                    seed=arguments.seed,
+                    warm_start=start,
+                    observer=observer,
+                    record=True,
+                )
+            of_file.append(answer)
+        answers.append((entry.file, refute_claims(of_file)))
+    return answers
 
 
 def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands import progress
-from lyra_opt.commands.progress import listening, moment_in_words, within_run
+from lyra_opt.commands.messages import Loudness, as_loud_as
+from lyra_opt.commands.progress import listening, moment_in_words, solving, within_run
+from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
     import pytest
@@ -42,6 +46,29 @@ def test_runs_that_have_begun_count_too(
     assert "replays: 0.5 of 4 runs, about 0 s left; day 2.0\n" in error
     within_run(0.9)  # nobody listens
     assert told == [0.5]
+
+
+def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a terminal alone, and not where little is to be said; only what is better counts."""
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: 0.0)
+    with solving("exact", Semantics.RIGID, 10.0, runs_behind=2) as observer:
+        assert observer is None
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    with as_loud_as(Loudness.QUIET), solving("exact", Semantics.RIGID, 10.0, 2) as observer:
+        assert observer is None
+    with solving("exact", Semantics.RIGID, 10.0, runs_behind=2) as observer:
+        assert observer is not None
+        for kind, value in (("objective", 7), ("dual_bound", 3), ("objective", 9)):
+            observer(kind, value)
+        line = "exact: 0 s, at most 30 s left, incumbent 7, bound 3"
+        while line not in screen.getvalue():
+            pass
 
 
 def test_moments_in_words() -> None:
