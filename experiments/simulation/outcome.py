@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import counted, one_line
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.records import ReplayRecord
+from lyra_opt.experiments.simulation.measures import MEASURES
 from lyra_opt.experiments.simulation.plots.overview import overview
 from lyra_opt.experiments.simulation.runs import variants_of
 from lyra_opt.experiments.simulation.side_by_side import lines_of, main_lines
@@ -44,21 +45,23 @@ class Runs:
     def summary(self) -> pd.DataFrame:
         """A row a replay, failed ones too, in the order of the scenario.
 
-        Columns: ``scheme``, the axes of the scenario and ``seed``; ``status`` and, of those that
-        failed, ``message``; ``workload`` and ``cluster``; the figures of ``simulate --json``
-        (docs/formats.md, "Simulation"), with units in their names: ``jct_mean_s``, ``jct_p50_s``,
-        ``jct_p95_s``, ``queue_mean_s``, ``makespan_s``, ``preemptions``, shares such as
-        ``gpu_usage``; and ``wall_time_s``, ``cpu_time_s``, ``peak_memory_mib`` of the replay
-        itself. What a replay has not is NaN.
+        Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the figures of
+        ``simulate --json`` (docs/formats.md, "Simulation"), with units in their names:
+        ``queue_mean_s``, ``jct_mean_s``, ``jct_p50_s`` (the median), ``jct_p95_s``,
+        ``makespan_s``, ``preemptions``, shares such as ``gpu_usage``; ``wall_time_s``,
+        ``cpu_time_s`` and ``peak_memory_mib`` of the replay itself; ``workload``, ``cluster`` and,
+        of those that failed, ``message``. What a replay has not is NaN.
         """
         frame = frame_of(
             sorted((*self.replays.runs, *self.replays.failed), key=lambda run: run.position)
         )
         axes = [name for name in frame.attrs["axes"] if name != "scheme"]
-        first = ["scheme", *axes, "seed", "status", "message", "workload", "cluster"]
-        others = {*first, *COSTS, *(field.name for field in fields(ReplayRecord))}
+        first = ["scheme", *axes, "seed", "status"]
+        measured = [measure.key for measure in MEASURES if measure.key in frame]
+        last = [*COSTS, "workload", "cluster", "message"]
+        others = {*first, *measured, *last, *(field.name for field in fields(ReplayRecord))}
         figures = [name for name in frame.columns if name not in others]
-        return frame[[*first, *figures, *COSTS]]
+        return frame[[*dict.fromkeys([*first, *measured, *figures, *last])]]
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
@@ -91,7 +94,7 @@ class Runs:
         InputError
             If no replay finished.
         """
-        return overview(self.replays)
+        return overview(self.replays).figure()
 
     def __repr__(self) -> str:
         """Return the main measures, side by side, as text."""

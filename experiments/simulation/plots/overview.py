@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.pictures import as_written, house_style
+from lyra_opt.core.pictures import Drawing, as_written
 from lyra_opt.experiments.simulation.plots.distributions import draw_distributions
 from lyra_opt.experiments.simulation.plots.figures import MOST_VARIANTS_DRAWN, waits_and_jcts_s
 from lyra_opt.experiments.simulation.plots.schemes import scheme_line
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.runs import Replays
@@ -26,18 +26,14 @@ ROW_INCHES = 3.2
 LEGEND_INCHES = 0.5
 
 
-def overview(replays: Replays) -> Figure:
-    """Return the picture; see `lyra_opt.experiments.simulation.runs.Replays.plot`."""
-    from matplotlib.figure import Figure
-
+def overview(replays: Replays) -> Drawing:
+    """Return the picture; see `lyra_opt.experiments.simulation.outcome.Runs.plot`."""
     if not replays.runs:
         raise InputError(replays.study.name, "has no replay that finished")
     variants = variants_of(replays.runs)
     drawn = variants[:MOST_VARIANTS_DRAWN]
-    with house_style():
-        figure = Figure(
-            figsize=(WIDTH_INCHES, ROW_INCHES * len(drawn) + LEGEND_INCHES), layout="constrained"
-        )
+
+    def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(drawn), 1, squeeze=False)[:, 0]
         for (variant, runs), part in zip(drawn, parts, strict=True):
             waiting, taking, held = part.subplots(1, 3)
@@ -50,7 +46,8 @@ def overview(replays: Replays) -> Figure:
         figure.legend(handles, labels, loc="outside upper center", ncols=6, handlelength=3.4)
         if len(drawn) < len(variants):
             figure.supxlabel(f"The first {len(drawn)} of {len(variants)} variants", fontsize=9)
-    return figure
+
+    return Drawing(WIDTH_INCHES, ROW_INCHES * len(drawn) + LEGEND_INCHES, draw)
 
 
 def _draw_held(axes: Axes, replays: Replays, runs: Sequence[ReplayRecord]) -> None:
