@@ -33,12 +33,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
     )
     parser.add_argument("--json", action="store_true", help="write one JSON array to stdout")
+    parser.add_argument(
+        "--backends",
+        action="store_true",
+        help="name what PuLP and MathOpt can run beside these, where it is installed",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json
+    from lyra_opt.commands.output import print_json, print_line
     from lyra_opt.core.problem import find_problem
     from lyra_opt.core.solver import MAKERS, solver_names
 
@@ -52,9 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.problem is None:
             print(f"{problem}:")
         _print(list(of_problem))
-    made = [name for maker in MAKERS.all().values() for name in maker.names()]
-    if made:
-        print(f"by name too, where they are installed: {', '.join(made)}; forms follow the name")
+    if arguments.backends:
+        made = [name for maker in MAKERS.all().values() for name in maker.names()]
+        print_line(
+            f"by name too, where they are installed: {', '.join(made)}; forms follow the name"
+        )
+    elif MAKERS.names():
+        print_line(
+            f"also what {' and '.join(MAKERS.names())} run beside these: --backends lists their names"
+        )
     return 0
 
 

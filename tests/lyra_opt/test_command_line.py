@@ -393,6 +393,8 @@ class TestSolvers:
         _, out, _ = run("solvers")
         assert "lyra-greedy" in out
         assert "allocation" in out
+        assert "pulp-gurobi" not in out
+        assert "pulp-gurobi, " in run("solvers", "--backends")[1]
         assert_one_line_error(run("solvers", "--problem", "chess"), "chess", "reclaim")
 
     def test_a_solver_that_cannot_be_loaded_is_listed_with_the_reason(
