@@ -58,14 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{problem}:")
         _print(list(of_problem))
     if arguments.backends:
-        made = [name for maker in MAKERS.all().values() for name in maker.names()]
-        print_line(
-            f"by name too, where they are installed: {', '.join(made)}; forms follow the name"
-        )
-    elif MAKERS.names():
-        print_line(
-            f"also what {' and '.join(MAKERS.names())} run beside these: --backends lists their names"
-        )
+        made = ", ".join(name for maker in MAKERS.all().values() for name in maker.names())
+        print_line(f"by name too, where they are installed: {made}; forms follow the name")
+    elif makers := " and ".join(MAKERS.names()):
+        print_line(f"also what {makers} run beside these: --backends lists their names")
     return 0
 
 
