@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import io
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lyra_opt as lo
+from lyra_opt.core import instance as instance_module
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.problem import find_problem, problems
@@ -169,3 +173,13 @@ def test_null_that_is_no_default_is_infinite() -> None:
     made = lo.network.Instance.from_frames(machines=machines, jobs=jobs)
     assert (made.jobs[0].rack_timer_s, made.jobs[0].network_timer_s) == (None, 0.0)
     assert made.to_frames()["jobs"].rack_timer_s[0] == np.inf
+
+
+def test_examples_are_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the page of formats and of the docstring."""
+    page = (Path(__file__).parents[3] / "docs/formats.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    exec(compile(example, "formats.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == example.splitlines()[-1].removeprefix("# ")
+    examples = doctest.testmod(instance_module)
+    assert examples.attempted > 0 == examples.failed
