@@ -65,15 +65,15 @@ def solve(
     """
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
+    from lyra_opt.core.rules import Integer, Number
     from lyra_opt.core.solver import find_solver
     from lyra_opt.core.solving import require_valid_start, solve_and_check
-    from lyra_opt.core.validation import require_integer, require_number
     from lyra_opt.core.witnesses import solve_and_certify
 
     if time_limit_s is not None:
-        require_number("time_limit_s", time_limit_s, minimum=0, above=True)
-    require_integer("threads", threads, minimum=1)
-    require_integer("seed", seed, minimum=0)
+        time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
+    threads = Integer(1).check("threads", threads)
+    seed = Integer().check("seed", seed)
     problem = problem_of_instance(instance)
     warm_start: SolutionT | None = None
     if start is not None:
@@ -92,12 +92,12 @@ def solve(
 
 
 def compare(
-    instance: ProblemInstance,
+    instance: ProblemInstance[SolutionT],
     solvers: Sequence[str | Solver | type[Solver]],
     *,
     time_limit_s: float | None = None,
     threads: int = 1,
-    start: Any = None,
+    start: SolutionT | Answer[SolutionT] | str | Path | None = None,
     seed: int = 0,
     certify: bool = False,
 ) -> pd.DataFrame:
@@ -188,7 +188,9 @@ def compare(
     return frame.astype(dict.fromkeys([*numbers, "optimum", "wall_time_s"], float))
 
 
-def verify(instance: ProblemInstance, claimed: Answer | str | Path | Any) -> Verification:
+def verify(
+    instance: ProblemInstance[SolutionT], claimed: Answer[SolutionT] | SolutionT | str | Path
+) -> Verification:
     """Return whether an answer or a solution is right, recomputed from the instance alone.
 
     Parameters

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.rules import (
@@ -117,3 +118,13 @@ def test_what_is_not_available_is_left_out() -> None:
 def test_whatever_else_stays_as_it_is(value: object) -> None:
     """The value itself."""
     assert as_python(value) is value
+
+
+def test_numbers_of_a_run_may_be_numpy_s() -> None:
+    """As those that a loop over an array gives; the seed is the same seed."""
+    fleet = lo.reclaim.Instance(
+        servers=[{"id": name, "gpus": 8} for name in "abcd"], jobs=[], reclaim_servers=2
+    )
+    answer = lo.solve(fleet, "random", seed=np.int64(3), time_limit_s=np.float32(1.5))
+    assert is_same(answer.seed, 3)
+    assert answer.solution == lo.solve(fleet, "random", seed=3).solution

@@ -35,6 +35,7 @@ again = lo.solve(fleet, "tabu", start=answer, threads=2, certify=True)
 also = lo.solve(fleet, "tabu", start=lo.reclaim.Solution(["a"]))
 lo.plot(fleet, [answer, also.solution], file="fleet.svg")
 lo.plot_progress({"tabu": again})
+valid: bool = lo.verify(fleet, answer).valid and lo.verify(fleet, "answer.json").valid
 frames = fleet.to_frames()
 same: lo.reclaim.Instance = lo.reclaim.Instance.from_frames(**frames, reclaim_servers=1)
 built = lo.reclaim.Instance(servers=frames["servers"], jobs=[], reclaim_servers=0)
@@ -57,6 +58,7 @@ lo.solve("fleet.json")  # wrong: arg-type
 lo.load("fleet.json", str)  # wrong: type-var
 lo.sovle(fleet)  # wrong: attr-defined
 lo.solve(fleet, start=lo.network.Solution([]))  # wrong: misc
+lo.verify(fleet, lo.network.Solution([]))  # wrong: misc
 lo.plot_progress(fleet)  # wrong: arg-type
 fleet.to_frames()[0]  # wrong: index
 """
