@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES, FIRST_ENTRIES = 8, 3
 """Entries of a list in a `repr`; of a longer one the first few."""
 
-MOST_ROWS, LONGEST_TEXT = 5, 60
-"""Rows of a table in a notebook, and letters of a text."""
+MOST_ROWS, LONGEST_TEXT, LONGEST_FACT = 5, 60, 400
+"""Rows of a table in a notebook, and letters of a text in one, and outside of tables."""
 
 LARGEST_DRAWN = 24
 """Entries of the longest list of an instance up to which a notebook shows a picture of it too."""
@@ -115,7 +116,9 @@ def html_of_object(value: Any) -> str:
         if isinstance(entries, tuple) and entries and is_dataclass(entries[0])
     }
     facts = {
-        name.replace("_", " "): _cell(entry) for name, entry in given.items() if name not in lists
+        words(name): _cell(entry, LONGEST_FACT)
+        for name, entry in given.items()
+        if name not in lists
     }
     problem = getattr(value, "problem", None)
     title = type(value).__name__ if problem is None else f"{problem} {type(value).__name__.lower()}"
@@ -138,17 +141,21 @@ def picture_of(instance: Any, answer: Any = None) -> str:
 
 def _table(name: str, entries: Sequence[Any]) -> dict[str, Any]:
     """Return the first rows of a list of objects."""
-    names = [each.name for each in fields(entries[0])]
-    more = len(entries) - MOST_ROWS
+    shown, more = entries[:MOST_ROWS], len(entries) - MOST_ROWS
+    names = [
+        each.name
+        for each in fields(entries[0])
+        if any(getattr(entry, each.name) is not None for entry in shown)
+    ]
     return {
-        "caption": f"{name} ({len(entries):,})",
-        "columns": [name.replace("_", " ") for name in names],
-        "rows": [[_cell(getattr(entry, name)) for name in names] for entry in entries[:MOST_ROWS]],
+        "caption": f"{words(name)} ({len(entries):,})",
+        "columns": [words(name) for name in names],
+        "rows": [[_cell(getattr(entry, name)) for name in names] for entry in shown],
         "more": f"{more:,} more" if more > 0 else "",
     }
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, longest: int = LONGEST_TEXT) -> str:
     """Return a value as the text of a cell."""
     if value is None:
         text = "none"
@@ -159,13 +166,13 @@ def _cell(value: Any) -> str:
     elif isinstance(value, Mapping):
         text = ", ".join(f"{key}: {_cell(entry)}" for key, entry in value.items()) or "none"
     elif isinstance(value, tuple):
-        text = ", ".join(map(_cell, value)) or "none"
+        text = ", ".join(_cell(each, longest) for each in value) or "none"
     elif is_dataclass(value):
         text = " ".join(_parts(value))
     else:
         text = str(value)
     text = one_line(text)
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _parts(value: Any) -> Iterator[str]:
@@ -175,7 +182,7 @@ def _parts(value: Any) -> Iterator[str]:
         if place == 0 and isinstance(held, str):
             yield _cell(held)
         elif held != each.default:
-            yield f"{each.name.replace('_', ' ')} {_cell(held)}"
+            yield f"{words(each.name)} {_cell(held)}"
 
 
 @cache

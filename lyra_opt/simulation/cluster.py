@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.network.links import TIER_OF_LABEL
@@ -165,6 +166,9 @@ class Cluster:
     communication: CommunicationModel | None = None
     network: str = ""
     assumptions: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+    _repr_html_ = html_of_object
 
     def __post_init__(self) -> None:
         require_text("name", self.name)

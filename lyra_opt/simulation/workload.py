@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.validation import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
@@ -262,6 +263,9 @@ class Workload:
     name: str
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+    _repr_html_ = html_of_object
 
     def __post_init__(self) -> None:
         require_text("name", self.name)

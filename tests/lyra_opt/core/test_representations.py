@@ -10,6 +10,8 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.core.representations import MOST_ENTRIES, MOST_ROWS
 from lyra_opt.core.verifying import Verification
+from lyra_opt.instances.heterogeneous.clusters import GAVEL_108
+from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 
 VOID = {"path", "use", "rect", "image", "circle", "br", "meta"}
@@ -91,6 +93,19 @@ def test_a_large_instance_does_not_fill_a_terminal() -> None:
     names = {each.__name__: each for each in (Instance, Server, Job, WorkerGroup)}
     assert eval(repr(small), names) == small
     assert repr(Solution(("s",))) == "Solution(servers=('s',))"
+
+
+def test_workloads_and_clusters_are_short_too() -> None:
+    """As instances; columns without a value are left out."""
+    cluster = GAVEL_108.make()
+    workload = LYRA_LIKE.make(cluster, 0)
+    assert len(repr(workload)) < 3000 < 100 * len(workload.jobs)
+    page = Page(workload._repr_html_())
+    assert f"jobs ({len(workload.jobs):,})" in page.words
+    assert "submit, s" in page.words
+    assert "deadline" not in page.words
+    assert workload.assumptions[0][:200] in page.words
+    assert "servers (27)" in Page(cluster._repr_html_()).words
 
 
 def test_the_repr_of_an_answer_is_a_line() -> None:
