@@ -96,7 +96,7 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     return _modelled(instance, name).model(instance)
 
 
-def export_model(instance: ProblemInstance, path: str | Path, model: str = "pulp") -> None:
+def export_model(instance: ProblemInstance, path: str | Path, model: str | None = None) -> None:
     """Write an exact model for other solvers, whole or not at all; the same bytes every time.
 
     Parameters
@@ -107,8 +107,8 @@ def export_model(instance: ProblemInstance, path: str | Path, model: str = "pulp
         The file: ``.mps`` (free format, with its sense) or ``.lp`` for solvers of mixed-integer
         programmes, ``.pb`` or ``.txtpb`` for CP-SAT.
     model
-        As of `model`. Files of one form are the same whatever the language: all state the same
-        constraints by the same names.
+        As the name of `model`, None for the plain one. Files of one form are the same whatever the
+        language: all state the same constraints by the same names.
 
     Raises
     ------
@@ -121,6 +121,7 @@ def export_model(instance: ProblemInstance, path: str | Path, model: str = "pulp
         raise UserError(
             f"{path}: a model is written to a file called {_any_of(LANGUAGE_OF_SUFFIX)}"
         )
+    model = model or language
     form = _modelled(instance, model).form
     found = next(
         (one for one in _models_of(instance) if (one.language, one.form) == (language, form)), None

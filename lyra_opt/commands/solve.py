@@ -106,7 +106,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--export",
         metavar="FILE",
         help="write the exact model for other solvers as .mps or .lp, or .pb or .txtpb for CP-SAT: "
-        "that of the first --solver, or PuLP's where none is named (with one instance file only)",
+        "that of the first --solver, the plain one where none is named (with one instance file "
+        "only)",
     )
     parser.set_defaults(run=run)
 
@@ -145,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_valid_start(loaded[0].problem, loaded[0].instance, start, arguments.start)
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
-        export_model(loaded[0].instance, arguments.export, (arguments.solvers or ["pulp"])[0])
+        export_model(loaded[0].instance, arguments.export, (arguments.solvers or [None])[0])
     with stdout_kept_clean():
         answers = _answers(runs, arguments, start)
     flat = [answer for _, of_file in answers for answer in of_file]

@@ -258,7 +258,7 @@ def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path: Path
 def test_the_command_exports_what_it_solves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The model of the solver that is named, PuLP's without one; a heuristic has none."""
+    """The model of the solver that is named, the plain one without; a heuristic has none."""
     file, model = str(tmp_path / "fleet.json"), tmp_path / "model.mps"
     lo.save(FLEET, file)
     assert main(["solve", file, "--solver", "cpsat-strengthened", "--export", str(model)]) == 0
