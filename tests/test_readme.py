@@ -70,11 +70,13 @@ PAGES = ["README.md", *(f"lyra_opt/{problem}/README.md" for problem in problems(
 def test_python(
     page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The snippet prints what its last comment says."""
+    """The snippet prints what its last comments say."""
     (snippet,) = blocks("python", (ROOT / page).read_text())
     monkeypatch.chdir(ROOT)
     exec(compile(snippet, page, "exec"), {})
-    assert capsys.readouterr().out.strip() == snippet.strip().splitlines()[-1].removeprefix("# ")
+    code = snippet.rpartition("\nprint(")[2]
+    said = [line.removeprefix("# ") for line in code.splitlines() if line.startswith("# ")]
+    assert capsys.readouterr().out.splitlines() == said
 
 
 @pytest.mark.parametrize("page", PAGES)
