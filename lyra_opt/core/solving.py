@@ -81,6 +81,8 @@ class Witness:
         there is none.
     is_better
         Whether its bound is better than the solver's.
+    objective
+        Of its solution, where that is better than the solver's.
     stopped_by
         The limit that ended it.
     wall_time_s
@@ -91,6 +93,7 @@ class Witness:
     dual_bound: Number | None
     proves: bool
     is_better: bool = False
+    objective: Number | None = None
     stopped_by: StoppedBy | None = None
     wall_time_s: float
 
@@ -104,6 +107,10 @@ class Witness:
             said = f"is {show_value_of(self.dual_bound)}"
         else:
             said = f"proves no more than the bound {show_value_of(self.dual_bound)}"
+        if self.objective is not None:
+            better = f"a better solution, {show_value_of(self.objective)}"
+            is_best = self.dual_bound is not None and same_value(self.objective, self.dual_bound)
+            said = f"finds and proves {better}" if is_best else f"finds {better}, and {said}"
         stopped = f", stopped by {self.stopped_by}," if self.stopped_by else ""
         return f"{self.method}{stopped} {said}, in {show_seconds(self.wall_time_s)}"
 
@@ -453,8 +460,14 @@ def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
 
 
 def evidence_of(answers: Sequence[Answer]) -> Evidence:
-    """Return what answers to one instance, at least one, prove together."""
-    return Evidence([answer.claim for answer in answers], answers[0].instance.variant)
+    """Return what answers to one instance, at least one, prove together, with their witnesses."""
+    better = [
+        Claim(answer.witness.method, Status.FEASIBLE, answer.witness.objective)
+        for answer in answers
+        if answer.witness is not None and answer.witness.objective is not None
+    ]
+    claims = [answer.claim for answer in answers]
+    return Evidence([*claims, *better], answers[0].instance.variant)
 
 
 def _as_error(answer: Answer, message: str) -> Answer:

@@ -118,10 +118,18 @@ def _confirmed(answer: Answer, said: Answer) -> Answer:
             dual_bound=other,
             proves=proves,
             is_better=bound != answer.dual_bound,
+            objective=said.objective if _finds_better(said, answer) else None,
             stopped_by=said.stopped_by,
             wall_time_s=said.wall_time_s or 0.0,
         ),
     )
+
+
+def _finds_better(said: Answer, answer: Answer) -> bool:
+    """Whether the solution of one answer is better than that of another."""
+    if said.objective is None or answer.objective is None:
+        return False
+    return bool(answer.instance.variant.is_better(said.objective, answer.objective))
 
 
 def _witness_for(answer: Answer, engine: str) -> Solver | None:

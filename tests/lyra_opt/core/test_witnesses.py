@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,6 +145,22 @@ def test_a_false_proof_is_refuted(figure_5: Instance, solver: Scripted, message:
     assert answer.status is Status.ERROR
     assert answer.message == message
     assert answer.solution is None
+
+
+def test_a_better_solution_of_the_witness_is_told() -> None:
+    """And counts as the best found: a bound-giving heuristic beside CP-SAT."""
+    instance = generate("reclaim", "net", reclaim=6)
+    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "fast"))
+    witness = answer.witness
+    assert witness is not None
+    assert answer.objective is not None
+    assert answer.objective > 8
+    assert (witness.objective, witness.proves) == (8, False)
+    assert "finds and proves a better solution, 8, in " in str(witness)
+    stopped = str(replace(witness, dual_bound=7))
+    assert "finds a better solution, 8, and proves no more than the bound 7" in stopped
+    evidence = evidence_of([answer])
+    assert (evidence.best_objective, evidence.optimum) == (8, 8)
 
 
 def test_words() -> None:
