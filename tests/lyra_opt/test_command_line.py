@@ -197,7 +197,9 @@ class TestSolve:
         assert exit_code == 1
         assert "ZeroDivisionError: oh" in out
         assert 'raise ZeroDivisionError("oh")' in err
-        assert run("solve", FIGURE_5, "--solver", "lyra-greedy") == (1, out, "")
+        exit_code, out, err = run("solve", FIGURE_5, "--solver", "lyra-greedy")
+        assert (exit_code, err) == (1, "")
+        assert "ZeroDivisionError: oh" in out
 
     def test_what_solvers_print_goes_to_stderr(
         self, run: Any, monkeypatch: pytest.MonkeyPatch
