@@ -40,7 +40,7 @@ def simulate(
         TOML file, what such a file says as a dictionary, or one that was read.
     schemes
         In place of the scenario's: names that ``lyra-opt schemes`` lists, labels of the scenario,
-        ``file.py:NAME``, dictionaries as scenarios have them (``{"name": "lyra", "reclaimer":
+        ``my_file.py:NAME``, dictionaries as scenarios have them (``{"name": "lyra", "reclaimer":
         "exact"}``), or schemes and policies of one's own, classes or objects.
     seeds
         In place of the scenario's: how many from 0 on, or which.
