@@ -141,7 +141,7 @@ def _value(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> str
     report = check(instance, solution)
     value = in_words(float(report.objective or 0))
     used = f"{report.used_gpus or 0:,} of {counted(instance.gpus, 'GPU')}"
-    return f"{VALUE_WORDS[instance.objective]} {value}, {used}"
+    return f"{VALUE_WORDS[instance.objective]} {value}, {used} given"
 
 
 def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
@@ -134,22 +134,23 @@ def blocks_of(instance: Instance, schedule: RoundSchedule) -> list[Block]:
                 places[host, name].append((instance.job_position[entry.job], count))
     runs: dict[int, tuple[int, int, int]] = {}  # job, first and last round by lane, so far
     done: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    before: dict[tuple[str, str], dict[int, list[int]]] = {}
     for number in sorted(by_round):
+        now: dict[tuple[str, str], dict[int, list[int]]] = {}
         for (host, name), holders in by_round[number].items():
             first = first_lane[host, name]
             lanes = range(first, first + instance.server_of[host].gpus[name])
-            before = {
-                lane: runs[lane][0]
-                for lane in lanes
-                if lane in runs and runs[lane][2] == number - 1
-            }
-            for lane, job in _taken(lanes, holders, before).items():
-                if before.get(lane) == job:
-                    runs[lane] = (job, runs[lane][1], number)
-                    continue
-                if lane in runs:
-                    done[runs[lane]].append(lane)
-                runs[lane] = (job, number, number)
+            now[host, name] = _taken(lanes, holders, before.get((host, name), {}))
+            for job, held in now[host, name].items():
+                for lane in held:
+                    run = runs.get(lane)
+                    if run is not None and (run[0], run[2]) == (job, number - 1):
+                        runs[lane] = (job, run[1], number)
+                        continue
+                    if run is not None:
+                        done[run].append(lane)
+                    runs[lane] = (job, number, number)
+        before = now
     for lane, run in runs.items():
         done[run].append(lane)
     return [
@@ -160,17 +161,17 @@ def blocks_of(instance: Instance, schedule: RoundSchedule) -> list[Block]:
 
 
 def _taken(
-    lanes: Sequence[int], holders: Sequence[tuple[int, int]], before: Mapping[int, int]
-) -> dict[int, int]:
-    """Return the job of each lane that is held: where it was, as far as that goes."""
-    taken: dict[int, int] = {}
-    more = []
+    lanes: Sequence[int],
+    holders: Sequence[tuple[int, int]],
+    before: Mapping[int, Sequence[int]],
+) -> dict[int, list[int]]:
+    """Return the lanes of each job: where it was, as far as that goes, then the first free ones."""
+    taken = {job: list(before.get(job, ())[:count]) for job, count in holders}
+    held = {lane for kept in taken.values() for lane in kept}
+    free = (lane for lane in lanes if lane not in held)
     for job, count in holders:
-        kept = [lane for lane, held_by in before.items() if held_by == job][:count]
-        taken |= dict.fromkeys(kept, job)
-        more += [job] * (count - len(kept))
-    free = [lane for lane in lanes if lane not in taken]
-    return taken | dict(zip(free, more, strict=False))
+        taken[job] += islice(free, count - len(taken[job]))
+    return taken
 
 
 def _neighbours(lanes: Sequence[int]) -> list[list[int]]:
