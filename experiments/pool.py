@@ -10,13 +10,14 @@ import threading
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lyra_opt.commands.messages import Loudness, as_loud_as, loudness, show_traceback
 from lyra_opt.commands.progress import listening
 from lyra_opt.core.errors import DiskFullError
 from lyra_opt.experiments.store import write_tables
@@ -175,6 +176,7 @@ def _run(
     except DiskFullError:  # no run after it could be kept either
         raise
     except caught as error:
+        show_traceback(error)
         return task.failed(started_at, in_words(error))
     return replace(record, tables={})
 
@@ -206,7 +208,7 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
         # Spawned workers share nothing with this process: no threads, locks or loaded solvers.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_prepare_worker,
-        initargs=(shares,),
+        initargs=(shares, loudness()),
     )
     try:
         yield pool
@@ -223,12 +225,15 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
 
 _shares: Shares | None = None
 """Of a worker process."""
+_until_the_end = ExitStack()
+"""What holds as long as a worker process lives."""
 
 
-def _prepare_worker(shares: Shares | None) -> None:
+def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
     """Set up a worker process: a group of its own, no output, and an end when its parent ends."""
     global _shares
     _shares = shares
+    _until_the_end.enter_context(as_loud_as(loudness))
     # Ctrl-C in a terminal reaches only the parent, which ends the whole group of a worker, the
     # processes that solvers have started included.
     os.setpgid(0, 0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
-from lyra_opt.core.own_files import is_reference, located, name_in
+from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
 from lyra_opt.experiments.simulation.bounds import require_bounds
 from lyra_opt.experiments.simulation.given import SchemeEntry
 from lyra_opt.experiments.simulation.setup import (
@@ -68,10 +68,31 @@ def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
     UserError
         If there is no such scheme, or it has no such parameter.
     """
+    return [_scheme(entry, scenario) for entry in _entries(scenario, names)]
+
+
+def files_of_schemes(scenario: Scenario, names: Sequence[str] = ()) -> dict[str, str]:
+    """Return the SHA-256 of each file of a user's own that schemes, or their parts, are from.
+
+    By reference, such as ``my_file.py:NAME``; names and errors as of `make_schemes`.
+    """
+    found = {}
+    for entry in _entries(scenario, names):
+        for text in (entry.name, *(value for _, value in entry.parameters)):
+            prefix = next(filter(str(text).startswith, OF_SOLVERS), "")
+            name = str(text).removeprefix(prefix)
+            if entry.own is None and is_reference(name):
+                is_in_file = entry in scenario.table.schemes
+                source = located(name, scenario.folder) if is_in_file else name
+                found[source] = content_sha256(source)
+    return found
+
+
+def _entries(scenario: Scenario, names: Sequence[str]) -> list[SchemeEntry]:
     table = scenario.table
     by_label = {entry.label: entry for entry in table.schemes} | dict(scenario.given.schemes)
     entries = [by_label.get(name, SchemeEntry(name=name, label=name_in(name))) for name in names]
-    return [_scheme(entry, scenario) for entry in dict.fromkeys(entries or table.schemes)]
+    return list(dict.fromkeys(entries or table.schemes))
 
 
 def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:

@@ -10,12 +10,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.progress import moment_in_words, within_run
-from lyra_opt.core.own_files import content_sha256, is_reference, name_in
+from lyra_opt.core.own_files import name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.simulation.bounds import bounds_of, require_kept
-from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+from lyra_opt.experiments.simulation.building import files_of_schemes, make_schemes, make_setup
 from lyra_opt.experiments.simulation.capture import Capture
 from lyra_opt.experiments.simulation.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario import variants
@@ -241,8 +241,8 @@ def study_of(
     table = scenario.table
     given = list(dict.fromkeys(task.scheme for task in tasks))
     schemes = [name_in(scheme) for scheme in given]
-    files = [content_sha256(scheme) for scheme in given if is_reference(scheme)]
-    meaning = f"{scenario.meaning_hash} {schemes}{files or ''}"
+    files = files_of_schemes(scenario, given)
+    meaning = f"{scenario.meaning_hash} {schemes}{list(files.values()) or ''}"
     return StudyRecord(
         name=table.name,
         kind=ReplayRecord.kind,
@@ -250,5 +250,5 @@ def study_of(
         text=scenario.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
         runs=len(tasks),
-        settings={"schemes": schemes, "command": command},
+        settings={"schemes": schemes, "command": command} | ({"files": files} if files else {}),
     )

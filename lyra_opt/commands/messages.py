@@ -57,6 +57,11 @@ def as_loud_as(loudness: Loudness) -> Iterator[None]:
         _loudness.pop()
 
 
+def loudness() -> Loudness:
+    """Return how much is said."""
+    return _loudness[-1]
+
+
 def is_quiet() -> bool:
     """Return whether nothing but errors is to be said."""
     return _loudness[-1] is Loudness.QUIET

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import traceback
+from pathlib import Path
 
 LONGEST_SHOWN_VALUE = 60
 
@@ -66,6 +68,12 @@ def one_line(text: str) -> str:
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )
+
+
+def place_of(error: BaseException) -> str:
+    """Return the name of the file, and the line, in which an error was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -16,7 +16,7 @@ import math
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, place_of
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.quiet_leases import QuietLeases
 from lyra_opt.simulation.run import added
@@ -216,7 +216,8 @@ class Kernel(View):
         except (PolicyError, DecisionError, UserError):
             raise
         except Exception as error:
-            raise self.error(None, f"fails: {type(error).__name__}: {error}") from error
+            what = f"{type(error).__name__}: {error} ({place_of(error)})"
+            raise self.error(None, f"fails: {what}") from error
         if self._lifted:
             run = next(iter(self._lifted.values()))
             raise self.error(run, "is taken off its GPUs to move, and put nowhere")

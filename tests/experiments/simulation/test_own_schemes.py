@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, schemes
 
@@ -84,6 +85,13 @@ def test_a_scenario_names_files_beside_it(folder: Path, run: Run) -> None:
     assert mine.setting["summary"] == "Shortest first."
     assert mine.figures["jct_mean_s"] == sjf.figures["jct_mean_s"]
     assert runs["longest"].figures["jct_mean_s"] > sjf.figures["jct_mean_s"]
+    files = {f"{folder / 'mine.py'}:{name}" for name in ("Shortest", "Greedy")}
+    with ResultStore.open(out) as store:
+        before = store.study
+    assert set(before.settings["files"]) == files
+    (folder / "mine.py").write_text(f"{FILE}# changed\n")
+    again = run("simulate", folder / "own.toml", "--out", out, "--resume")
+    assert_one_line_error(again, str(out))
     assert set(runs) == {"sjf", "Shortest", "longest", 'fifo reclaimer="mine.py:Greedy"'}
 
 
@@ -112,6 +120,20 @@ def test_named_on_the_command_line(name: str, folder: Path, simulate: Run) -> No
 def test_refused_before_the_run(name: str, parts: list[str], folder: Path, simulate: Run) -> None:
     """In one line; nothing is simulated."""
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_where_a_policy_failed(processes: int, folder: Path, run: Run) -> None:
+    """Its file and line, in a row and, where it is asked for, in a traceback."""
+    text = FILE.replace("return self.sign *", "return self.sgn *")
+    (folder / "mine.py").write_text(text)
+    line = next(n for n, each in enumerate(text.splitlines(), 1) if "self.sgn" in each)
+    asked = (folder / "own.toml", *schemes("../mine.py:Shortest", "sjf"), "--processes", processes)
+    exit_code, _, err = run("simulate", *asked)
+    assert exit_code == 1
+    assert f"has no attribute 'sgn' (mine.py, line {line})" in err
+    assert "Traceback" not in err
+    assert f'mine.py", line {line}' in run("simulate", *asked, "--debug")[2]
 
 
 def test_parameters_that_there_are_not(folder: Path, simulate: Run) -> None:
