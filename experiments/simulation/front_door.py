@@ -148,6 +148,7 @@ def _scenario(
     from collections.abc import Mapping
     from pathlib import Path
 
+    from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.given import Given
     from lyra_opt.experiments.simulation.scenario import Change, load_scenario, plain
     from lyra_opt.instances.workloads.readers import workload_of_frame
@@ -159,6 +160,8 @@ def _scenario(
     elif isinstance(jobs, str | Path):
         trace = str(jobs)
     elif jobs is not None:
+        if not hasattr(jobs, "columns"):
+            raise FieldError("jobs", str(jobs), "must be a file, a data frame or a Workload")
         is_trace = "work_worker_s" not in jobs.columns
         workload = workload_of_frame(jobs) if is_trace else Workload.from_frame(jobs)
     if isinstance(scenario, Mapping) and entries:

@@ -44,7 +44,7 @@ class SchemeEntry:
     label: str
     tenure: str | None = None
     parameters: tuple[tuple[str, Any], ...] = ()
-    own: Scheme | None = field(default=None, compare=False)
+    own: Scheme | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -493,7 +493,8 @@ class Scenario:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
             return NotImplemented
-        return (self.source, self.meaning_hash) == (other.source, other.meaning_hash)
+        same = (self.source, self.meaning_hash) == (other.source, other.meaning_hash)
+        return same and self.given.schemes == other.given.schemes
 
     def __hash__(self) -> int:
         return hash((self.source, self.meaning_hash))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from lyra_opt.simulation.workload import Job, Workload
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
 SMALL = {"cluster.servers": 4, "jobs.parameters.days": 1}
@@ -114,6 +116,22 @@ def test_borrowed_servers_of_a_cluster_that_is_given() -> None:
         "lyra-paper", cluster=Cluster.of_servers(2), changes={"jobs.parameters.days": 1}
     )
     assert set(alone.summary.inference_servers) == {0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picky(ComposedScheme):
+    """Runs no wide jobs."""
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+        return "too wide" if any(job.min_gpus > 4 for job in workload.jobs) else None
+
+
+def test_a_scheme_that_was_mended_is_another_one() -> None:
+    """In a notebook a scheme is run, mended and run again under the same name."""
+    changes = {"cluster.servers": 1, "jobs.oversized": "drop"}
+    for kind, jobs in ((Picky, 2), (ComposedScheme, 4)):
+        runs = lo.simulate(jobs=TRACE, changes=changes, schemes=[kind(name="mine", summary="")])
+        assert list(runs.summary.jobs) == [jobs]
 
 
 def test_schemes_in_every_form() -> None:
@@ -239,6 +257,7 @@ REFUSED: dict[str, dict[str, Any]] = {
         "cluster": Cluster.of_servers(2, inference_servers=2),
         "changes": {"cluster.loans.servers": 4},
     },
+    'jobs is "5": must be a file, a data frame or a Workload': {"jobs": 5},
     "must not occur twice": {"schemes": ["fifo", find_scheme("fifo")], "jobs": TRACE},
     "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
     "is a file, not a folder": {

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.workloads.adaptdl import measured_runs
 from lyra_opt.instances.workloads.readers import LAYOUTS as READERS
-from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.readers import read_workload, workload_of_frame
 from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
 
@@ -177,6 +178,25 @@ def test_own_columns(write):
     assert workload.name == "trace"
     assert rows_of(workload) == [("a", 0, 10, 1), ("b", 30, 20.5, 8)]
     assert workload.assumptions[-1] == "Jobs of the trace left out: 1 that ran for no time."
+
+
+def test_frames_are_read_as_files_are(write):
+    """Moments, counts beside missing values, and what is not known of a job, are as in a file."""
+    text = (
+        "job_id,submit_time,duration_s,gpus,model,batch_size,deadline_s,gpu_types,user\n"
+        "a,2020-06-09 18:41:01,10,1,ResNet-18,128,60.5,V100|P100,u\n"
+        "b,2020-06-09 18:41:02,10.25,2,,,,,u\n"
+    )
+    path = write(text)
+    frame = pd.read_csv(path)
+    assert frame.batch_size.dtype == float
+    of_file = read_workload(path)
+    for each in (frame, frame.assign(submit_time=pd.to_datetime(frame.submit_time))):
+        assert workload_of_frame(each, name="trace") == of_file
+    with pytest.raises(InputError, match=r"^data frame: row 1, column gpus is \"0\""):
+        workload_of_frame(frame.assign(gpus=[1, 0]))
+    with pytest.raises(InputError, match="^data frame: row 1: column gpus is missing"):
+        workload_of_frame(frame.drop(columns="gpus"))
 
 
 def test_own_columns_of_one_cluster(write):

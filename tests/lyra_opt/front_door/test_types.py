@@ -41,6 +41,9 @@ same: lo.reclaim.Instance = lo.reclaim.Instance.from_frames(**frames, reclaim_se
 built = lo.reclaim.Instance(servers=frames["servers"], jobs=[], reclaim_servers=0)
 fleets = lo.generate("reclaim", "messy-dist", servers=[100, 520], seeds=range(5))
 lo.export_model(fleet, "model.mps")
+runs = lo.simulate("lyra-paper", schemes=["fifo", {"name": "lyra"}], seeds=range(3))
+waits = runs.summary.queue_mean_s + runs.jobs.queued_s.mean() + runs.series.queued_jobs.mean()
+runs.plot().savefig("users.png")
 study = lo.load_study("results/reclaim-gap")
 any_name: str = lo.load("any.json").name
 workers: lo.allocation.Solution = lo.solve(
@@ -56,6 +59,8 @@ lo.reclaim.Instance(servers=[8], jobs=[], reclaim_servers=1)  # wrong: list-item
 lo.reclaim.Instance(server=[], jobs=[], reclaim_servers=1)  # wrong: call-arg
 lo.solve("fleet.json")  # wrong: arg-type
 lo.load("fleet.json", str)  # wrong: type-var
+lo.simulate("lyra-paper", scheme="fifo")  # wrong: call-arg
+runs.sumary  # wrong: attr-defined
 lo.sovle(fleet)  # wrong: attr-defined
 lo.solve(fleet, start=lo.network.Solution([]))  # wrong: misc
 lo.verify(fleet, lo.network.Solution([]))  # wrong: misc

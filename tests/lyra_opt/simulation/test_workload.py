@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -186,6 +188,57 @@ class TestWorkload:
         rule = r"^jobs\[2\]\.submit_s is 4.0: must not be before the job that stands before it$"
         with pytest.raises(FieldError, match=rule):
             workload(("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1))
+
+    @given(
+        st.lists(
+            st.tuples(
+                JOBS,
+                st.none() | st.floats(1, 1e9),
+                st.none() | st.sampled_from(["7", "ResNet-18"]),
+                st.sampled_from([(), ("V100",), ("V100", "P100")]),
+            ),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    def test_frames(self, drawn: list[tuple[Job, float | None, str | None, Any]]) -> None:
+        """Nothing is lost on the way to a frame and back, missing values included."""
+        jobs = (
+            replace(job, id=str(n), deadline_s=deadline_s, model=model, gpu_types=gpu_types)
+            for n, (job, deadline_s, model, gpu_types) in enumerate(drawn)
+        )
+        made = Workload(name="made", jobs=tuple(jobs))
+        assert Workload.from_frame(made.to_frame(), name="made") == made
+
+    def test_frames_of_few_columns(self) -> None:
+        """Rows in any order; what is missing is at its default; counts may be floats."""
+        frame = pd.DataFrame(
+            {
+                "id": ["b", "a"],
+                "submit_s": [5, 0],
+                "work_worker_s": np.array([1.5, 2.5]),
+                "max_workers": [np.nan, 4.0],
+            }
+        )
+        (a, b) = Workload.from_frame(frame).jobs
+        assert (a.id, a.max_workers, b.id, b.max_workers) == ("a", 4, "b", 1)
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"id": ["a"], "submit_s": [0]}, r"^columns is .*: must have work_worker_s$"),
+            ({"id": ["a"], "submit_s": [0], "work": [1]}, r'^columns is "work": unknown column'),
+            (
+                {"id": ["a", "b"], "submit_s": [0, -1], "work_worker_s": 1},
+                r"^jobs\[1\].submit_s is",
+            ),
+            ({"id": ["a", "a"], "submit_s": 0, "work_worker_s": 1}, r'^jobs\[1\].id is "a"'),
+        ],
+    )
+    def test_frames_refused(self, columns: dict[str, Any], message: str) -> None:
+        """The error names the row, from 0 on."""
+        with pytest.raises(FieldError, match=message):
+            Workload.from_frame(pd.DataFrame(columns))
 
     def test_load_by_hand(self) -> None:
         """100 + 200 GPU-seconds asked for in 50 s: 60 % of 10 GPUs."""
