@@ -56,7 +56,8 @@ def run_gscip(
 ) -> BackendRun:
     """Run SCIP on one thread, with MathOpt's parameters in the place of our own where given.
 
-    Its callbacks are not used: OR-Tools 9.15 prints errors of SCIP where they are.
+    Its callbacks are not used. Where they are, SCIP has been seen to end with another bound, and
+    OR-Tools 9.15 prints errors of SCIP's, and says that the bound is 0 before there is one.
     """
     return run("GSCIP", built, start, settings, threads=1, **parameters)
 
