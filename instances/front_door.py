@@ -5,24 +5,53 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lyra_opt import allocation, heterogeneous, network, reclaim
+
     Value = str | int | Path | None
+    Values = Value | Iterable[Value]
+    Seeds = Iterable[int] | None
 
 
+# A text is a list of texts, to type checkers, and so might be given to either of two overloads.
 @overload
-def generate(problem: str, family: str, *, seed: int = 0, **parameters: Value) -> Any: ...
+def generate(  # type: ignore[overload-overlap]
+    problem: Literal["reclaim"], family: str, *, seed: int = 0, **parameters: Value
+) -> reclaim.Instance: ...
 @overload
 def generate(
-    problem: str, family: str, *, seeds: Iterable[int], **parameters: Value | Iterable[Value]
-) -> list[Any]: ...
+    problem: Literal["reclaim"], family: str, *, seeds: Seeds = None, **parameters: Values
+) -> list[reclaim.Instance]: ...
+@overload
+def generate(  # type: ignore[overload-overlap]
+    problem: Literal["allocation"], family: str, *, seed: int = 0, **parameters: Value
+) -> allocation.Instance: ...
 @overload
 def generate(
-    problem: str, family: str, *, seed: int = 0, **parameters: Value | Iterable[Value]
-) -> list[Any]: ...
+    problem: Literal["allocation"], family: str, *, seeds: Seeds = None, **parameters: Values
+) -> list[allocation.Instance]: ...
+@overload
+def generate(  # type: ignore[overload-overlap]
+    problem: Literal["heterogeneous"], family: str, *, seed: int = 0, **parameters: Value
+) -> heterogeneous.Instance: ...
+@overload
+def generate(
+    problem: Literal["heterogeneous"], family: str, *, seeds: Seeds = None, **parameters: Values
+) -> list[heterogeneous.Instance]: ...
+@overload
+def generate(  # type: ignore[overload-overlap]
+    problem: Literal["network"], family: str, *, seed: int = 0, **parameters: Value
+) -> network.Instance: ...
+@overload
+def generate(
+    problem: Literal["network"], family: str, *, seeds: Seeds = None, **parameters: Values
+) -> list[network.Instance]: ...
+@overload
+def generate(problem: str, family: str, **parameters: Any) -> Any: ...
 def generate(
     problem: str,
     family: str,

@@ -40,6 +40,8 @@ frames = fleet.to_frames()
 same: lo.reclaim.Instance = lo.reclaim.Instance.from_frames(**frames, reclaim_servers=1)
 built = lo.reclaim.Instance(servers=frames["servers"], jobs=[], reclaim_servers=0)
 fleets = lo.generate("reclaim", "messy-dist", servers=[100, 520], seeds=range(5))
+one: lo.network.Instance = lo.generate("network", "epoch", jobs=5, seed=3)
+also_listed: list[lo.reclaim.Instance] = [*fleets, *lo.generate("reclaim", "grid", servers=(4, 9))]
 lo.export_model(fleet, "model.mps")
 runs = lo.simulate("lyra-paper", schemes=["fifo", {"name": "lyra"}], seeds=range(3))
 waits = runs.summary.queue_mean_s + runs.jobs.queued_s.mean() + runs.series.queued_jobs.mean()
@@ -61,6 +63,7 @@ lo.solve("fleet.json")  # wrong: arg-type
 lo.load("fleet.json", str)  # wrong: type-var
 lo.simulate("lyra-paper", scheme="fifo")  # wrong: call-arg
 runs.sumary  # wrong: attr-defined
+fleets[0].gpus  # wrong: attr-defined
 lo.sovle(fleet)  # wrong: attr-defined
 lo.solve(fleet, start=lo.network.Solution([]))  # wrong: misc
 lo.verify(fleet, lo.network.Solution([]))  # wrong: misc
