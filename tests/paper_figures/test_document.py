@@ -29,9 +29,9 @@ TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     ("old", "new", "part"),
     [
-        ('yardstick = "Baseline"', 'yardstik = "Baseline"', "yardstick is one"),
-        ('yardstick = "Baseline"', 'yardstick = "Basline"', "Baseline is one"),
-        ('over = "baseline"', 'over = "basline"', "baseline is one"),
+        ('yardstick = "Baseline"', 'yardstik = "Baseline"', "did you mean yardstick?"),
+        ('yardstick = "Baseline"', 'yardstick = "Basline"', "did you mean Baseline?"),
+        ('over = "baseline"', 'over = "basline"', "did you mean baseline?"),
         ('like = "heterogeneous"', 'lik = "x"', "like"),
         ('scenario = "ideal"', 'scenario = "idea"', "runs.ideal.scenario"),
         ('"3072"', '"3072 s"', "must be a number as printed"),
