@@ -168,7 +168,6 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         processes=processes,
         resume=arguments.resume,
         command=arguments.command_line,
-        debug=arguments.debug,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.pool import Task
     from lyra_opt.experiments.records import StudyRecord
+
+LOGGER = logging.getLogger(__name__)
 
 EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
 FAILURES_SHOWN = 5
@@ -76,6 +79,7 @@ def run_stored(
             with _terminating_like_ctrl_c(), showing as advance:
                 for record in records:
                     store.add(record)
+                    LOGGER.info("stored: %s: %s", record.key, record.status)
                     stored += 1
                     advance()
         except KeyboardInterrupt:

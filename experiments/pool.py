@@ -176,7 +176,7 @@ def _run(
     except DiskFullError:  # no run after it could be kept either
         raise
     except caught as error:
-        show_traceback(error)
+        show_traceback(error, task.key)
         return task.failed(started_at, in_words(error))
     return replace(record, tables={})
 

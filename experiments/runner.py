@@ -26,7 +26,6 @@ def run_study(
     processes: int,
     resume: bool = False,
     command: str | None = None,
-    debug: bool = False,
 ) -> int:
     """Run what the store in `folder` does not hold yet, and check all results together.
 
@@ -38,8 +37,6 @@ def run_study(
         As in `lyra_opt.experiments.executor.run_stored`.
     command
         The command line that asked for it, where there was one.
-    debug
-        Whether runs that fail write their tracebacks to stderr.
 
     Returns
     -------
@@ -61,7 +58,6 @@ def run_study(
             cell=cell,
             configuration=configuration,
             trace=study.trace,
-            debug=debug,
         )
         for position, (cell, configuration) in enumerate(study.runs())
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.messages import write_traceback
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
@@ -53,8 +53,6 @@ class SolverTask:
         The solver to run.
     trace
         The job trace of the study, None if it has none.
-    debug
-        Whether a run that fails writes its traceback to stderr.
     """
 
     study: str
@@ -63,7 +61,6 @@ class SolverTask:
     cell: Cell
     configuration: Configuration
     trace: Trace | None
-    debug: bool = False
 
     @property
     def key(self) -> str:
@@ -171,8 +168,7 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
         certify=task.configuration.certify,
     )
     cpu_time_s = _cpu_time_s() - cpu_before_s
-    if task.debug and answer.traceback is not None:
-        print(f"{task.key}\n{answer.traceback}", file=sys.stderr)
+    write_traceback(task.key, answer.traceback)
     solution = None
     if answer.solution is not None and answer.objective is not None:
         solution = problem.solution_document(generated.instance, answer.solution, answer.objective)

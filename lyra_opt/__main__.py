@@ -83,7 +83,6 @@ def _run(given: Sequence[str]) -> int:
     arguments = parser.parse_args(given)
     arguments.command_line = shlex.join(["lyra-opt", *given])
     loudness = getattr(arguments, "loudness", Loudness.USUAL)
-    arguments.debug = loudness is Loudness.DEBUG
     with as_loud_as(loudness):
         try:
             try:

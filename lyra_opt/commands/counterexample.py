@@ -140,7 +140,7 @@ def _limit(text: str) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.messages import complain
+    from lyra_opt.commands.messages import complain, write_traceback
     from lyra_opt.commands.output import (
         print_json,
         print_line,
@@ -189,8 +189,7 @@ def run(arguments: argparse.Namespace) -> int:
             if search.counterexample is not None:
                 _write(search.counterexample, files)
     except SolverFailedError as error:
-        if arguments.debug and error.traceback is not None:
-            print(error.traceback, file=sys.stderr)
+        write_traceback("counterexample", error.traceback)
         complain(f"error: {error}")
         return 1
     if search.counterexample is None:

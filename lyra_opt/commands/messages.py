@@ -64,7 +64,7 @@ def loudness() -> Loudness:
 
 def is_quiet() -> bool:
     """Return whether nothing but errors is to be said."""
-    return _loudness[-1] is Loudness.QUIET
+    return loudness() is Loudness.QUIET
 
 
 def say(text: str) -> None:
@@ -78,13 +78,20 @@ def complain(text: str) -> None:
     _write(text)
 
 
-def show_traceback(error: BaseException) -> None:
+def write_traceback(of: str, traceback: str | None) -> None:
+    """Write where something failed, as it was kept, if that is asked for."""
+    if traceback is not None and loudness() is Loudness.DEBUG:
+        print(f"{of}\n{traceback}", file=sys.stderr)
+
+
+def show_traceback(error: BaseException, of: str = "") -> None:
     """Write where an error was raised, and those that it came of, if that is asked for."""
-    if _loudness[-1] is Loudness.DEBUG:
+    if loudness() is Loudness.DEBUG:
         each: BaseException | None = error
         while each is not None:  # most are raised "from None", for the one line that people get
             each.__suppress_context__ = False
             each = each.__context__
+        print(of, end="\n" * bool(of), file=sys.stderr)
         print_exception(error)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
     integer_from,
 )
-from lyra_opt.commands.messages import complain
+from lyra_opt.commands.messages import complain, write_traceback
 
 if TYPE_CHECKING:
     import argparse
@@ -151,8 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         answers = _answers(runs, arguments, start)
     flat = [answer for _, of_file in answers for answer in of_file]
     for answer in flat:
-        if arguments.debug and answer.traceback is not None:
-            print(answer.traceback, file=sys.stderr)
+        write_traceback(answer.solver, answer.traceback)
     if arguments.json:
         print_json(
             [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lyra_opt.commands.messages import Loudness, as_loud_as
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import find_problem
@@ -93,7 +94,8 @@ def test_failures_are_rows_and_the_study_goes_on(
             ),
         )
     )
-    assert run_study(study, tmp_path / "out", processes=2, debug=True) == 1
+    with as_loud_as(Loudness.DEBUG):
+        assert run_study(study, tmp_path / "out", processes=2) == 1
     found = {(run.seed, run.solver): run for run in runs_of(tmp_path / "out")}
     assert len(found) == 10
     assert (found[0, "leaving"].status, found[0, "leaving"].message) == ("error", "SystemExit: 3")
