@@ -181,7 +181,7 @@ def test_answers_have_their_solvers_names() -> None:
     """Two of one solver are told apart; without a solution none is drawn."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
     answers = [lo.solve(fleet, name) for name in ("lyra-greedy", "exact", "exact")]
-    titles = [axes.get_title(loc="left") for axes in lo.plot(fleet, answers).axes]
+    titles = [axes.get_title(loc="left") for axes in lo.plot(fleet, answers, progress=False).axes]
     assert [title.partition("\n")[0] for title in titles] == ["lyra-greedy", "exact", "exact (2)"]
 
 
