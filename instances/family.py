@@ -118,7 +118,14 @@ class ParameterisedFamily(ABC):
         return ()
 
 
-FAMILIES = Plugins("lyra_opt.instance_families", "family")
+FamilyLike = str | Family | type[Family]
+"""What a family can be given as: the name of a registered one, ``my_file.py:NAME``, an object, or a
+class that is made without arguments."""
+
+FAMILIES = Plugins(
+    *("lyra_opt.instance_families", "family"),
+    needs=("name", "problem", "version", "check", "generate"),
+)
 """All families, as ``problem.name``."""
 
 
@@ -127,13 +134,13 @@ def family_names(problem: str) -> list[str]:
     return FAMILIES.names(problem)
 
 
-def find_family(problem: str, name: str) -> Family:
-    """Return the family called `name`; see `Plugins.find` for errors."""
-    family: Family = FAMILIES.find(name, problem)
+def find_family(problem: str, given: FamilyLike) -> Family:
+    """Return a family of `problem`, however it is given; see `Plugins.of` for errors."""
+    family: Family = FAMILIES.of(given, problem)
     return family
 
 
-def generate(problem: str, family: str, *, seed: int = 0, **parameters: Any) -> Any:
+def generate(problem: str, family: FamilyLike, *, seed: int = 0, **parameters: Any) -> Any:
     """Return one instance.
 
     Parameters

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt import allocation, heterogeneous, network, reclaim
+    from lyra_opt.instances.family import FamilyLike
 
     Value = str | int | Path | None
     Values = Value | Iterable[Value]
@@ -20,41 +21,41 @@ if TYPE_CHECKING:
 # A text is a list of texts, to type checkers, and so might be given to either of two overloads.
 @overload
 def generate(  # type: ignore[overload-overlap]
-    problem: Literal["reclaim"], family: str, *, seed: int = 0, **parameters: Value
+    problem: Literal["reclaim"], family: FamilyLike, *, seed: int = 0, **parameters: Value
 ) -> reclaim.Instance: ...
 @overload
 def generate(
-    problem: Literal["reclaim"], family: str, *, seeds: Seeds = None, **parameters: Values
+    problem: Literal["reclaim"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
 ) -> list[reclaim.Instance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
-    problem: Literal["allocation"], family: str, *, seed: int = 0, **parameters: Value
+    problem: Literal["allocation"], family: FamilyLike, *, seed: int = 0, **parameters: Value
 ) -> allocation.Instance: ...
 @overload
 def generate(
-    problem: Literal["allocation"], family: str, *, seeds: Seeds = None, **parameters: Values
+    problem: Literal["allocation"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
 ) -> list[allocation.Instance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
-    problem: Literal["heterogeneous"], family: str, *, seed: int = 0, **parameters: Value
+    problem: Literal["heterogeneous"], family: FamilyLike, *, seed: int = 0, **parameters: Value
 ) -> heterogeneous.Instance: ...
 @overload
 def generate(
-    problem: Literal["heterogeneous"], family: str, *, seeds: Seeds = None, **parameters: Values
+    problem: Literal["heterogeneous"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
 ) -> list[heterogeneous.Instance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
-    problem: Literal["network"], family: str, *, seed: int = 0, **parameters: Value
+    problem: Literal["network"], family: FamilyLike, *, seed: int = 0, **parameters: Value
 ) -> network.Instance: ...
 @overload
 def generate(
-    problem: Literal["network"], family: str, *, seeds: Seeds = None, **parameters: Values
+    problem: Literal["network"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
 ) -> list[network.Instance]: ...
 @overload
-def generate(problem: str, family: str, **parameters: Any) -> Any: ...
+def generate(problem: str, family: FamilyLike, **parameters: Any) -> Any: ...
 def generate(
     problem: str,
-    family: str,
+    family: FamilyLike,
     *,
     seed: Any = None,
     seeds: Any = None,
@@ -70,7 +71,7 @@ def generate(
     ----------
     problem, family
         Such as ``reclaim`` and ``messy-dist``; ``lyra-opt generate PROBLEM --help`` lists families
-        with their parameters.
+        with their parameters. One of your own is ``my_file.py:NAME``, a class or an object.
     seed
         From 0 to 2**53 - 1, by default 0; has no effect on families that are not seeded.
     seeds

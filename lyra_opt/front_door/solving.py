@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.core.solving import Answer
     from lyra_opt.core.verifying import Verification
 
@@ -21,7 +21,7 @@ SolutionT = TypeVar("SolutionT")
 
 def solve(
     instance: ProblemInstance[SolutionT],
-    solver: str | Solver | type[Solver] | None = None,
+    solver: SolverLike | None = None,
     *,
     time_limit_s: float | None = None,
     threads: int = 1,
@@ -93,7 +93,7 @@ def solve(
 
 def compare(
     instance: ProblemInstance[SolutionT],
-    solvers: Sequence[str | Solver | type[Solver]],
+    solvers: Sequence[SolverLike],
     *,
     time_limit_s: float | None = None,
     threads: int = 1,

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import Limits, Number, Status, same_value
 from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import Solver, find_solver
 from lyra_opt.core.solving import solve_and_check
 
 if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solver import SolverLike
     from lyra_opt.core.solving import Answer
 
 SHORT_TIME_S = 1e-3
 
 
 def assert_conforms(
-    solver: Solver,
+    solver: SolverLike,
     problem: Problem,
     instance: Any,
     *,
@@ -51,12 +52,16 @@ def assert_conforms(
 
     Parameters
     ----------
+    solver
+        An object, a class, a name or ``my_file.py:NAME``.
     optimum
         The true optimum from an independent method, None if it is not known.
     best_solution
         A solution as good as any that the solver may find, to start from; None starts from the
         solver's own answer.
     """
+    if not isinstance(solver, Solver):
+        solver = find_solver(problem.name, solver)
     assert solver.problem == problem.name, "rule 1: the problem is not the solver's"
     missing = solver.availability()
     assert missing is None, f"rule 2: the solver is not available: {missing.reason}"

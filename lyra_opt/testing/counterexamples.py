@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.testing.small_instances import InstanceSpace
 
 OPTIMUM = "optimum"
@@ -128,8 +128,8 @@ class _EndedError(BaseException):
 
 def find_counterexample(
     space: InstanceSpace,
-    heuristic: Solver,
-    against: Solver | None = None,
+    heuristic: SolverLike,
+    against: SolverLike | None = None,
     *,
     min_ratio: float | Fraction = 1,
     seed: int = 0,
@@ -143,7 +143,8 @@ def find_counterexample(
     space
         The instances to look among.
     heuristic
-        A solver that does not prove optimality; it need not be registered.
+        A solver that does not prove optimality: an object, a class, a name or
+        ``my_file.py:NAME``.
     against
         Another solver; None is the optimum.
     min_ratio
@@ -184,15 +185,16 @@ def find_counterexample(
     Examples
     --------
     >>> from lyra_opt.testing.small_instances import InstanceSpace
-    >>> greedy = find_solver("reclaim", "lyra-greedy")
     >>> space = InstanceSpace(problem="reclaim", variant="rigid", limits={"jobs": 2})
-    >>> found = find_counterexample(space, greedy, min_ratio=2).counterexample
+    >>> found = find_counterexample(space, "lyra-greedy", min_ratio=2).counterexample
     >>> found.heuristic.objective, found.optimum.objective
     (2, 1)
     """
     ratio = _valid_ratio(min_ratio)
-    require_comparable(space.problem, space.variant, heuristic, against)
-    search = _Search(space, heuristic, against, ratio, seed, time_limit_s, progress)
+    first = find_solver(space.problem, heuristic)
+    second = None if against is None else find_solver(space.problem, against)
+    require_comparable(space.problem, space.variant, first, second)
+    search = _Search(space, first, second, ratio, seed, time_limit_s, progress)
     return search.run()
 
 

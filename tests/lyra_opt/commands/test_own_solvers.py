@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import lyra_opt as lo
 from tests.conftest import assert_one_line_error
 
 FIGURE_5 = Path(__file__).parents[3] / "instances/library/lyra-figure-5.json"
@@ -61,6 +62,43 @@ def test_counterexample(run: Any) -> None:
     assert (found["heuristic"], found["problem"]) == ("first-in-file", "reclaim")
     assert found["file"] == "first-in-file-against-optimum.json"
     assert found["objective"] > found["optimum"]
+
+
+ROUNDS = """
+from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
+from lyra_opt.network.heuristics.best_fit import BestFitPlacement
+
+
+class Queues(Tiresias):
+    name = "my-queues"
+
+
+class Tightest(BestFitPlacement):
+    name = "my-best-fit"
+
+
+TIGHTEST = Tightest()
+"""
+
+
+@pytest.mark.parametrize(
+    ("instance", "own", "like"),
+    [
+        (lo.generate("heterogeneous", "offline", jobs=4), "Queues", "tiresias"),
+        (lo.generate("network", "epoch", jobs=6, timers="none"), "Tightest", "best-fit"),
+        (lo.generate("network", "epoch", jobs=6, timers="none"), "TIGHTEST", "best-fit"),
+    ],
+)
+def test_policies_answer_instances(instance: Any, own: str, like: str, run: Any) -> None:
+    """As the registered solver of the same rule does."""
+    Path("rounds.py").write_text(ROUNDS)
+    lo.save(instance, "instance.json")
+    solvers = ("--solver", f"rounds.py:{own}", "--solver", like)
+    exit_code, out, _ = run("solve", "instance.json", *solvers, "--json")
+    assert exit_code == 0
+    mine, other = json.loads(out)
+    assert mine["solver"] == {"Queues": "my-queues"}.get(own, "my-best-fit")
+    assert mine["objective"] == other["objective"]
 
 
 def test_where_it_failed(run: Any) -> None:

@@ -1,0 +1,43 @@
+"""Names that there are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.nearest import meant, nearest
+
+NAMES = ["brute-force", "cpsat", "exact", "lyra-greedy", "pulp-cbc"]
+
+
+@given(st.sampled_from(NAMES), st.data())
+def test_a_slip_is_recognised(name: str, data: st.DataObject) -> None:
+    """A letter that is wrong, missing or too many; capitals."""
+    place = data.draw(st.integers(0, len(name) - 1))
+    letter = data.draw(st.sampled_from("aexyz-_"))
+    for slip in (
+        name[:place] + letter + name[place + 1 :],
+        name[:place] + name[place + 1 :],
+        name[:place] + letter + name[place:],
+        name.upper(),
+    ):
+        assert nearest(slip, NAMES) == name
+        assert meant(slip, NAMES) == f"did you mean {name}?"
+
+
+@given(st.text(), st.lists(st.text()))
+def test_what_is_meant_is_known(given: str, known: list[str]) -> None:
+    """Nothing is made up, whatever is given."""
+    assert nearest(given, known) in (None, *known)
+    if given in known:
+        assert (nearest(given, known) or "").casefold() == given.casefold() or not given
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [(["exact", "cpsat"], "known: exact, cpsat"), ([], "there are none")],
+)
+def test_where_none_is_near(known: list[str], text: str) -> None:
+    """All are named."""
+    assert meant("zzz", known) == text
