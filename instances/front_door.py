@@ -41,7 +41,11 @@ def generate(  # type: ignore[overload-overlap]
 ) -> heterogeneous.Instance: ...
 @overload
 def generate(
-    problem: Literal["heterogeneous"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
+    problem: Literal["heterogeneous"],
+    family: FamilyLike,
+    *,
+    seeds: Seeds = None,
+    **parameters: Values,
 ) -> list[heterogeneous.Instance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
