@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lyra_opt import allocation, heterogeneous, network, reclaim
+    from lyra_opt.allocation import Instance as AllocationInstance
+    from lyra_opt.heterogeneous import Instance as HeterogeneousInstance
     from lyra_opt.instances.family import FamilyLike
+    from lyra_opt.network import Instance as NetworkInstance
+    from lyra_opt.reclaim import Instance as ReclaimInstance
 
     Value = str | int | Path | None
     Values = Value | Iterable[Value]
@@ -22,23 +25,23 @@ if TYPE_CHECKING:
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["reclaim"], family: FamilyLike, *, seed: int = 0, **parameters: Value
-) -> reclaim.Instance: ...
+) -> ReclaimInstance: ...
 @overload
 def generate(
     problem: Literal["reclaim"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
-) -> list[reclaim.Instance]: ...
+) -> list[ReclaimInstance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["allocation"], family: FamilyLike, *, seed: int = 0, **parameters: Value
-) -> allocation.Instance: ...
+) -> AllocationInstance: ...
 @overload
 def generate(
     problem: Literal["allocation"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
-) -> list[allocation.Instance]: ...
+) -> list[AllocationInstance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["heterogeneous"], family: FamilyLike, *, seed: int = 0, **parameters: Value
-) -> heterogeneous.Instance: ...
+) -> HeterogeneousInstance: ...
 @overload
 def generate(
     problem: Literal["heterogeneous"],
@@ -46,15 +49,15 @@ def generate(
     *,
     seeds: Seeds = None,
     **parameters: Values,
-) -> list[heterogeneous.Instance]: ...
+) -> list[HeterogeneousInstance]: ...
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["network"], family: FamilyLike, *, seed: int = 0, **parameters: Value
-) -> network.Instance: ...
+) -> NetworkInstance: ...
 @overload
 def generate(
     problem: Literal["network"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
-) -> list[network.Instance]: ...
+) -> list[NetworkInstance]: ...
 @overload
 def generate(problem: str, family: FamilyLike, **parameters: Any) -> Any: ...
 def generate(
