@@ -103,7 +103,7 @@ def test_no_circles() -> None:
 def test_every_problem_has_the_same_rooms(problem: str) -> None:
     """Whoever knows one problem knows where to look in all."""
     folder = ROOT / "lyra_opt" / problem
-    files = {"README.md", "__init__.py", "instance.py", "checker.py", "problem.py"}
+    files = {"README.md", "__init__.py", "instance.py", "checker.py", "problem.py", "plot.py"}
     rooms = {"bounds", "heuristics", "exact"}
     assert files <= {path.name for path in folder.iterdir() if path.is_file()}
     assert rooms <= {path.parent.name for path in folder.glob("*/__init__.py")}
