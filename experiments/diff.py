@@ -249,7 +249,7 @@ def print_diff(diff: Diff, a: Path, b: Path) -> None:
     for line in _lines(diff):
         print_line(line, indent="    ")
     if len(diff.measures):
-        _table(diff.measures).print()
+        _table(diff.measures).print(elsewhere="--csv")
         print_line(METHOD)
 
 
@@ -272,7 +272,7 @@ def _table(measures: pd.DataFrame) -> Table:
         "to": shown("high", ".5g"),
         "B - A (%)": shown("change_percent", "+.1f"),
     }
-    return Table(words | numbers, words)
+    return Table(words | numbers, words, least=("Draws", "Pairs", "95 % from", "to"))
 
 
 def _lines(diff: Diff) -> Iterator[str]:

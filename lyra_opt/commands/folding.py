@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 
 # White space behind a number belongs to it, as in "5.2 ms", and around "of" and "to" between two.
 _BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
-_PIECE = re.compile(r" *[^ ]+?(?:/(?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
+_PIECE = re.compile(r" *[^ ]+?(?:[/_](?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
+_WORD = re.compile(r" *[^ ]+(?: +|$)")
 _NO_BREAK_SPACE = "\u00a0"
 
 
-def fold(text: str, width: int) -> list[str]:
+def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
     """Return the lines of a text, of at most that width where it can be folded so narrow.
 
-    That is at white space, after a hyphen between letters and after a slash, but neither in a
-    number nor between a number and what it counts.
+    That is at white space and, unless it keeps words, after a hyphen between letters, a slash and
+    an underscore, but neither in a number nor between a number and what it counts.
 
     >>> fold("mathopt-gscip-strengthened", 16)
     ['mathopt-gscip-', 'strengthened']
@@ -28,15 +29,12 @@ def fold(text: str, width: int) -> list[str]:
     ['17 of 18,', '3 failed,', '16.7', '(10.0 to 20.0)']
     """
     lines = [""]
-    for piece in _pieces(text):
+    pieces = _WORD if keeps_words else _PIECE
+    for piece in pieces.findall(_BESIDE_NUMBER.sub(_NO_BREAK_SPACE, text)):
         if lines[-1] and _width(lines[-1] + piece.rstrip(" ")) > width:
             lines.append("")
         lines[-1] += piece
     return [line.rstrip(" ").replace(_NO_BREAK_SPACE, " ") for line in lines]
-
-
-def _pieces(text: str) -> list[str]:
-    return _PIECE.findall(_BESIDE_NUMBER.sub(_NO_BREAK_SPACE, text))
 
 
 def _width(text: str) -> int:

@@ -135,7 +135,7 @@ def _print_rows(columns: Sequence[Column], width: int) -> None:
 
 def print_line(text: str, indent: str = "") -> None:
     """Print a sentence: on a terminal folded at words, further lines indented so."""
-    first, *others = fold(one_line(text), terminal_width() - len(indent))
+    first, *others = fold(one_line(text), terminal_width() - len(indent), keeps_words=True)
     print(first, *(f"{indent}{line}" for line in others), sep="\n")
 
 
@@ -144,7 +144,7 @@ def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
     width = max(map(len, meanings))
     room = text_width() - indent - width - 2
     for name, text in meanings.items():
-        first, *others = fold(one_line(text), room)
+        first, *others = fold(one_line(text), room, keeps_words=True)
         print(f"{' ' * indent}{name:<{width}}  {first}".rstrip())
         for other in others:
             print(" " * (indent + width + 2) + other)

@@ -37,7 +37,7 @@ def terminal(columns: int) -> Iterator[io.StringIO]:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text however it is folded: parts of one name stay apart."""
-    return re.findall(r"[^\s/-]+", text)
+    return re.findall(r"[^\s/_-]+", text)
 
 
 def test_table_without_a_terminal_is_neither_cut_nor_wrapped(
@@ -91,8 +91,10 @@ def test_sentences_and_meanings_are_folded_at_words() -> None:
     sentence = "- the cluster is empty at hour 0, and all servers of 8 GPUs are alike"
     with terminal(30) as screen:
         print_line(sentence, indent="  ")
+        print_line("written: results/lyra-greedy.json")
         print_meanings({"lyra": sentence, "fifo": "first come"}, indent=2)
     lines = screen.getvalue().splitlines()
     assert max(map(len, lines)) <= 30
     assert " ".join(lines[:3]).split() == sentence.split()
+    assert lines[3:5] == ["written:", "results/lyra-greedy.json"]
     assert lines[-1] == "  fifo  first come"
