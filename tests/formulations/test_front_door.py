@@ -63,6 +63,7 @@ def optimum_by_cpsat(model: Any) -> float | None:
 
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.presolve_inclusion_work_limit = 0  # as the docstring of `lo.model` says
     status = solver.solve(model)
     return None if status == cp_model.INFEASIBLE else solver.objective_value
 

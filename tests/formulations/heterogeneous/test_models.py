@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
+from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
 from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous import GpuServer, Instance, Objective, check
@@ -230,3 +232,32 @@ def test_one_place_where_servers_play_no_part() -> None:
     sensitive = instance(job(gang=2, spread_throughput={"fast": 1.0}))
     assert len(RoundModel.of(sensitive).places) == 2
     assert len(RoundModel.of(replace(instance(), forking=True)).places) == 2
+
+
+def test_presolve_of_cpsat_keeps_the_optimum() -> None:
+    """A part of it, with its defaults, proves 2 s where both jobs can end after 1 s."""
+    one = Instance(
+        objective="makespan",
+        round_s=1.0,
+        horizon_rounds=3,
+        gpu_types=[{"name": name} for name in ("K80", "P100", "V100")],
+        servers=[{"id": "s0", "gpus": {"K80": 1, "P100": 1, "V100": 1}}],
+        jobs=[
+            {
+                "id": "a",
+                "gang": 1,
+                "steps": 0.5,
+                "throughput": {"K80": 0.0, "P100": 0.5, "V100": 0.5},
+            },
+            {
+                "id": "b",
+                "gang": 1,
+                "steps": 1.0,
+                "throughput": {"K80": 0.5, "P100": 0.5, "V100": 1.0},
+            },
+        ],
+    )
+    data = CPSAT.formulation.data(one, None, False)
+    found = CPSAT.backend.run(CPSAT.build(data), None, Settings())  # from nothing
+    assert found.values is not None
+    assert check(one, data.solution(found.values)).objective == 1.0
