@@ -118,7 +118,7 @@ def compare(
         ``status``
             What the run itself proved: ``optimal``, ``feasible``, ...
         ``objective``, ``dual_bound``
-            As checked; the bound of the run, and of its witness.
+            As checked; the bound of the run, and of its witness. Integers where all are.
         ``gap``, ``gap_to_best``, ``gap_to_optimum_at_most``
             How much worse the objective is than its own bound, than the best objective here, and
             at most than the optimum: than ``optimum`` or, where that is missing, than the best
@@ -137,8 +137,6 @@ def compare(
     UserError
         As `solve`; before anything is run if a solver is unknown.
     """
-    import math
-
     import pandas as pd
 
     from lyra_opt.core.errors import UserError
@@ -165,7 +163,6 @@ def compare(
         ]
     )
     evidence = evidence_of(answers)
-    optimum = math.nan if evidence.optimum is None else evidence.optimum
     rows = [
         {
             "solver": answer.solver,
@@ -175,7 +172,7 @@ def compare(
             "gap": answer.gap,
             "gap_to_best": evidence.gap_to_best(answer.objective),
             "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
-            "optimum": optimum,
+            "optimum": evidence.optimum,
             "wall_time_s": answer.wall_time_s,
             "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
             "message": answer.message,
@@ -183,9 +180,19 @@ def compare(
         }
         for answer in answers
     ]
-    numbers = ["objective", "dual_bound", "gap", "gap_to_best", "gap_to_optimum_at_most"]
-    frame = pd.DataFrame(rows).set_index("solver")
-    return frame.astype(dict.fromkeys([*numbers, "optimum", "wall_time_s"], float))
+    frame = pd.DataFrame(rows, dtype=object).set_index("solver")
+    values = ("objective", "dual_bound", "optimum")
+    types = {name: _type_of([row[name] for row in rows]) for name in values}
+    relative = ("gap", "gap_to_best", "gap_to_optimum_at_most", "wall_time_s")
+    return frame.infer_objects().astype(types | dict.fromkeys(relative, "float64"))
+
+
+def _type_of(values: Sequence[int | float | None]) -> str:
+    """Return the type of a column that keeps integers what they are, some missing or none."""
+    known = [value for value in values if value is not None]
+    if not all(isinstance(value, int) for value in known) or not known:
+        return "float64"
+    return "Int64" if max(map(abs, known)) < 2**63 else "object"
 
 
 def verify(
