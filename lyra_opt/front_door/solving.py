@@ -181,8 +181,11 @@ def compare(
         for answer in answers
     ]
     frame = pd.DataFrame(rows, dtype=object).set_index("solver")
-    values = ("objective", "dual_bound", "optimum")
-    types = {name: _type_of([row[name] for row in rows]) for name in values}
+    types = {
+        "objective": _type_of([answer.objective for answer in answers]),
+        "dual_bound": _type_of([answer.dual_bound for answer in answers]),
+        "optimum": _type_of([evidence.optimum]),
+    }
     relative = ("gap", "gap_to_best", "gap_to_optimum_at_most", "wall_time_s")
     return frame.infer_objects().astype(types | dict.fromkeys(relative, "float64"))
 
