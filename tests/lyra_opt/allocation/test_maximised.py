@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,18 +10,16 @@ from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.commands.solve import _best
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.testing.conformance import assert_conforms
 from tests.lyra_opt.allocation.reference import example
-
-if TYPE_CHECKING:
-    from lyra_opt.core.solver import Unsupported
 
 INSTANCE = example(objective="jct_reduction", gpus=4)
 BEST, WORSE = WorkerAllocation((5, 3)), WorkerAllocation((4, 4))  # they are worth 110 and 105
 
 
-class Scripted:
+class Scripted(Solver):
     """A solver that says what a test wants it to say."""
 
     name = "scripted"
@@ -36,12 +34,6 @@ class Scripted:
         self.result = SolveResult(
             status=Status.FEASIBLE, solution=solution, objective=objective, dual_bound=dual_bound
         )
-
-    def availability(self) -> Unsupported | None:
-        return None
-
-    def supports(self, instance: Any) -> Unsupported | None:
-        return None
 
     def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
         return self.result
