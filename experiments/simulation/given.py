@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Workload
@@ -47,7 +48,7 @@ class SchemeEntry:
     own: Scheme | None = field(default=None, hash=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """What is given, none of it by default.
 
@@ -75,10 +76,16 @@ class Given:
         found = [] if self.workload is None else [f"the jobs of {self.workload.name}"]
         return found + ([] if self.cluster is None else [f"the cluster {self.cluster.name}"])
 
-    @property
+    @cached_property
     def meaning(self) -> str:
-        """Which jobs and cluster they are, of which results depend; schemes go by their labels."""
-        return repr((self.workload, self.is_trace, self.cluster)) if self.words else ""
+        """Which jobs and cluster they are, of which results depend; schemes go by their labels.
+
+        SHA-256 of every field of them, in time linear in the jobs.
+        """
+        if not self.words:
+            return ""
+        content = repr(_content((self.workload, self.is_trace, self.cluster)))
+        return sha256(content.encode()).hexdigest()
 
     def put_into(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return a scenario's document without what the objects take the place of."""
@@ -122,3 +129,17 @@ class Given:
         for path, value in found.items():
             rule = "must not be set: an object is given that says it"
             raise FieldError(path, value, rule)
+
+
+def _content(value: Any) -> Any:
+    """Return all that an object holds, by the names of its fields, for `repr`."""
+    if is_dataclass(value):
+        held = [(each.name, _content(getattr(value, each.name))) for each in fields(value)]
+        return type(value).__name__, held
+    if isinstance(value, Mapping):
+        return [(_content(name), _content(inner)) for name, inner in value.items()]
+    if isinstance(value, list | tuple):
+        return [_content(inner) for inner in value]
+    if "__dict__" in dir(value) and not callable(getattr(value, "tolist", None)):
+        return type(value).__name__, _content(vars(value))
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -503,11 +503,21 @@ class Scenario:
     def meaning_hash(self) -> str:
         """SHA-256 of what it says; comments, layout and description do not count.
 
-        Of objects it is that of their jobs and servers.
+        Of files that it names and of objects it is that of all that is in them.
         """
         meaning = {name: value for name, value in self.document.items() if name != "description"}
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
-        return hashlib.sha256(f"{text}{self.given.meaning}".encode()).hexdigest()
+        files = "".join(map(_sha256_of, self._files(meaning)))
+        return hashlib.sha256(f"{text}{files}{self.given.meaning}".encode()).hexdigest()
+
+    def _files(self, value: object) -> Iterator[Path]:
+        """Yield the files that a part of the document names, in its order, as far as they exist."""
+        if isinstance(value, str):
+            if Path(value).suffix and (found := self.path_of(value)).is_file():
+                yield found
+        elif isinstance(value, dict | list):
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from self._files(inner)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let worker processes be sent what it says, which they check again."""
@@ -521,6 +531,11 @@ class Scenario:
         found = beside if beside.is_file() else locate(file)
         _require_no_stream(found)
         return found
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,25 @@ class Broken(QueuePolicy):
         raise RuntimeError("nothing works")
 
 
+def test_jobs_that_differ_far_down_are_other_jobs(tmp_path: Path) -> None:
+    """In memory, in clusters, in a store that is gone on with, and in a file that was changed."""
+    rows = pd.concat([TRACE.assign(job_id=TRACE.job_id + str(n)) for n in range(15)])
+    longer = rows.assign(duration_s=[*rows.duration_s[:-1], 60_000.0])
+    small = {"cluster.servers": 1}
+    first = jct_s(lo.simulate("plain", schemes=["fifo"], changes=small, jobs=rows, out=tmp_path))
+    second = jct_s(lo.simulate("plain", schemes=["fifo"], changes=small, jobs=longer))
+    assert second[0] - first[0] == pytest.approx(59_940 / len(rows))
+    with pytest.raises(UserError):
+        lo.simulate(
+            "plain", schemes=["fifo"], changes=small, jobs=longer, out=tmp_path, resume=True
+        )
+    path = tmp_path / "jobs.csv"
+    for jobs, expected in ((rows, first), (longer, second)):
+        jobs.to_csv(path, index=False)
+        again = lo.simulate("plain", schemes=["fifo"], changes=small, jobs=str(path))
+        assert jct_s(again) == pytest.approx(expected)
+
+
 def test_failed_replays_are_rows_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     """Or the mean over the others would be taken for that over all."""
     runs = lo.simulate(jobs=TRACE, changes={"cluster.servers": 1}, schemes=["fifo", Broken])
