@@ -63,13 +63,21 @@ class Evidence:
         ]
         sign = 1 if variant.sense == "min" else -1
         valued = [claim for _, claim in self._claims if claim.objective is not None]
-        bounded = [claim for _, claim in self._claims if claim.dual_bound is not None]
         self.best = min(valued, key=lambda claim: sign * (claim.objective or 0), default=None)
         """The claim of the best objective, the first of equals."""
+        best = self.best_objective
+        bounded = [
+            claim
+            for _, claim in self._claims
+            if claim.dual_bound is not None
+            and not any(
+                self._lies_beyond(claim.dual_bound, value) for value in (best, known_optimum)
+            )
+        ]
         self.solutions = len(valued)
         """How many claims have a solution."""
         self.tightest = max(bounded, key=lambda claim: sign * (claim.dual_bound or 0), default=None)
-        """The claim of the best dual bound, the first of equals."""
+        """The claim of the best dual bound that no value refutes, the first of equals."""
 
     @property
     def best_objective(self) -> Number | None:
@@ -78,7 +86,7 @@ class Evidence:
 
     @property
     def best_bound(self) -> Number | None:
-        """The best dual bound."""
+        """The best dual bound that no value refutes."""
         return None if self.tightest is None else self.tightest.dual_bound
 
     @cached_property

@@ -33,6 +33,12 @@ def test_without_a_proof() -> None:
     ]
 
 
+def test_a_refuted_bound_bounds_nothing() -> None:
+    """It would make "at most 0 %" of what may be twice the optimum."""
+    claims = [Claim("greedy", FEASIBLE, 10, 5), Claim("liar", FEASIBLE, 25, 20)]
+    assert said(MINIMISED, *claims)[0] == "the best found, at most 100 % over the optimum"
+
+
 def test_with_a_proof() -> None:
     """A heuristic beside a proof is so far from the optimum, or optimal, and by whose proof."""
     claims = [
