@@ -12,7 +12,7 @@ from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.formulations.model_files import cpsat_bytes, linear_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pulp
     from ortools.math_opt.python import mathopt
@@ -29,7 +29,9 @@ class Modelled(Protocol):
     """A solver whose model others can solve."""
 
     name: str
+    summary: str
     variants: Any
+    exact_variants: Any
     language: str
     """``pulp``, ``cpsat`` or ``mathopt``; empty if it has no such model after all."""
     form: str
@@ -99,8 +101,14 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     return _modelled(instance, name).model(instance)
 
 
-def export_model(instance: ProblemInstance, path: str | Path, model: str | None = None) -> None:
+def export_model(
+    instance: ProblemInstance, path: str | Path, model: str | Sequence[str] | None = None
+) -> str | None:
     """Write an exact model for other solvers, whole or not at all; the same bytes every time.
+
+    The optimum of the model is the instance's, but for ``mean_jct`` of allocation, whose models are
+    on a grid of time: that of ``.mps`` and ``.lp`` is never above the instance's, that of ``.pb``
+    and ``.txtpb`` never below it.
 
     Parameters
     ----------
@@ -110,8 +118,14 @@ def export_model(instance: ProblemInstance, path: str | Path, model: str | None 
         The file: ``.mps`` (free format, with its sense) or ``.lp`` for solvers of mixed-integer
         programmes, ``.pb`` or ``.txtpb`` for CP-SAT.
     model
-        As the name of `model`, None for the plain one. Files of one form are the same whatever the
-        language: all state the same constraints by the same names.
+        As the name of `model`, None for the plain one; of several solvers, the first that has a
+        model is meant, and the plain one where none has. Files of one form are the same whatever
+        the language: all state the same constraints by the same names.
+
+    Returns
+    -------
+    str or None
+        A remark where the optimum of the model may be another than the instance's.
 
     Raises
     ------
@@ -124,7 +138,10 @@ def export_model(instance: ProblemInstance, path: str | Path, model: str | None 
         raise UserError(
             f"{path}: a model is written to a file called {_any_of(LANGUAGE_OF_SUFFIX)}"
         )
-    model = model or language
+    if model is None or not isinstance(model, str):
+        problem = problem_of_instance(instance).name
+        having = (name for name in model or () if _solver_with_model(problem, name, instance))
+        model = next(having, language)
     form = _modelled(instance, model).form
     found = next(
         (one for one in _models_of(instance) if (one.language, one.form) == (language, form)), None
@@ -139,6 +156,9 @@ def export_model(instance: ProblemInstance, path: str | Path, model: str | None 
     stated = found.model(instance)
     as_bytes = cpsat_bytes if language == "cpsat" else linear_bytes
     write_bytes(path, as_bytes(stated, suffix))
+    if instance.variant in found.exact_variants:
+        return None
+    return f"{path}: the optimum of this model may be another than the instance's: {found.summary}"
 
 
 def _modelled(instance: ProblemInstance, name: str) -> Modelled:
@@ -148,8 +168,8 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
     for one in models:
         known.setdefault("-".join(filter(None, (one.language, one.form))), one)
     problem = problem_of_instance(instance).name
-    found = known.get(name) or _solver_with_model(problem, name)
-    if found is None or instance.variant not in found.variants:
+    found = known.get(name) or _solver_with_model(problem, name, instance)
+    if found is None:
         raise UserError(
             f"model {name!r}: there is none of {instance.variant} instances of the problem "
             f"{problem}; known: {', '.join(known) or 'none'}"
@@ -158,20 +178,22 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
     return found
 
 
-def _solver_with_model(problem: str, name: str) -> Modelled | None:
-    """Return the solver of a name, None if there is none or it has no model for others."""
+def _solver_with_model(problem: str, name: str, instance: ProblemInstance) -> Modelled | None:
+    """Return the solver of a name, None if there is none or it has no model of such instances."""
     try:
         solver = find_solver(problem, name)
     except UserError:  # no solver, or somebody's own that cannot be loaded
         return None
-    return solver if isinstance(solver, Modelled) and solver.language else None
+    if not isinstance(solver, Modelled) or not solver.language:
+        return None
+    return solver if instance.variant in solver.variants else None
 
 
 def _models_of(instance: ProblemInstance) -> list[Modelled]:
     """Return the registered solvers with a model of instances of this kind, by name."""
     named = solver_names(problem_of_instance(instance).name)
-    solvers = (_solver_with_model(problem, name) for problem, name in named)
-    return [one for one in solvers if one is not None and instance.variant in one.variants]
+    solvers = (_solver_with_model(problem, name, instance) for problem, name in named)
+    return [one for one in solvers if one is not None]
 
 
 def _require_supported(instance: ProblemInstance, solver: Modelled) -> None:

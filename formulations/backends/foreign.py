@@ -205,7 +205,9 @@ def _missing_of_mathopt(solver_type: str) -> str | None:
     try:
         of_mathopt.solve(mathopt.Model(), solver_type, None, {})
     except Exception as error:  # of anybody's software
-        return f"OR-Tools cannot run {solver_type} here, if it is installed: {error}"
+        # OR-Tools calls into a library that it has not found or loaded.
+        reason = "its library is not there" if f"{error}" == "bad_function_call" else error
+        return f"OR-Tools cannot run {solver_type} here: {reason}"
     return None
 
 

@@ -12,7 +12,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
     integer_from,
 )
-from lyra_opt.commands.messages import complain, write_traceback
+from lyra_opt.commands.messages import complain, say, write_traceback
 
 if TYPE_CHECKING:
     import argparse
@@ -105,8 +105,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--export",
         metavar="FILE",
         help="write the exact model for other solvers as .mps or .lp, or .pb or .txtpb for CP-SAT: "
-        "that of the first --solver, the plain one where none is named (with one instance file "
-        "only)",
+        "that of the first --solver that has one, else the plain one; that of mean_jct is on a "
+        "grid of time, its optimum another than the instance's (with one instance file only)",
     )
     parser.set_defaults(run=run)
 
@@ -145,7 +145,9 @@ def run(arguments: argparse.Namespace) -> int:
         require_valid_start(loaded[0].problem, loaded[0].instance, start, arguments.start)
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
-        export_model(loaded[0].instance, arguments.export, (arguments.solvers or [None])[0])
+        remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)
+        if remark is not None:
+            say(remark)
     with stdout_kept_clean():
         answers = _answers(runs, arguments, start)
     flat = [answer for _, of_file in answers for answer in of_file]

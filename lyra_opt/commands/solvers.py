@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, print_line
     from lyra_opt.core.problem import find_problem
-    from lyra_opt.core.solver import MAKERS, solver_names
+    from lyra_opt.core.solver import MAKERS, made_solver_names, solver_names
 
     if arguments.problem is not None:
         find_problem(arguments.problem)
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{problem}:")
         _print(list(of_problem))
     if arguments.backends:
-        made = ", ".join(name for maker in MAKERS.all().values() for name in maker.names())
+        made = ", ".join(made_solver_names())
         print_line(f"by name too, where they are installed: {made}; forms follow the name")
     elif makers := " and ".join(MAKERS.names()):
         print_line(f"also what {makers} run beside these: --backends lists their names")

@@ -28,19 +28,23 @@ def nearest(given: object, known: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
-def meant(given: object, known: Iterable[str], listing: str = "known:") -> str:
+def meant(
+    given: object, known: Iterable[str], listing: str = "known:", also: Iterable[str] = ()
+) -> str:
     """Return which name was meant, as a question, or all where none is near.
 
     Parameters
     ----------
     listing
         What stands before them.
+    also
+        Names that may be meant too, but are too many to list.
 
     >>> meant("servres", ["servers", "jobs"]), meant("colour", ["servers", "jobs"])
     ('did you mean servers?', 'known: servers, jobs')
     """
     names = list(known)
-    likely = nearest(given, names)
+    likely = nearest(given, [*names, *also])
     if likely is not None:
         return f"did you mean {likely}?"
     return f"{listing} {', '.join(names)}" if names else "there are none"

@@ -13,7 +13,7 @@ from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference, load_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
 
 
@@ -71,6 +71,9 @@ class Plugins:
         cannot.
     checks_names
         Whether each must have the name of its entry point as its own.
+    also_meant
+        Returns names that are registered nowhere, but that a user may have meant; it is asked only
+        where a name is unknown.
     """
 
     def __init__(
@@ -82,10 +85,11 @@ class Plugins:
         needs: tuple[str, ...] = (),
         adapt: Callable[[Any], Any] | None = None,
         checks_names: bool = True,
+        also_meant: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._group, self._noun, self._kind = group, noun, kind
         self._needs, self._adapt = needs, adapt
-        self._checks_names = checks_names
+        self._checks_names, self._also_meant = checks_names, also_meant
         self._loaded: dict[str, Any] = {}
         self._own: dict[str, tuple[Any, Any]] = {}
 
@@ -162,7 +166,9 @@ class Plugins:
         if problem is not None and others:
             return f"is a {self._noun} of {' and of '.join(others)}, not of {problem}"
         of_problem = "" if problem is None else f" of {problem}"
-        return f"no such {self._noun}{of_problem}; {meant(name, self.names(problem))}"
+        return f"no such {self._noun}{of_problem}; " + meant(
+            name, self.names(problem), also=self._also_meant()
+        )
 
     def _load(self, point: EntryPoint, name: str) -> Any:
         shown = f"{self._noun} {name!r}: {point.value}"

@@ -186,6 +186,7 @@ SOLVERS = Plugins(
     *("lyra_opt.solvers", "solver", Solver),
     needs=("name", "problem", "variants"),
     adapt=_adapted,
+    also_meant=lambda: made_solver_names(),
 )
 """All solvers, as ``problem.name``."""
 
@@ -207,6 +208,11 @@ def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
     """Return (problem, name) of every registered solver, of one problem or of all, in order."""
     parted = (name.partition(".") for name in SOLVERS.names())
     return [(of, name) for of, _, name in parted if problem in (None, of)]
+
+
+def made_solver_names() -> list[str]:
+    """Return the names that makers list."""
+    return [name for maker in MAKERS.all().values() for name in maker.names()]
 
 
 def find_solver(problem: str, given: SolverLike) -> Solver:

@@ -126,3 +126,9 @@ def test_bounds_that_are_believed_prove_the_optimum(problem: str, name: str, pac
         answer = lo.solve(case.instance, name + form)
         assert answer.status is Status.OPTIMAL
         assert answer.objective == lo.solve(case.instance, "cpsat").objective
+
+
+def test_an_unknown_name_is_answered_with_a_made_one() -> None:
+    """Which no list of registered solvers has."""
+    with pytest.raises(UserError, match=r"'gurobi': .*; did you mean pulp-gurobi\?$"):
+        find_solver("reclaim", "gurobi")

@@ -267,7 +267,25 @@ def test_the_command_exports_what_it_solves(
     strengthened = model.read_bytes()
     assert main(["solve", file, "--export", str(model)]) == 0
     assert model.read_bytes() != strengthened
-    model.unlink()
-    assert main(["solve", file, "--solver", "peeling", "--export", str(model)]) == 2
-    assert "'peeling': there is none" in capsys.readouterr().err
-    assert not model.exists()
+    plain = model.read_bytes()
+    both = ["--solver", "peeling", "--solver", "cpsat-strengthened", "--export", str(model)]
+    assert main(["solve", file, *both]) == 0
+    assert model.read_bytes() == strengthened
+    assert main(["solve", file, "--solver", "peeling", "--export", str(model)]) == 0
+    assert model.read_bytes() == plain
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("suffix", "says"), [(".mps", "never above"), (".pb", "never below")])
+def test_a_model_with_another_optimum_says_so(
+    suffix: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody takes the optimum of a relaxation for that of the instance."""
+    job = {"id": "j", "min_workers": 1, "max_workers": 2, "work_worker_s": 60}
+    instance = lo.allocation.Instance(gpus=8, jobs=[job], objective="mean_jct")
+    file, model = str(tmp_path / "elastic.json"), tmp_path / f"model{suffix}"
+    assert says in (lo.export_model(instance, model) or "")
+    lo.save(instance, file)
+    assert main(["solve", file, "--export", str(model)]) == 0
+    assert says in capsys.readouterr().err
+    assert lo.export_model(FLEET, model) is None
