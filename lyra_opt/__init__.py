@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lyra_opt import allocation, heterogeneous, network, reclaim
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.result import SolveResult, Status
+    from lyra_opt.core.solver import HeuristicSolver, Solver
+    from lyra_opt.core.solving import Answer
     from lyra_opt.experiments.frames import load_study
     from lyra_opt.experiments.simulation.front_door import simulate
     from lyra_opt.formulations.front_door import export_model, model
@@ -26,12 +30,22 @@ if TYPE_CHECKING:
     from lyra_opt.front_door.plotting import plot, plot_progress
     from lyra_opt.front_door.solving import compare, solve, verify
     from lyra_opt.instances.front_door import generate
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
 
     __version__: str
 
 PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
 
 __all__ = [
+    "Answer",
+    "Cluster",
+    "HeuristicSolver",
+    "SolveResult",
+    "Solver",
+    "Status",
+    "UserError",
+    "Workload",
     "__version__",
     "allocation",
     "compare",
