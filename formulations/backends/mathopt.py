@@ -88,7 +88,7 @@ def run(
     """
     from ortools.math_opt.python import mathopt
 
-    variables = built.in_order
+    variables, time_s = built.in_order, settings.time_s
     hints = []
     if start is not None:
         values = {x: float(value) for x, value in zip(variables, start, strict=True)}
@@ -96,7 +96,7 @@ def run(
     result = solve(
         built.model,
         solver_type,
-        settings.time_s,
+        time_s,
         {
             "relative_gap_tolerance": 0.0,
             "absolute_gap_tolerance": 0.0,
@@ -106,8 +106,14 @@ def run(
         model_params=mathopt.ModelSolveParameters(solution_hints=hints),
     )
     termination = result.termination
-    limited = termination.limit is mathopt.Limit.TIME
-    if not limited and termination.reason is not mathopt.TerminationReason.OPTIMAL:
+    reasons = mathopt.TerminationReason
+    # CP-SAT does not name the limit that ended it, and has no other here than the time.
+    limited = termination.limit is mathopt.Limit.TIME or (
+        time_s is not None
+        and termination.limit in (None, mathopt.Limit.UNDETERMINED)
+        and termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND)
+    )
+    if not limited and termination.reason is not reasons.OPTIMAL:
         raise RuntimeError(f"MathOpt ended with {termination.reason}: {termination.detail}")
     return BackendRun(
         values=result.variable_values(variables) if result.has_primal_feasible_solution() else None,

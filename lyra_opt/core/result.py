@@ -119,7 +119,7 @@ class SolveResult(Generic[SolutionT]):
 
     def __post_init__(self) -> None:
         for name, value in (("objective", self.objective), ("dual bound", self.dual_bound)):
-            if value is not None and not _is_number(value):
+            if value is not None and not is_finite_number(value):
                 raise ValueError(f"the {name} {value!r} is no Python int or finite float")
         has_solution = self.solution is not None
         if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
@@ -130,8 +130,8 @@ class SolveResult(Generic[SolutionT]):
             raise ValueError("status optimal without a dual bound that proves it")
 
 
-def _is_number(value: object) -> bool:
-    """Whether a value can be compared and written as JSON; NumPy's integers cannot."""
+def is_finite_number(value: object) -> bool:
+    """Return whether a value can be compared and written as JSON; NumPy's integers cannot."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)

@@ -6,6 +6,10 @@ import math
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from lyra_opt.core.foreign import as_python
+from lyra_opt.core.result import is_finite_number
+from lyra_opt.core.texts import words
+
 if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Observer
@@ -78,10 +82,19 @@ class Recorder:
         self._keep = Improvements(self._record, variant)
 
     def __call__(self, kind: str, value: Number) -> None:
-        """Keep an objective or a dual bound, if it is better than the last."""
-        self._keep(kind, value)
+        """Keep an objective or a dual bound, if it is better than the last.
+
+        Raises
+        ------
+        ValueError
+            If the value is no finite number, of Python's or NumPy's: the solver's own error.
+        """
+        told = as_python(value)
+        if not is_finite_number(told):
+            raise ValueError(f"the observer is told the {words(kind)} {value!r}: no finite number")
+        self._keep(kind, told)
         if self._observer is not None:
-            self._observer(kind, value)
+            self._observer(kind, told)
 
     def _record(self, kind: Any, value: Number) -> None:
         self._points.append(TrajectoryPoint(self._stopwatch.elapsed_s, kind, value))

@@ -91,11 +91,12 @@ def _asked(answer: Answer, engine: str, limits: Limits) -> Answer:
         seed=answer.seed,
         warm_start=answer.solution,
     )
+    if said.status is not Status.ERROR:
+        held, said = refute_claims([answer, said])
+        if held.status is Status.ERROR:
+            return held
     if said.status is Status.ERROR:
         return replace(answer, message=f"the witness {said.solver} failed: {said.message}")
-    for refuted in refute_claims([answer, said]):
-        if refuted.status is Status.ERROR:
-            return replace(refuted, solver=answer.solver)
     return _confirmed(answer, said)
 
 

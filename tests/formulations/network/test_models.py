@@ -190,6 +190,22 @@ def test_a_gang_that_gains_by_spanning_does_so(name: str) -> None:
 
 
 @every_model
+def test_one_rack_beats_the_network(name: str) -> None:
+    """A tiny model of which CBC's pre-processing proves the optimum 0.25."""
+    servers = (("a", "west", 2), ("b", "east", 2), ("c", "west", 1))
+    one = instance(
+        job("alone", 3, efficiency={"rack": 1.0, "network": 0.75}),
+        job("all", 5, efficiency={"machine": 0.3, "rack": 0.05, "network": 0.05}),
+        machines=tuple(
+            Machine(id=server, rack=rack, gpus=gpus, free_gpus=gpus)
+            for server, rack, gpus in servers
+        ),
+    )
+    found = solved(one, name)
+    assert (found.status, found.objective) == (Status.OPTIMAL, 3)
+
+
+@every_model
 def test_timers_forbid_what_would_be_better(name: str) -> None:
     """A gang that may not yet be in a rack goes across racks, and may not collapse into one."""
     held = job("a", 5, waiting_s=1.0, rack_timer_s=2.0, network_timer_s=0.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import Solver, find_solver
 from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
@@ -59,6 +62,36 @@ def test_claims_that_the_result_does_not_bear_out_are_left_out() -> None:
         TrajectoryPoint(2.0, "dual_bound", 5, is_checked=True),
     )
     assert recorder.ended(2.0, None, None) == ()
+
+
+class Telling(Solver):
+    """Tells its observer one objective, and ends as Lyra's rule does."""
+
+    name, problem, variants = "telling", "reclaim", ("rigid",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def solve(self, instance: Any, *, observer: Any = None, **options: Any) -> Any:
+        observer("objective", self.value)
+        return find_solver("reclaim", "lyra-greedy").solve(instance, **options)
+
+
+def test_an_own_solver_may_tell_scalars_of_numpy() -> None:
+    """They are what sums of arrays are, and JSON knows none of them."""
+    for value in (np.int64(10**6), np.float32(1e6)):
+        points = lo.solve(FLEET, Telling(value)).as_json_object("f")["trajectory"]
+        assert json.loads(json.dumps(points))[0]["value"] == 10**6
+
+
+@pytest.mark.parametrize("value", [np.float64("nan"), float("inf"), "5", None, True])
+def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value: Any) -> None:
+    """In a line, not a fault of the toolkit's when the answer is written."""
+    answer = lo.solve(FLEET, Telling(value))
+    assert answer.status is Status.ERROR
+    assert answer.message == (
+        f"ValueError: the observer is told the objective {value!r}: no finite number"
+    )
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.core import witnesses
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, find_solver, solver_names
@@ -145,6 +146,20 @@ def test_a_false_proof_is_refuted(figure_5: Instance, solver: Scripted, message:
     assert answer.status is Status.ERROR
     assert answer.message == message
     assert answer.solution is None
+
+
+def test_a_witness_that_is_refuted_costs_no_valid_answer(
+    figure_5: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the witness that failed: the answer stays, and says so."""
+    liar = Scripted(Status.UNKNOWN, None, None, 2)  # the optimum is 1
+    monkeypatch.setattr(witnesses, "find_solver", lambda *_: liar)
+    answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", "exact"))
+    assert (answer.status, answer.objective, answer.witness) == (Status.OPTIMAL, 1, None)
+    assert answer.message == (
+        "the witness scripted failed: contradiction: exact found objective 1, but "
+        "scripted (unknown) has dual bound 2"
+    )
 
 
 def test_a_better_solution_of_the_witness_is_told() -> None:
