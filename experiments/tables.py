@@ -80,7 +80,7 @@ def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
         f"Maximum {words.noun} (%)": table.max_excess_percent.map(percent),
         f"Total {words.noun} (%)": table.total_excess_percent.map(percent),
         "Instances": compared + " of " + table.instances.astype(str),
-        "Mean at most (%)": table.mean_excess_at_most_percent.map(percent),
+        "Mean at most (%)": table.mean_excess_at_most_percent.map(_at_most),
         "Optimal (%)": table.optimal_percent.map(percent),
         "Proved (%)": table.proved_percent.map(percent),
         "Median time (ms)": table.median_time_ms.map(_milliseconds),
@@ -120,6 +120,11 @@ def percent(value: float) -> str:
     if math.isnan(value):
         return NOTHING
     return "∞" if math.isinf(value) else f"{value:.1f}"
+
+
+def _at_most(value: float) -> str:
+    """Return a bound in percent; none is there while an instance waits for a bound above 0."""
+    return percent(value) if math.isfinite(value) else NOTHING
 
 
 def _milliseconds(value: float) -> str:

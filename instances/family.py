@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.problem import PROBLEMS
 from lyra_opt.instances.parameters import SEED, given_parameters, parameters_of, require_parameter
 
 if TYPE_CHECKING:
@@ -135,7 +136,14 @@ def family_names(problem: str) -> list[str]:
 
 
 def find_family(problem: str, given: FamilyLike) -> Family:
-    """Return a family of `problem`, however it is given; see `Plugins.of` for errors."""
+    """Return a family of `problem`, however it is given.
+
+    Raises
+    ------
+    UserError
+        If there is no such problem, or as of `Plugins.of`.
+    """
+    PROBLEMS.require_known("problem", problem)
     family: Family = FAMILIES.of(given, problem)
     return family
 

@@ -82,7 +82,7 @@ def generate(
     seed
         From 0 to 2**53 - 1, by default 0; has no effect on families that are not seeded.
     seeds
-        In its place: several.
+        In its place: several, such as ``range(5)``.
     parameters
         The family's own, each a value or several; None stands for not given.
 
@@ -106,11 +106,13 @@ def generate(
     >>> [fleet.name.removeprefix("messy-dist-v1-") for fleet in fleets]
     ['s20-k6-seed0', 's20-k6-seed1', 's40-k12-seed0', 's40-k12-seed1']
     """
-    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.errors import FieldError, UserError
     from lyra_opt.instances import family as families
 
     if seed is not None and seeds is not None:
         raise UserError("seed must not be given beside seeds")
+    if seeds is not None and not _is_list(seeds):
+        raise FieldError("seeds", seeds, "must be a list such as range(5); a single one is seed=5")
     is_one = seeds is None and not any(map(_is_list, parameters.values()))
     all_seeds = _values(seed or 0) if seeds is None else _values(seeds)
     points = [

@@ -78,10 +78,10 @@ def files_of_schemes(scenario: Scenario, names: Sequence[str] = ()) -> dict[str,
     """
     found = {}
     for entry in _entries(scenario, names):
-        for text in (entry.name, *(value for _, value in entry.parameters)):
-            prefix = next(filter(str(text).startswith, OF_SOLVERS), "")
-            name = str(text).removeprefix(prefix)
-            if entry.own is None and is_reference(name):
+        named = [value for _, value in entry.parameters if isinstance(value, str)]
+        for text in named if entry.own is not None else [entry.name, *named]:
+            name = text.removeprefix(next(filter(text.startswith, OF_SOLVERS), ""))
+            if is_reference(name):
                 is_in_file = entry in scenario.table.schemes
                 source = located(name, scenario.folder) if is_in_file else name
                 found[source] = content_sha256(source)

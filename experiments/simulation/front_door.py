@@ -40,8 +40,9 @@ def simulate(
         TOML file, what such a file says as a dictionary, or one that was read.
     schemes
         In place of the scenario's: names that ``lyra-opt schemes`` lists, labels of the scenario,
-        ``my_file.py:NAME``, dictionaries as scenarios have them (``{"name": "lyra", "reclaimer":
-        "exact"}``), or schemes and policies of one's own, classes or objects.
+        ``my_file.py:NAME``, schemes and policies of one's own, classes or objects, or dictionaries
+        as scenarios have them (``{"name": "lyra", "reclaimer": "exact", "label": "best"}``), in
+        which classes and objects can stand for names.
     seeds
         In place of the scenario's: how many from 0 on, or which.
     changes
@@ -91,12 +92,14 @@ def simulate(
     from pathlib import Path
 
     from lyra_opt.commands.messages import Loudness, as_loud_as
+    from lyra_opt.core.validation import require_integer
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.running import run_scenario
 
+    require_integer("processes", processes, minimum=1)
     entries = _entries(schemes)
-    wanted = dict(changes or {}) | ({} if seeds is None else {"seeds": seeds})
+    wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
     found = _scenario(scenario, wanted, jobs, cluster, entries)
     is_told = _is_watched() if progress is None else progress
     with as_loud_as(Loudness.USUAL if is_told else Loudness.QUIET):
@@ -112,27 +115,36 @@ def simulate(
     return Runs(replays)
 
 
-def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
-    """Return what is asked for by label; None for what the scenario or a name says."""
+def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
     from collections.abc import Mapping
 
-    from lyra_opt.core.errors import UserError
-    from lyra_opt.experiments.simulation.given import SchemeEntry
-    from lyra_opt.experiments.simulation.scenario import plain, scheme_entry
-    from lyra_opt.simulation.scheme import scheme_of
+    from lyra_opt.core.errors import FieldError
 
+    if changes is not None and not isinstance(changes, Mapping):
+        rule = 'must be a dictionary of keys and values, such as {"cluster.servers": 44}'
+        raise FieldError("changes", str(changes), rule)
+    return dict(changes or {})
+
+
+def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
+    """Return what is asked for by label; None for what the scenario or a name says."""
+    from collections.abc import Iterable, Mapping
+
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.experiments.simulation.scenario import scheme_entry
+
+    is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
     found: dict[str, SchemeEntry | None] = {}
-    for scheme in [schemes] if isinstance(schemes, str) else schemes:
+    for scheme in [schemes] if is_one else schemes:
         label, entry = str(scheme), None
-        if isinstance(scheme, Mapping):
-            entry = scheme_entry(plain(scheme))
+        if not isinstance(scheme, str):
+            entry = scheme_entry(scheme if isinstance(scheme, Mapping) else {"name": scheme})
             label = entry.label
-        elif not isinstance(scheme, str):
-            own = scheme_of(scheme)
-            label = own.name
-            entry = SchemeEntry(name=label, label=label, own=own)
         if label in found:
-            raise UserError(f"schemes: {label!r} must not occur twice; give one another name")
+            raise UserError(
+                f"schemes: {label!r} must not occur twice; give one a label of its own: "
+                '{"name": ..., "label": "another"}'
+            )
         found[label] = entry
     return found
 
@@ -150,10 +162,20 @@ def _scenario(
 
     from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.given import Given
-    from lyra_opt.experiments.simulation.scenario import Change, load_scenario, plain
+    from lyra_opt.experiments.simulation.scenario import Change, Scenario, load_scenario, plain
     from lyra_opt.instances.workloads.readers import workload_of_frame
+    from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
+    if not isinstance(scenario, str | Path | Mapping | Scenario):
+        rule = "must be a name, a TOML file, a dictionary or a Scenario"
+        raise FieldError("scenario", str(scenario), rule)
+    if cluster is not None and not isinstance(cluster, Cluster):
+        rule = (
+            "must be a lyra_opt.simulation.cluster.Cluster, such as Cluster.of_servers(4); or say "
+            'changes={"cluster.servers": 4}'
+        )
+        raise FieldError("cluster", str(cluster), rule)
     trace, workload, is_trace = None, None, False
     if isinstance(jobs, Workload):
         workload = jobs

@@ -44,7 +44,7 @@ class SchemeEntry:
     name: str
     label: str
     tenure: str | None = None
-    parameters: tuple[tuple[str, Any], ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = field(default=(), hash=False)
     own: Scheme | None = field(default=None, hash=False)
 
 

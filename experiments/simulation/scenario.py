@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import product
@@ -387,9 +387,20 @@ class _Scheme(Rule):
         return "name, or table with name, label, tenure and what is other than the scheme has it"
 
 
-def scheme_entry(value: object) -> SchemeEntry:
-    """Return a scheme as a scenario names it; `FieldError` if it does not so."""
-    return _Scheme().check("schemes", value)
+def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
+    """Return a scheme as a scenario names it, but that classes and objects can stand for names.
+
+    Raises
+    ------
+    UserError
+        If it is none; of a table, names the key.
+    """
+    from lyra_opt.simulation.scheme import scheme_of
+
+    said = {str(name): value if is_own(value) else plain(value) for name, value in table.items()}
+    own = scheme_of(said["name"]) if is_own(said.get("name", "")) else None
+    named = said if own is None else said | {"name": own.name}
+    return replace(_Scheme().check("schemes", named), own=own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -671,9 +682,22 @@ def _scenario(
     )
 
 
+def is_own(value: object) -> bool:
+    """Return whether a value is somebody's class, function or object, which no file can hold."""
+    is_plain = value is None or isinstance(value, str | Path | int | float | Iterable)
+    return isinstance(value, type) or not (is_plain or hasattr(value, "item"))
+
+
 def plain(value: Any) -> Any:
     """Return a value as TOML has it, of one of Python's: tuples, ranges, arrays, NumPy's numbers.
 
+    Raises
+    ------
+    UserError
+        If TOML has no such value.
+
+    Examples
+    --------
     >>> plain({"seeds": range(2), "load": 0.5, "file": Path("a.csv")})
     {'seeds': [0, 1], 'load': 0.5, 'file': 'a.csv'}
     """
@@ -681,6 +705,11 @@ def plain(value: Any) -> Any:
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, str | Path):
         return str(value)
+    if is_own(value):
+        raise UserError(
+            f"{_shown(value)} stands where a file has a text, a number, a list or a table; classes "
+            "and objects are given as schemes=, jobs= or cluster="
+        )
     if isinstance(value, Iterable):
         return [plain(each) for each in value]
     return value.item() if hasattr(value, "item") else value
@@ -754,6 +783,8 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
+    if is_own(value):
+        return str(getattr(value, "__name__", type(value).__name__))
     return json.dumps(value)
 
 

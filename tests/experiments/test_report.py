@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from lyra_opt.__main__ import main
+from lyra_opt.core.gaps import EXCESS
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.plots.excess import excess_ticks
@@ -22,6 +23,7 @@ from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, ove
 from lyra_opt.experiments.plots.solve_time import plot_solve_time
 from lyra_opt.experiments.report import Report
 from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.tables import gap_table
 from tests.experiments.records import MAXIMISING, make_run, make_study
 
 if TYPE_CHECKING:
@@ -596,3 +598,10 @@ def test_no_headline_is_infinite(runs: list[SolverRecord], headline: str) -> Non
         plots=[],
     )
     assert report.headlines() == [headline]
+
+
+def test_what_waits_for_a_bound_has_no_number() -> None:
+    """Or the tables of an interrupted study would say that a solver may be infinitely bad."""
+    analysis = Analysis([make_run("c", "quick", FEASIBLE, objective=4)])
+    shown = gap_table(analysis.family_table(), EXCESS)
+    assert list(shown.columns["Mean at most (%)"]) == ["–"]

@@ -69,6 +69,7 @@ def test_a_share_of_the_servers_is_given_back_by_default() -> None:
 
 
 REFUSED = {
+    "seeds is 5: must be a list such as range": {"servers": 8, "seeds": 5},
     "seed must not be given beside seeds": {"servers": 8, "seed": 1, "seeds": [2]},
     "2 instances would be the same one, rnd-dist-v1-s8-k2-seed0": {"servers": [8, 8]},
     "--servers is 0: must be an integer": {"servers": [8, 0]},
@@ -82,6 +83,19 @@ REFUSED = {
 def test_refused(message: str) -> None:
     with pytest.raises(UserError, match=message):
         lo.generate("reclaim", "rnd-dist", **REFUSED[message])
+
+
+@pytest.mark.parametrize(
+    ("problem", "family", "message"),
+    [
+        ("reclam", "messy-dist", "did you mean reclaim"),
+        ("messy-dist", "reclaim", "no such problem; known: allocation"),
+    ],
+)
+def test_problems_that_there_are_not(problem: str, family: str, message: str) -> None:
+    """Of a slip in the problem no family may be said to be missing."""
+    with pytest.raises(UserError, match=f"problem is .{problem}.: .*{message}"):
+        lo.generate(problem, family, servers=8)
 
 
 def test_seeds_that_say_nothing_are_refused() -> None:

@@ -13,15 +13,19 @@ import pandas as pd
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.allocation.heuristics.afs import Afs
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from lyra_opt.reclaim import Instance
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
@@ -143,6 +147,69 @@ def test_schemes_in_every_form() -> None:
     )
     assert list(runs.summary.scheme) == ["sjf", "mine", "told"]
     assert len(set(jct_s(runs))) == 1
+
+
+class FirstInFile(ReclaimHeuristic):
+    """Gives back the first servers."""
+
+    name = "first-in-file"
+
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
+        return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
+
+
+class Hold(QueuePolicy):
+    """Starts jobs as they come, on all GPUs but some.
+
+    Not hashable, as a user's data class is that can be changed.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, gpus: int = 0) -> None:
+        super().__init__()
+        self.gpus = gpus
+
+    def decide(self, view: View) -> None:
+        for run in list(self.waiting.values()):
+            fits = view.hosts.free[0] - run.job.min_gpus >= self.gpus
+            if fits and (parts := view.fit(run)):
+                self.start(view, run, parts)
+
+
+def test_parts_of_schemes_are_classes_and_objects() -> None:
+    """As CONTRIBUTING.md says: wherever a name can stand, in the parameters of a scheme too."""
+    jobs = TRACE.assign(gpus=8)
+    changes = {"cluster.servers": 1, "cluster.loans.servers": 3}
+    runs = lo.simulate(
+        jobs=jobs,
+        changes=changes,
+        schemes=[
+            {"name": "lyra", "reclaimer": FirstInFile},
+            {"name": "lyra", "reclaimer": FirstInFile(), "label": "object"},
+            {"name": "lyra-scaling", "scaling": Afs()},
+            {"name": find_scheme("lyra"), "reclaimer": FirstInFile, "label": "both"},
+        ],
+    )
+    assert list(runs.summary.status) == ["finished"] * 4
+    assert list(runs.summary.scheme)[:2] == ["lyra reclaimer=FirstInFile", "object"]
+
+
+def test_policies_have_parameters_and_labels_in_dictionaries() -> None:
+    """So two objects of one class, or a class with two values, can be compared."""
+    runs = lo.simulate(
+        jobs=TRACE.assign(gpus=4),
+        changes={"cluster.servers": 1},
+        schemes=[
+            Hold,
+            {"name": Hold, "gpus": 4},
+            {"name": Hold(), "label": "all"},
+            {"name": Hold(4), "label": "half"},
+        ],
+    )
+    assert list(runs.summary.scheme) == ["Hold", "Hold gpus=4", "all", "half"]
+    everything, half, all_again, half_again = jct_s(runs)
+    assert everything == all_again < half == half_again
 
 
 class Broken(QueuePolicy):
@@ -277,7 +344,16 @@ REFUSED: dict[str, dict[str, Any]] = {
         "changes": {"cluster.loans.servers": 4},
     },
     'jobs is "5": must be a file, a data frame or a Workload': {"jobs": 5},
-    "must not occur twice": {"schemes": ["fifo", find_scheme("fifo")], "jobs": TRACE},
+    "must not occur twice; give one a label of its own": {
+        "schemes": ["fifo", find_scheme("fifo")],
+        "jobs": TRACE,
+    },
+    "schemes.name is 5: must be a string": {"schemes": 5},
+    "object stands where a file has": {"changes": {"cluster.servers": object()}},
+    'cluster is "4": must be a lyra_opt.simulation.cluster.Cluster': {"cluster": 4},
+    "changes is .*must be a dictionary of keys": {"changes": ["a=1"]},
+    "processes is 0: must be": {"processes": 0},
+    "scenario is .*must be a name, a TOML file": {"scenario": 5},
     "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
     "is a file, not a folder": {
         "jobs": TRACE,
