@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str]) -> int:
     from lyra_opt.commands.completion import answer_shell
     from lyra_opt.commands.messages import Loudness, as_loud_as, complain, show_traceback
+    from lyra_opt.core.documents import unwritable
     from lyra_opt.core.errors import UserError
 
     parser = make_parser()
@@ -97,7 +98,8 @@ def _run(given: Sequence[str]) -> int:
             return 2
         except OSError as error:
             show_traceback(error)
-            complain(f"error: {error}")
+            is_own = error.filename is None  # of a file, its name is said
+            complain(f"error: {unwritable('the standard output', error) if is_own else error}")
             _discard_output()
             return 2
         except Exception as error:

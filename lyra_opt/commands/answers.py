@@ -63,7 +63,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
         list(zip(*columns.values(), strict=True)),
         list(columns).index("objective"),
         elsewhere="--json",
-        least=[*map(words, reversed(keys))],
+        least=[*map(words, reversed(keys)), "dual bound"],
     )
     for (file, answer, evidence), record in zip(rows, records, strict=True):
         lists = [

@@ -6,9 +6,11 @@ import logging
 import sys
 from contextlib import contextmanager
 from enum import IntEnum
+from shutil import get_terminal_size
 from traceback import print_exception
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.folding import fold
 from lyra_opt.core.errors import one_line
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ class Loudness(IntEnum):
 
 _LEVELS = {Loudness.VERBOSE: logging.INFO, Loudness.DEBUG: logging.DEBUG}
 _loudness = [Loudness.USUAL]
+
+INDENT = "  "
+"""Of further lines, where a terminal is too narrow for one."""
 
 
 class _OnStderr(logging.Handler):
@@ -96,4 +101,8 @@ def show_traceback(error: BaseException, of: str = "") -> None:
 
 
 def _write(text: str) -> None:
-    print(f"lyra-opt: {one_line(text)}", file=sys.stderr)
+    line = f"lyra-opt: {one_line(text)}"
+    if sys.stderr.isatty():
+        width = get_terminal_size().columns - len(INDENT)
+        line = f"\n{INDENT}".join(fold(line, width, keeps_words=True))
+    print(line, file=sys.stderr)

@@ -28,6 +28,8 @@ LEAST_BETWEEN_COLUMNS = 2
 
 def require_file_path(option: str, path: str) -> None:
     """Raise `UserError` if no file can be written to `path`, which `option` gave."""
+    if path == "-":
+        raise UserError(f"{option} -: must be a file; no stream is written to")
     if not Path(path).absolute().parent.is_dir():
         raise UserError(f"{option} {path}: the folder does not exist")
     if Path(path).is_dir():

@@ -39,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json
+    from lyra_opt.commands.output import print_json, print_line
     from lyra_opt.core.loading import load_instance, load_solution
     from lyra_opt.core.verifying import verify
 
@@ -49,5 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(verification.as_json_object())
     else:
-        print(verification)
+        for line in str(verification).splitlines():
+            print_line(line, indent="  ")
     return 0 if verification.valid else 1

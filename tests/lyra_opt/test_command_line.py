@@ -226,7 +226,7 @@ class TestSolve:
             (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
             (
                 [FIGURE_5, "--solver", "gurobi"],
-                ["'gurobi': no such solver of reclaim", "scf"],
+                ["'gurobi': no such solver of reclaim", "did you mean pulp-gurobi?"],
             ),
             ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
             ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
@@ -238,6 +238,7 @@ class TestSolve:
             ([FIGURE_5, FIGURE_5, "--out", "x.json"], ["--out", "one instance file"]),
             ([FIGURE_5, "--out", "no-such-folder/x.json"], ["no-such-folder", "does not exist"]),
             ([FIGURE_5, "--out", "."], ["--out .", "is a folder"]),
+            ([FIGURE_5, "--out", "-"], ["--out -", "must be a file"]),
             ([FIGURE_5, "--fast"], ["unrecognized arguments: --fast"]),
             ([], ["FILE"]),
         ],
@@ -460,7 +461,10 @@ class TestWhole:
 
     @pytest.mark.parametrize(
         ("redirection", "reason"),
-        [(">&-", "the standard output is closed"), ("> /dev/full", "No space left on device")],
+        [
+            (">&-", "the standard output is closed"),
+            ("> /dev/full", "the standard output: cannot be written: the disk is full"),
+        ],
     )
     @pytest.mark.parametrize("command", ["solvers --json", f"solve {FIGURE_5}"])
     def test_an_output_that_cannot_be_written(

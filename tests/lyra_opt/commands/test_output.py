@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line, print_meanings, print_table
 
 if TYPE_CHECKING:
@@ -98,3 +99,18 @@ def test_sentences_and_meanings_are_folded_at_words() -> None:
     assert " ".join(lines[:3]).split() == sentence.split()
     assert lines[3:5] == ["written:", "results/lyra-greedy.json"]
     assert lines[-1] == "  fifo  first come"
+
+
+def test_remarks_and_errors_are_folded_in_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Protects the one line that programs read, and people from lines broken within words."""
+    sentence = "error: fleet.json: jobs[3].weight is -1: must be an integer of at least 1"
+    complain(sentence)
+    assert capsys.readouterr().err == f"lyra-opt: {sentence}\n"
+    with terminal(40) as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
+        complain(sentence)
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines).split() == f"lyra-opt: {sentence}".split()
