@@ -108,6 +108,7 @@ def generate(
     """
     from lyra_opt.core.errors import FieldError, UserError
     from lyra_opt.instances import family as families
+    from lyra_opt.instances.parameters import named_as_in_python
 
     if seed is not None and seeds is not None:
         raise UserError("seed must not be given beside seeds")
@@ -119,20 +120,21 @@ def generate(
         dict(zip(parameters, values, strict=True))
         for values in product(*map(_values, parameters.values()))
     ]
-    if is_one:
-        return families.generate(problem, family, seed=all_seeds[0], **points[0])
-    found = families.find_family(problem, family)
-    for point in points:
-        if len(all_seeds) > 1 and not found.is_seeded(point):
-            raise UserError(
-                f"seeds are {len(all_seeds)}: must be 1 for family {found.name}, which makes one "
-                "instance for these parameters whatever the seed"
-            )
-    instances = [
-        families.generate(problem, family, seed=each, **point)
-        for point in points
-        for each in all_seeds
-    ]
+    with named_as_in_python():
+        if is_one:
+            return families.generate(problem, family, seed=all_seeds[0], **points[0])
+        found = families.find_family(problem, family)
+        for point in points:
+            if len(all_seeds) > 1 and not found.is_seeded(point):
+                raise UserError(
+                    f"seeds are {len(all_seeds)}: must be 1 for family {found.name}, which makes "
+                    "one instance for these parameters whatever the seed"
+                )
+        instances = [
+            families.generate(problem, family, seed=each, **point)
+            for point in points
+            for each in all_seeds
+        ]
     for name, count in Counter(instance.name for instance in instances).items():
         if count > 1:
             raise UserError(f"{count} instances would be the same one, {name}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.core.nearest import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 LARGEST_SEED = 2**53 - 1
 
@@ -23,6 +24,8 @@ LONGEST_METAVAR = 32
 """Of a usage line that fits 80 columns."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_OPTION = re.compile(r"""(?<![\w"'./-])--([a-z]+(?:-[a-z]+)*)""")
+"""In a message, but not in a value or a path that it shows."""
 
 
 class Parameter(ABC):
@@ -216,6 +219,18 @@ SEED = IntegerParameter(
 def option(name: str) -> str:
     """Return the option that sets parameter `name` on the command line."""
     return f"--{name.replace('_', '-')}"
+
+
+@contextmanager
+def named_as_in_python() -> Iterator[None]:
+    """Let errors of families, which name options of the command line, name arguments instead."""
+    try:
+        yield
+    except UserError as error:
+        if type(error) is not UserError:  # it is of a file or a field
+            raise
+        message = _OPTION.sub(lambda match: match[1].replace("-", "_"), str(error))
+        raise UserError(message) from error.__cause__
 
 
 def require_parameter(name: str, parameter: Parameter, value: object) -> None:

@@ -72,15 +72,22 @@ REFUSED = {
     "seeds is 5: must be a list such as range": {"servers": 8, "seeds": 5},
     "seed must not be given beside seeds": {"servers": 8, "seed": 1, "seeds": [2]},
     "2 instances would be the same one, rnd-dist-v1-s8-k2-seed0": {"servers": [8, 8]},
-    "--servers is 0: must be an integer": {"servers": [8, 0]},
-    '--servers is "a": must be an integer': {"servers": ["a"]},
-    "--seed is -1: must be an integer": {"servers": 8, "seeds": [-1]},
-    "--servers is required": {"seeds": range(2)},
+    "^servers is 0: must be an integer": {"servers": [8, 0]},
+    '^servers is "--a": must be an integer': {"servers": ["--a"]},
+    "^seed is -1: must be an integer": {"servers": 8, "seeds": [-1]},
+    "^servers is required": {"seeds": range(2)},
+    "^off_loan_percent is 101: must": {"servers": 8, "off_loan_percent": 101},
+    "^reclaim_percent is 9: must not be given beside reclaim$": {
+        "servers": 8,
+        "reclaim": 2,
+        "reclaim_percent": 9,
+    },
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_refused(message: str) -> None:
+    """In the words of Python: options of the command line are its arguments."""
     with pytest.raises(UserError, match=message):
         lo.generate("reclaim", "rnd-dist", **REFUSED[message])
 
