@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.progress import moment_in_words, within_run
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.own_files import name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
@@ -204,9 +205,16 @@ def replay_tasks(
     Raises
     ------
     UserError
-        If there is no such scheme, or a variant breaks a rule.
+        If there is no such scheme, two are called the same, or a variant breaks a rule.
     """
     labels = tuple(dict.fromkeys(schemes)) or tuple(each.label for each in scenario.table.schemes)
+    called: dict[str, str] = {}
+    for label in labels:
+        if (other := called.setdefault(name_in(label), label)) != label:
+            raise UserError(
+                f"schemes: {other} and {label} are both called {name_in(label)}; a scenario file "
+                "gives them labels"
+            )
     make_schemes(scenario, labels)
     places = [
         (point, variant, seed, label)

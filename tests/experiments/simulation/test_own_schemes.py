@@ -122,6 +122,13 @@ def test_refused_before_the_run(name: str, parts: list[str], folder: Path, simul
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
 
 
+def test_two_of_one_name_are_refused(folder: Path, simulate: Run) -> None:
+    """Their rows could not be told apart."""
+    (folder / "theirs.py").write_text(FILE)
+    both = schemes("../mine.py:Shortest", "../theirs.py:Shortest")
+    assert_one_line_error(simulate(folder / "own.toml", *both), "theirs.py", "both called Shortest")
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_where_a_policy_failed(processes: int, folder: Path, run: Run) -> None:
     """Its file and line, in a row and, where it is asked for, in a traceback."""
