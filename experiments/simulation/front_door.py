@@ -92,12 +92,15 @@ def simulate(
     from pathlib import Path
 
     from lyra_opt.commands.messages import Loudness, as_loud_as
-    from lyra_opt.core.validation import require_integer
+    from lyra_opt.core.errors import FieldError
+    from lyra_opt.core.rules import Integer
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.running import run_scenario
 
-    require_integer("processes", processes, minimum=1)
+    processes = Integer(1).check("processes", processes)
+    if out is not None and not isinstance(out, str | Path):
+        raise FieldError("out", str(out), "must be the path of a folder")
     entries = _entries(schemes)
     wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
     found = _scenario(scenario, wanted, jobs, cluster, entries)

@@ -353,6 +353,13 @@ REFUSED: dict[str, dict[str, Any]] = {
     'cluster is "4": must be a lyra_opt.simulation.cluster.Cluster': {"cluster": 4},
     "changes is .*must be a dictionary of keys": {"changes": ["a=1"]},
     "processes is 0: must be": {"processes": 0},
+    "out is .*must be the path of a folder": {"out": 5},
+    "schemes.lyra.reclaimr is .*did you mean reclaimer": {
+        "schemes": [{"name": "lyra", "reclaimr": FirstInFile}],
+        "jobs": TRACE,
+        "changes": {"cluster.servers": 1},
+    },
+    "FirstInFile is no scheme": {"schemes": [{"name": FirstInFile}]},
     "scenario is .*must be a name, a TOML file": {"scenario": 5},
     "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
     "is a file, not a folder": {
