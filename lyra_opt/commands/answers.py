@@ -9,7 +9,7 @@ from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.gaps import gap_words, percent_text
 from lyra_opt.core.result import Status
 from lyra_opt.core.solving import Answer, evidence_of
-from lyra_opt.core.texts import show_count, show_entries, show_list, show_seconds, words
+from lyra_opt.core.texts import show_count, show_seconds, show_value_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
     )
     for (file, answer, evidence), record in zip(rows, records, strict=True):
         lists = [
-            f"{words(key)} {show_list(show_entries(record[key]))}"
+            f"{words(key)} {show_value_of(record[key])}"
             for key in keys
             if isinstance(record.get(key), list | dict)
         ]

@@ -74,7 +74,7 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
         if _is_wide([point.value for point in points]):
             axes.set_yscale("log")
         axes.set_xlabel("Time since the call of the solver (s)")
-        axes.set_ylabel(f"Objective ({words(str(variant)).replace('jct', 'JCT')})")
+        axes.set_ylabel(f"Objective ({words(str(variant))})")
         axes.set_title(f"Incumbents and dual bounds, {variant.sense}imised", loc="left")
         _add_legend(figure, list(told))
 

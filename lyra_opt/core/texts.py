@@ -21,9 +21,17 @@ def show_list(values: Sequence[str]) -> str:
 
 
 def show_value_of(value: object) -> str:
-    """Return a measure for people: a float with ten digits, of a list or object all entries."""
+    """Return a measure for people: a float with ten digits, of a list or object all entries.
+
+    Before entries that are objects stands what their values are.
+
+    >>> show_value_of([{"job": "A", "start_s": 0, "workers": 2}])
+    '[job, start (s), workers] A 0 2'
+    """
     if isinstance(value, list | dict):
-        return show_list(show_entries(value))
+        first = value[0] if isinstance(value, list) and value else None
+        roles = f"[{', '.join(map(words, first))}] " if isinstance(first, dict) else ""
+        return roles + show_list(show_entries(value))
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
@@ -51,11 +59,12 @@ def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
 def words(key: str) -> str:
     """Return a key of ``solve --json`` as words.
 
-    >>> words("used_gpus"), words("makespan_s")
-    ('used GPUs', 'makespan, s')
+    >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s")
+    ('used GPUs', 'mean JCT (s)', 'GPU-seconds')
     """
-    name = f"{key.removesuffix('_s')}, s" if key.endswith("_s") else key
-    return name.replace("_", " ").replace("gpus", "GPUs")
+    name = key.removesuffix("gpu_s") + "GPU-seconds" if key.endswith("gpu_s") else key
+    name = f"{name.removesuffix('_s')} (s)" if name.endswith("_s") else name
+    return name.replace("_", " ").replace("gpus", "GPUs").replace("jct", "JCT")
 
 
 def show_seconds(time_s: float | None) -> str:

@@ -90,7 +90,7 @@ def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> No
     exit_code, out, _ = run("verify", instance, schedule)
     assert (exit_code, out) == (
         0,
-        "valid\nobjective: 41.66666667\nmakespan, s: 63.33333333\nmean queuing, s: 0\n",
+        "valid\nobjective: 41.66666667\nmakespan (s): 63.33333333\nmean queuing (s): 0\n",
     )
     schedule.write_text(schedule.read_text().replace('"workers": 6', '"workers": 7'))
     exit_code, out, _ = run("verify", instance, schedule, "--json")

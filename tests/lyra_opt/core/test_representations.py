@@ -82,7 +82,7 @@ def test_html_of_a_verification() -> None:
     wrong = Verification(violations=("server <b>x</b>",), objective=None, measures={"a_s": 1.5})
     assert "not valid" in Page(wrong._repr_html_()).words
     assert "server <b>x</b>" in Page(wrong._repr_html_()).words
-    assert "a, s" in Page(wrong._repr_html_()).words
+    assert "a (s)" in Page(wrong._repr_html_()).words
 
 
 def test_a_large_instance_does_not_fill_a_terminal() -> None:
@@ -102,7 +102,7 @@ def test_workloads_and_clusters_are_short_too() -> None:
     assert len(repr(workload)) < 3000 < 100 * len(workload.jobs)
     page = Page(workload._repr_html_())
     assert f"jobs ({len(workload.jobs):,})" in page.words
-    assert "submit, s" in page.words
+    assert "submit (s)" in page.words
     assert "deadline" not in page.words
     assert workload.assumptions[0][:200] in page.words
     assert "servers (27)" in Page(cluster._repr_html_()).words
