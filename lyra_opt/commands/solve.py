@@ -141,8 +141,9 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = [load_instance(file) for file in arguments.files]
     start = None
     if arguments.start is not None:
-        start, _ = load_solution(arguments.start, loaded[0].problem)
-        require_valid_start(loaded[0].problem, loaded[0].instance, start, arguments.start)
+        problem, instance = loaded[0].problem, loaded[0].instance
+        start, claims = load_solution(arguments.start, problem)
+        require_valid_start(problem, instance, start, claims, arguments.start)
     runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sysconfig
 import traceback
 from pathlib import Path
 
@@ -70,10 +71,26 @@ def one_line(text: str) -> str:
     )
 
 
-def place_of(error: BaseException) -> str:
-    """Return the name of the file, and the line, in which an error was raised."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).name}, line {frame.lineno}"
+def failure_of(error: BaseException) -> str:
+    """Return what somebody's own code raised, with file and line, for the one who mends it.
+
+    The line is the last one that is neither of the toolkit nor of an installed package, as it is
+    the one to mend; where there is none, the last of all.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    toolkit = Path(__file__).parents[1]
+    own = [
+        frame
+        for frame in frames
+        if not any(map(Path(frame.filename).is_relative_to, (toolkit, *installed)))
+    ]
+    frame = (own or frames)[-1]
+    place = f"({Path(frame.filename).name}, line {frame.lineno})"
+    if isinstance(error, SystemExit):
+        return f"it exited {place}"
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{said} {place}"
 
 
 def counted(number: int, noun: str) -> str:

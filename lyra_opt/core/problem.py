@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
-from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_value
 from lyra_opt.core.fields import Key, keys_of, parsed, schema_of, written
 from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.plugins import Plugins
@@ -75,6 +75,18 @@ class Problem(ABC):
             (only,) = keys_of(solution_class)
             found.setdefault(only.in_documents, []).append((solution_class, only))
         return found
+
+    @property
+    def all_solution_classes(self) -> tuple[type[Any], ...]:
+        """Of solutions in files, and of those that are objects alone."""
+        return (*self.solution_classes, *self.other_solution_classes)
+
+    def is_no_solution(self, given: object, others: str = "") -> str:
+        """Return what to say of what is of none of the classes; `others` are taken beside them."""
+        names = " or ".join(
+            f"{each.__module__}.{each.__qualname__}" for each in self.all_solution_classes
+        )
+        return f"{show_value(given)} is no solution of {self.name}: must be {others}a {names}"
 
     @property
     def formats(self) -> tuple[str, str]:
@@ -241,9 +253,12 @@ def find_problem(name: str) -> Problem:
 
 
 def problem_of_instance(instance: ProblemInstance) -> Problem:
-    """Return the problem that an instance is of; TypeError if it is of none."""
+    """Return the problem that an instance is of; `UserError` if it is of none."""
     if not isinstance(instance, ProblemInstance):
-        raise TypeError(f"{type(instance).__name__} is no instance of a decision problem")
+        raise UserError(
+            f"{show_value(instance)} is no instance of a decision problem; "
+            "lo.load(path) returns the one that a file holds"
+        )
     return find_problem(instance.problem)
 
 

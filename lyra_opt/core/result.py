@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.foreign import as_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +85,8 @@ class Limits:
 class SolveResult(Generic[SolutionT]):
     """A solver's own account of one run, not yet checked.
 
+    Numbers of NumPy are taken, and kept as Python's own.
+
     Parameters
     ----------
     status
@@ -105,8 +108,8 @@ class SolveResult(Generic[SolutionT]):
     Raises
     ------
     ValueError
-        If status, solution, objective and bound contradict one another, or a number is no
-        Python int or finite float.
+        If status, solution, objective and bound contradict one another, or objective or bound is
+        no integer or finite float.
     """
 
     status: Status
@@ -118,9 +121,15 @@ class SolveResult(Generic[SolutionT]):
     message: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("objective", self.objective), ("dual bound", self.dual_bound)):
+        for name in ("objective", "dual_bound"):
+            value = as_python(getattr(self, name))
             if value is not None and not is_finite_number(value):
-                raise ValueError(f"the {name} {value!r} is no Python int or finite float")
+                raise ValueError(
+                    f"the {name.replace('_', ' ')} {value!r} is no int or finite float"
+                )
+            object.__setattr__(self, name, value)
+        counters = {name: as_python(count) for name, count in self.counters.items()}
+        object.__setattr__(self, "counters", counters)
         has_solution = self.solution is not None
         if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
             raise ValueError(f"status {self.status} with{'' if has_solution else 'out'} a solution")
@@ -131,7 +140,7 @@ class SolveResult(Generic[SolutionT]):
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether a value can be compared and written as JSON; NumPy's integers cannot."""
+    """Return whether a value can be compared and written as JSON."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)

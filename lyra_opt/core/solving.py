@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from lyra_opt.core.errors import InputError, one_line
+from lyra_opt.core.errors import InputError, failure_of, one_line, show_value
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT
@@ -26,6 +26,7 @@ from lyra_opt.core.solver import is_own
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import Recorder, TrajectoryPoint
+from lyra_opt.core.verifying import for_another_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -350,9 +351,16 @@ def require_valid_start(
     problem: Problem,
     instance: ProblemInstance[SolutionT],
     solution: SolutionT | None,
+    claims: Mapping[str, Any],
     source: str,
 ) -> None:
-    """Raise `InputError` naming `source` and what is wrong, if a run cannot start from there."""
+    """Raise `InputError` naming `source` and what is wrong, if a run cannot start from there.
+
+    `claims` say for which ``instance`` the solution is; without it, it may be for this one.
+    """
+    other = for_another_instance(instance, {"instance": instance.name, **claims})
+    if other is not None:
+        raise InputError(source, f"is no solution to start from: it {other}")
     if solution is None:
         raise InputError(source, "holds no solution to start from")
     violations = problem.check(instance, solution).violations
@@ -388,7 +396,7 @@ class _Run:
         problem, instance, solver = self._problem, self._instance, self._solver
         try:
             skip = solver.availability() or solver.supports(given)
-        except Exception as error:  # a solver may be anybody's
+        except (Exception, SystemExit) as error:  # a solver may be anybody's
             return self._failed(error)
         if skip is not None:
             return Answer(**self._known, status=Status.UNSUPPORTED, message=skip.reason)
@@ -408,12 +416,13 @@ class _Run:
                 warm_start=warm_start,
                 observer=recorder or observer,
             )
-            if not isinstance(result, SolveResult):
-                raise TypeError(f"the solver returned {result!r:.60}, which is no SolveResult")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._known["wall_time_s"] = stopwatch.elapsed_s
             return self._failed(error)
         self._known["wall_time_s"] = stopwatch.elapsed_s
+        if not isinstance(result, SolveResult):
+            message = f"the solver returned {show_value(result)}, which is no SolveResult"
+            return Answer(**self._known, status=Status.ERROR, message=message)
         self._known["stopped_by"] = result.stopped_by
         self._known["counters"] = result.counters
         try:
@@ -433,12 +442,12 @@ class _Run:
             messages.append("runs on one thread")
         return Answer(**self._known, **checked, message="; ".join(filter(None, messages)) or None)
 
-    def _failed(self, error: Exception) -> Answer:
+    def _failed(self, error: BaseException) -> Answer:
         """Return an error in a line, with the traceback for whoever mends the solver."""
         return Answer(
             **self._known,
             status=Status.ERROR,
-            message=f"{type(error).__name__}: {error}",
+            message=failure_of(error),
             traceback="".join(format_exception(error)),
         )
 
@@ -492,6 +501,8 @@ def _check_claims(
     checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
     if result.solution is None or result.objective is None:
         return checked
+    if not isinstance(result.solution, problem.all_solution_classes):
+        raise RefutedClaimError(problem.is_no_solution(result.solution))
     report = problem.check(instance, result.solution)
     if report.objective is None:
         raise RefutedClaimError(f"the solution is not valid: {'; '.join(report.violations)}")

@@ -84,12 +84,8 @@ def verify(
         solver's answer, ``status``, ``dual_bound`` and ``gap``. A bound itself is not proved
         again, only held against the objective.
     """
-    violations = []
-    if claims.get("instance") != instance.name:
-        violations.append(
-            f"the solution is for the instance {show_value(claims.get('instance'))}, "
-            f"not for {show_value(instance.name)}"
-        )
+    other = for_another_instance(instance, claims)
+    violations = [] if other is None else [f"the solution {other}"]
     if solution is None:
         violations.append("there is no solution")
         return Verification(
@@ -110,6 +106,14 @@ def verify(
     return Verification(
         violations=tuple(violations), objective=report.objective, measures=report.measures()
     )
+
+
+def for_another_instance(instance: ProblemInstance, claims: Mapping[str, Any]) -> str | None:
+    """Return what to say of a solution whose claims name another instance; None if they do not."""
+    claimed = claims.get("instance")
+    if claimed == instance.name:
+        return None
+    return f"is for the instance {show_value(claimed)}, not for {show_value(instance.name)}"
 
 
 def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:

@@ -77,8 +77,8 @@ def solve(
     problem = problem_of_instance(instance)
     warm_start: SolutionT | None = None
     if start is not None:
-        warm_start, _ = _solution(problem, start)
-        require_valid_start(problem, instance, warm_start, "start")
+        warm_start, claims = _solution(problem, start)
+        require_valid_start(problem, instance, warm_start, claims, "start")
     run = solve_and_certify if certify else solve_and_check
     return run(
         problem,
@@ -234,7 +234,7 @@ def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
     """Return the solution that an answer, a file or an object is, with what is claimed of it."""
     from pathlib import Path
 
-    from lyra_opt.core.errors import UserError, show_value
+    from lyra_opt.core.errors import UserError
     from lyra_opt.core.loading import load_solution
     from lyra_opt.core.solving import Answer
 
@@ -242,10 +242,6 @@ def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
         return given.solution, given.claims()
     if isinstance(given, str | Path):
         return load_solution(given, problem)
-    classes = (*problem.solution_classes, *problem.other_solution_classes)
-    if isinstance(given, classes):
+    if isinstance(given, problem.all_solution_classes):
         return given, {}
-    raise UserError(
-        f"{show_value(given)} is no solution of {problem.name}: must be an answer, a file or "
-        + " or ".join(each.__name__ for each in classes)
-    )
+    raise UserError(problem.is_no_solution(given, "an answer, a file or "))

@@ -16,7 +16,7 @@ import math
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lyra_opt.core.errors import UserError, place_of
+from lyra_opt.core.errors import UserError, failure_of
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.quiet_leases import QuietLeases
 from lyra_opt.simulation.run import added
@@ -215,9 +215,8 @@ class Kernel(View):
             found = ask(*question)
         except (PolicyError, DecisionError, UserError):
             raise
-        except Exception as error:
-            what = f"{type(error).__name__}: {error} ({place_of(error)})"
-            raise self.error(None, f"fails: {what}") from error
+        except (Exception, SystemExit) as error:
+            raise self.error(None, f"fails: {failure_of(error)}") from error
         if self._lifted:
             run = next(iter(self._lifted.values()))
             raise self.error(run, "is taken off its GPUs to move, and put nowhere")

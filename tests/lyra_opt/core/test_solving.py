@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from lyra_opt.allocation.instance import ElasticJob, Objective
@@ -90,7 +94,9 @@ def claim(
             id="solution_not_valid",
         ),
         pytest.param(
-            ScriptedSolver(RuntimeError("out of luck")), "RuntimeError: out of luck", id="crash"
+            claim(Status.FEASIBLE, {"servers": ["s1", "s2"]}, 1),  # type: ignore[arg-type]
+            "an object is no solution of reclaim: must be a lyra_opt.reclaim.instance.Solution",
+            id="solution_of_another_class",
         ),
     ],
 )
@@ -273,10 +279,51 @@ def test_what_is_no_result_is_an_error(nonsense: Any) -> None:
 def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
     """For whoever mends the solver; JSON has the message alone."""
     answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(ZeroDivisionError("oh")))
-    assert (answer.status, answer.message) == (Status.ERROR, "ZeroDivisionError: oh")
+    assert answer.status is Status.ERROR
+    assert re.fullmatch(
+        r"ZeroDivisionError: oh \(test_solving\.py, line \d+\)", answer.message or ""
+    )
     assert answer.traceback is not None
     assert "raise self.result" in answer.traceback
     assert "traceback" not in answer.as_json_object("file")
+
+
+def test_the_line_that_failed_is_the_one_to_mend(figure_5: ReclaimInstance) -> None:
+    """Not one of a package that it calls."""
+
+    class Reader(ScriptedSolver):
+        def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+            return json.loads("{")  # type: ignore[no-any-return]
+
+    answer = solve_and_check(PROBLEM, figure_5, Reader(RuntimeError()))
+    assert "JSONDecodeError" in (answer.message or "")
+    assert "(test_solving.py, line" in (answer.message or "")
+
+
+@pytest.mark.parametrize("method", ["availability", "supports", "solve"])
+def test_a_solver_that_exits_is_an_error(
+    figure_5: ReclaimInstance, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody's `sys.exit` ends the process silently, as if all were well."""
+    monkeypatch.setattr(ScriptedSolver, method, lambda *_, **__: sys.exit(0))
+    answer = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1))
+    assert answer.status is Status.ERROR
+    assert (answer.message or "").startswith("it exited (test_solving.py, line ")
+
+
+def test_numbers_of_numpy_are_taken(figure_5: ReclaimInstance) -> None:
+    """As Python's own, so that they can be written as JSON."""
+    result: SolveResult[Any] = SolveResult(
+        status=Status.OPTIMAL,
+        solution=GOOD,
+        objective=np.int64(1),  # type: ignore[arg-type]
+        dual_bound=np.float64(1.0),
+        counters={"nodes": np.int32(3)},  # type: ignore[dict-item]
+    )
+    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(result), record=True)
+    assert answer.status is Status.OPTIMAL
+    assert [type(each) for each in (answer.objective, answer.dual_bound)] == [int, float]
+    assert json.dumps([answer.as_json_object("file"), answer.counters])
 
 
 def test_an_answer_prints_as_a_readable_block(figure_5: ReclaimInstance) -> None:

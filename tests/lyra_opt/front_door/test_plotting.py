@@ -244,5 +244,5 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
         lo.plot(fleet, [])
     with pytest.raises(UserError, match=r"must end in \.svg or \.png"):
         lo.plot(fleet, file=tmp_path / "a.pdf")
-    with pytest.raises(TypeError, match="no instance of a decision problem"):
+    with pytest.raises(UserError, match=r"no instance of a decision problem; lo\.load"):
         lo.plot("fleet.json")

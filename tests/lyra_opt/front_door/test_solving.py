@@ -112,6 +112,16 @@ def test_a_start_is_an_answer_a_solution_or_a_file(fleet: Any, tmp_path: Path) -
         lo.solve(fleet, start=lo.solve)
 
 
+def test_a_start_for_another_instance_is_refused(fleet: Any, tmp_path: Path) -> None:
+    """Its servers may have the same names, and mean others."""
+    other = replace(fleet, name="another")
+    answer, saved = lo.solve(other, "exact"), tmp_path / "another.json"
+    lo.save(answer, saved)
+    for start in (answer, saved):
+        with pytest.raises(UserError, match='for the instance "another", not for "lyra-figure-5"'):
+            lo.solve(fleet, start=start)
+
+
 def test_verify_takes_answers_solutions_and_files(fleet: Any, tmp_path: Path) -> None:
     """All are right here."""
     answer = lo.solve(fleet, "exact")
