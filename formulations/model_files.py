@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+LP_SECTIONS = {b"bin": [b"binaries"], b"gen": [b"generals"], b"semi": []}
+"""What headings of HiGHS' become, by their lines: CBC skips those, and solves the relaxation."""
+
 
 def linear_bytes(model: Any, suffix: str) -> bytes:
     """Return an MPS or LP file of a MathOpt model, with numbers of 15 digits.
 
     By HiGHS: the MPS files of OR-Tools have 6 digits, and those of PuLP lose the objective's sense
-    and its constant.
+    and its constant. CBC loses the constant of LP files, so that there it is the cost of a variable
+    ``constant`` that is fixed at 1.
 
     Parameters
     ----------
@@ -54,7 +58,15 @@ def linear_bytes(model: Any, suffix: str) -> bytes:
     highs.silent()
     if highs.passModel(programme) == highspy.HighsStatus.kError:
         raise RuntimeError("HiGHS does not take the model")
-    return _written(lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix)
+    if suffix == ".lp" and objective.offset:
+        highs.addCol(objective.offset, 1.0, 1.0, 0, np.array([], dtype=np.int32), np.array([]))
+        highs.passColName(len(variables.ids), "constant")
+        highs.changeObjectiveOffset(0.0)
+    text = _written(lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix)
+    if suffix == ".lp":
+        lines = text.splitlines()
+        text = b"\n".join(new for line in lines for new in LP_SECTIONS.get(line, [line])) + b"\n"
+    return text
 
 
 def cpsat_bytes(model: Any, suffix: str) -> bytes:
