@@ -33,7 +33,8 @@ TIME = re.compile(r" *(\d+\.\d+ m?s|time)$", flags=re.MULTILINE)
 
 def blocks(language: str, text: str = README) -> list[str]:
     """Return the fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [block for of, block in fenced if of == language]
 
 
 def sessions() -> list[str]:
