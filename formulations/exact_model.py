@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import one_line
-from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported, find_solver
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.backends.backend import Backend, Built, Settings
@@ -253,7 +253,7 @@ class ExactModelSolver(Solver):
                 return concluded(instance, incumbent, incumbent[1], **ending)
             built = self.build(data)
         if data is None or built is None or countdown.is_over:
-            ending["stopped_by"] = StoppedBy.TIME
+            ending |= {"stopped_by": StoppedBy.TIME, "counters": {BACKEND_RUNS: 0}}
             return concluded(instance, incumbent, bound, **ending)
         start = None if incumbent is None else data.start(incumbent[0])
         watch = None if observer is None else _Watch(self, instance, data, observer)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SolutionT = TypeVar("SolutionT")
 Number = int | float
 
+BACKEND_RUNS = "backend_runs"
+"""The counter, then 0, of a model whose time was over before its backend could run."""
 RELATIVE_TOLERANCE = 1e-9  # within which two floats count as one value
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.result import BACKEND_RUNS, Limits, Status
 from lyra_opt.core.solver import find_solver, is_own
 from lyra_opt.core.solving import Answer, Witness, refute_claims, solve_and_check
 
@@ -97,6 +97,8 @@ def _asked(answer: Answer, engine: str, limits: Limits) -> Answer:
             return held
     if said.status is Status.ERROR:
         return replace(answer, message=f"the witness {said.solver} failed: {said.message}")
+    if said.counters.get(BACKEND_RUNS) == 0:  # its bound is a simple one of the toolkit's
+        return replace(answer, message=f"the witness {said.solver} had no time to run")
     return _confirmed(answer, said)
 
 

@@ -109,12 +109,23 @@ def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine() -> None
     assert tightest.bound_by == OWN_BOUND
 
 
-def test_a_witness_that_is_stopped_says_how_far_it_got() -> None:
+def test_a_witness_that_did_not_run_proves_nothing(figure_5: Instance) -> None:
+    """Bounds that models begin with are the toolkit's own, as those of `exact` are."""
+    answer = solve_and_certify(
+        PROBLEM, figure_5, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-7)
+    )
+    assert answer.witness is None
+    assert answer.message == "the witness cpsat-strengthened had no time to run"
+
+
+def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
     """In words and in JSON; what the run itself has proved stays proved."""
     instance = generate("reclaim", "net", reclaim=6)
-    answer = solve_and_certify(
-        PROBLEM, instance, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-3)
-    )
+    stopped = Scripted(Status.UNKNOWN, None, None, 1)
+    stopped.name, stopped.engine = "cpsat-strengthened", "cpsat"
+    stopped.result = replace(stopped.result, stopped_by=StoppedBy.TIME)
+    monkeypatch.setattr(witnesses, "find_solver", lambda *_: stopped)
+    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "exact"))
     witness = answer.witness
     assert witness is not None
     assert (witness.stopped_by, witness.proves) == (StoppedBy.TIME, False)
