@@ -192,7 +192,7 @@ def _runs(
 ) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
     """Return the solvers of each file; `UserError` where a name fits the problem of none."""
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.solver import find_solver, require_different_names
 
     def solver_of(entry: LoadedInstance, name: str) -> Solver | UnfitName:
         try:
@@ -210,6 +210,8 @@ def _runs(
         )
         for entry in loaded
     ]
+    for _, solvers in runs:
+        require_different_names(solver.name for solver in solvers)
     for of_name in zip(*(solvers for _, solvers in runs), strict=True):
         first = of_name[0]
         if all(isinstance(solver, UnfitName) for solver in of_name) and isinstance(

@@ -65,6 +65,7 @@ def read_json_object(path: str | Path) -> JsonObject:
         If the file cannot be read, is larger than 64 MiB once unpacked, is no UTF-8, is no
         JSON, repeats a key, or is no object at its top level.
     """
+    require_path(path)
     source = source_name(path)
     text = read_text(path)
     if text.lstrip(JSON_WHITE_SPACE)[:1] == "[":  # refused before it fills the memory
@@ -73,6 +74,12 @@ def read_json_object(path: str | Path) -> JsonObject:
     if not isinstance(document, dict):
         raise InputError(source, f"must be a JSON object, not {show_value(document)}")
     return document
+
+
+def require_path(path: object) -> None:
+    """Raise `UserError` for what is no path, such as an open file."""
+    if not isinstance(path, str | os.PathLike):
+        raise UserError(f"{show_value(path)} is no path of a file: must be a text or a Path")
 
 
 def source_name(path: str | Path) -> str:

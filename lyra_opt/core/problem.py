@@ -279,6 +279,11 @@ def problem_of_format(document: JsonObject) -> Problem:
     if "format" not in document:
         raise MissingFieldError("format")
     given = document["format"]
+    if given in [problem.formats[1] for problem in known.values()]:
+        rule = (
+            "a solution, no instance; `lyra-opt verify` and lo.verify take it beside its instance"
+        )
+        raise FieldError("format", given, f"{rule}, and so does start of `solve`")
     if not isinstance(given, str) or given not in known:
         raise FieldError("format", given, f"must be one of: {', '.join(known)}")
     return known[given]

@@ -17,7 +17,7 @@ from lyra_opt.core.result import Number, SolveResult, Status
 from lyra_opt.core.stopwatch import loading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
@@ -225,6 +225,15 @@ def find_solver(problem: str, given: SolverLike) -> Solver:
             raise
         return made
     return solver
+
+
+def require_different_names(names: Iterable[str]) -> None:
+    """Raise `UserError` for a name that occurs twice: their answers could not be told apart."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise UserError(f"solvers: {name!r} must not occur twice; give one another name")
+        seen.add(name)
 
 
 def _made(problem: str, name: str) -> Solver | None:

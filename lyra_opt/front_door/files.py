@@ -36,9 +36,11 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
     InputError
         Naming file, field, value and rule; also if it is of another problem.
     """
-    from lyra_opt.core.errors import InputError
+    from lyra_opt.core.errors import FieldError, InputError
     from lyra_opt.core.loading import load_instance
 
+    if of is not None and not isinstance(of, type):
+        raise FieldError("of", of, "must be a class of instances, such as lo.reclaim.Instance")
     loaded = load_instance(path)
     if of is not None and not isinstance(loaded.instance, of):
         expected = getattr(of, "problem", of.__name__)
@@ -64,11 +66,16 @@ def save(what: ProblemInstance | Answer, path: str | Path) -> None:
     """
     from pathlib import Path
 
-    from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes
-    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
+    from lyra_opt.core.errors import UserError, show_value
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.solving import Answer
 
+    require_path(path)
+    if not isinstance(what, Answer | ProblemInstance):
+        rule = "must be an instance, or an answer of `solve`, which is saved as its solution"
+        raise UserError(f"{path}: {show_value(what)} cannot be saved: {rule}")
     if not isinstance(what, Answer):
         document = problem_of_instance(what).instance_document(what)
     elif what.objective is None:

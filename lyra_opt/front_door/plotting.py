@@ -99,9 +99,15 @@ def plot_progress(
     UserError
         If no answer says anything, or the file cannot be written.
     """
+    from lyra_opt.core.errors import UserError, show_value
     from lyra_opt.core.progress_plot import drawing_of_progress
+    from lyra_opt.core.solving import Answer
 
-    return _saved(drawing_of_progress(_by_name(answers)), file)
+    named = _by_name(answers)
+    for each in named.values():
+        if not isinstance(each, Answer):
+            raise UserError(f"{show_value(each)} is no answer of a solver, which `solve` returns")
+    return _saved(drawing_of_progress(named), file)
 
 
 def _saved(drawing: Drawing, file: str | Path | None) -> Figure:
@@ -125,7 +131,8 @@ def _by_name(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return {str(name): each for name, each in given.items()}
     found: dict[str, Any] = {}
-    for place, each in enumerate(given if isinstance(given, Sequence) else [given]):
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    for place, each in enumerate(given if is_list else [given]):
         name = each.solver if isinstance(each, Answer) else f"solution {place + 1}"
         found[_unused(name, found)] = each
     return found
@@ -137,9 +144,16 @@ def _valid_solutions(
     """Return the solutions that there are; `UserError` for one that is not valid."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.solving import Answer
+    from lyra_opt.core.verifying import for_another_instance
 
     found = {}
     for name, each in given.items():
+        if isinstance(each, Answer):
+            other = for_another_instance(instance, each.claims())
+            if other is not None:
+                raise UserError(f"{name}: the solution {other}")
+        elif not isinstance(each, problem.all_solution_classes):
+            raise UserError(f"{name}: {problem.is_no_solution(each, 'an answer or ')}")
         solution = each.solution if isinstance(each, Answer) else each
         if solution is None:
             continue

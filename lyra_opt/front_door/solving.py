@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -10,9 +11,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from lyra_opt.core.evidence import Evidence
     from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import SolverLike
+    from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.core.solving import Answer
     from lyra_opt.core.verifying import Verification
 
@@ -66,7 +68,6 @@ def solve(
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.rules import Integer, Number
-    from lyra_opt.core.solver import find_solver
     from lyra_opt.core.solving import require_valid_start, solve_and_check
     from lyra_opt.core.witnesses import solve_and_certify
 
@@ -83,7 +84,7 @@ def solve(
     return run(
         problem,
         instance,
-        find_solver(problem.name, solver or problem.default_solver_of(instance.variant)),
+        _solver(problem, instance, solver),
         limits=Limits(time_s=time_limit_s, threads=threads),
         seed=seed,
         warm_start=warm_start,
@@ -93,7 +94,7 @@ def solve(
 
 def compare(
     instance: ProblemInstance[SolutionT],
-    solvers: Sequence[SolverLike],
+    solvers: Sequence[SolverLike | None],
     *,
     time_limit_s: float | None = None,
     threads: int = 1,
@@ -108,46 +109,54 @@ def compare(
     instance
         Of any problem.
     solvers
-        At least one, each as for `solve`, and so is the rest.
+        At least one, each as for `solve`, and so is the rest; an array or a series of names too.
 
     Returns
     -------
     pandas.DataFrame
         A row a solver, in order, its name as index ``solver``, and numbers as numbers:
 
-        ``status``
-            What the run itself proved: ``optimal``, ``feasible``, ...
-        ``objective``, ``dual_bound``
-            As checked; the bound of the run, and of its witness. Integers where all are.
-        ``gap``, ``gap_to_best``, ``gap_to_optimum_at_most``
-            How much worse the objective is than its own bound, than the best objective here, and
-            at most than the optimum: than ``optimum`` or, where that is missing, than the best
-            bound here. Relative to these, 0.082 for 8.2 %; infinite where one is or may be 0.
-        ``optimum``
-            The best objective here, where the best bound here proves it.
+        ``objective``
+            As checked. Integers where all are.
+        ``gap_to_optimum_at_most``
+            How much worse it is, at most, than the optimum: than ``optimum`` or, where that is
+            missing, than the best bound here. Relative to these, 0.082 for 8.2 %; infinite where
+            one is or may be 0; and so are the other two.
+        ``gap_to_best``, ``gap``
+            How much worse the objective is than the best here, and than its own bound.
+        ``dual_bound``
+            Of the run, and of its witness.
         ``wall_time_s``
             Seconds of the solver alone.
         ``stopped_by``, ``message``
             The limit that ended the run; why it failed, was skipped, or what contradicts it.
 
-        Then what the problem measures beside the objective, such as ``collateral_gpus``.
+        Then what the problem measures beside the objective, such as ``collateral_gpus``, and last,
+        as pandas prints the first and the last columns where not all have room:
+
+        ``optimum``
+            The best objective here, where the best bound here proves it.
+        ``status``
+            What the run itself proved: ``optimal``, ``feasible``, ...
 
     Raises
     ------
     UserError
-        As `solve`; before anything is run if a solver is unknown.
+        As `solve`; before anything is run if a solver is unknown, or two are called the same.
     """
     import pandas as pd
 
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.problem import problem_of_instance
-    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.solver import require_different_names
     from lyra_opt.core.solving import evidence_of, refute_claims
 
     problem = problem_of_instance(instance)
-    if isinstance(solvers, str) or not solvers:
+    listed = [] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
+    if not listed:
         raise UserError("solvers: must be a list of at least one solver")
-    found = [find_solver(problem.name, each) for each in solvers]
+    found = [_solver(problem, instance, each) for each in listed]
+    require_different_names(each.name for each in found)
     answers = refute_claims(
         [
             solve(
@@ -163,23 +172,7 @@ def compare(
         ]
     )
     evidence = evidence_of(answers)
-    rows = [
-        {
-            "solver": answer.solver,
-            "status": str(answer.status),
-            "objective": answer.objective,
-            "dual_bound": answer.dual_bound,
-            "gap": answer.gap,
-            "gap_to_best": evidence.gap_to_best(answer.objective),
-            "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
-            "optimum": evidence.optimum,
-            "wall_time_s": answer.wall_time_s,
-            "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
-            "message": answer.message,
-            **{key: answer.measures.get(key) for key in problem.measure_keys},
-        }
-        for answer in answers
-    ]
+    rows = [_row(answer, evidence) for answer in answers]
     frame = pd.DataFrame(rows, dtype=object).set_index("solver")
     types = {
         "objective": _type_of([answer.objective for answer in answers]),
@@ -188,6 +181,24 @@ def compare(
     }
     relative = ("gap", "gap_to_best", "gap_to_optimum_at_most", "wall_time_s")
     return frame.infer_objects().astype(types | dict.fromkeys(relative, "float64"))
+
+
+def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
+    """Return what a table says of an answer, by column."""
+    return {
+        "solver": answer.solver,
+        "objective": answer.objective,
+        "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
+        "gap_to_best": evidence.gap_to_best(answer.objective),
+        "gap": answer.gap,
+        "dual_bound": answer.dual_bound,
+        "wall_time_s": answer.wall_time_s,
+        "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
+        "message": answer.message,
+        **{key: answer.measures.get(key) for key in answer.problem.measure_keys},
+        "optimum": evidence.optimum,
+        "status": str(answer.status),
+    }
 
 
 def _type_of(values: Sequence[int | float | None]) -> str:
@@ -228,6 +239,14 @@ def verify(
     problem = problem_of_instance(instance)
     solution, claims = _solution(problem, claimed)
     return verifying.verify(problem, instance, solution, {"instance": instance.name, **claims})
+
+
+def _solver(problem: Problem, instance: ProblemInstance, given: SolverLike | None) -> Solver:
+    """Return the solver that is given, or the problem's own choice."""
+    from lyra_opt.core.solver import find_solver
+
+    chosen = problem.default_solver_of(instance.variant) if given is None else given
+    return find_solver(problem.name, chosen)
 
 
 def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:

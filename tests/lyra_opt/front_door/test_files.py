@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -53,3 +54,30 @@ def test_an_answer_is_saved_as_its_solution(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no solution to save: unsupported"):
         lo.save(unsupported, tmp_path / "none.json")
     assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, io.StringIO("{}")])
+def test_what_is_no_path_is_refused(wrong: Any) -> None:
+    """In a line, whether it is to be read or written."""
+    with pytest.raises(UserError, match="is no path of a file"):
+        lo.load(wrong)
+    with pytest.raises(UserError, match="is no path of a file"):
+        lo.save(fleet(), wrong)
+
+
+def test_a_solution_is_no_instance(tmp_path: Path) -> None:
+    """Errors say what takes a solution, and what can be saved."""
+    path, answer = tmp_path / "solution.json", lo.solve(fleet(), "exact")
+    lo.save(answer, path)
+    with pytest.raises(InputError, match="a solution, no instance; `lyra-opt verify`"):
+        lo.load(path)
+    with pytest.raises(UserError, match="must be an instance, or an answer"):
+        lo.save(answer.solution, path)
+
+
+@pytest.mark.parametrize("wrong", ["reclaim", lo.reclaim])
+def test_what_is_asked_for_is_a_class(tmp_path: Path, wrong: Any) -> None:
+    """No name of a problem, and no package."""
+    lo.save(fleet(), tmp_path / "fleet.json")
+    with pytest.raises(UserError, match=r"must be a class of instances, such as lo\.reclaim"):
+        lo.load(tmp_path / "fleet.json", of=wrong)

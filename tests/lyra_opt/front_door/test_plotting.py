@@ -246,3 +246,10 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
         lo.plot(fleet, file=tmp_path / "a.pdf")
     with pytest.raises(UserError, match=r"no instance of a decision problem; lo\.load"):
         lo.plot("fleet.json")
+    with pytest.raises(UserError, match=r"3 is no solution of reclaim: must be an answer or"):
+        lo.plot(fleet, [3])
+    other = lo.solve(replace(fleet, name="another"), "scf")
+    with pytest.raises(UserError, match='the solution is for the instance "another", not for'):
+        lo.plot(fleet, other)
+    with pytest.raises(UserError, match='"x" is no answer of a solver'):
+        lo.plot_progress("x")

@@ -6,8 +6,10 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import lyra_opt as lo
@@ -15,9 +17,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
 from tests.conftest import FIGURE_5
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class LastServers(HeuristicSolver):
@@ -76,7 +75,24 @@ def test_compare_is_a_frame_of_numbers(fleet: Any) -> None:
     assert table.collateral_gpus["exact"] == 0
 
 
-@pytest.mark.parametrize("wrong", [[], "exact", ["exact", "sorcery"]])
+def test_compare_takes_any_sequence(fleet: Any) -> None:
+    """Names as NumPy and pandas have them; None is the problem's own choice."""
+    for given in (np.array(["scf", "exact"]), pd.Series(["scf", "exact"]), ("scf", "exact")):
+        assert list(lo.compare(fleet, given).index) == ["scf", "exact"]
+    assert list(lo.compare(fleet, [None]).index) == ["lyra-greedy"]
+
+
+def test_compare_begins_with_what_matters(fleet: Any) -> None:
+    """Where a terminal of 80 columns hides others."""
+    table = lo.compare(fleet, ["lyra-greedy", "exact"])
+    shown = ["objective", "gap_to_optimum_at_most", "optimum", "status"]
+    assert [*table.columns[:2], *table.columns[-2:]] == shown
+    narrow = {"display.width": 80, "display.max_columns": 0}
+    with pd.option_context(*(each for option in narrow.items() for each in option)):
+        assert str(table).split("\n")[0].split() == [*shown[:2], "...", *shown[2:]]
+
+
+@pytest.mark.parametrize("wrong", [[], "exact", 3, ["exact", "sorcery"], ["exact", "exact"]])
 def test_compare_refuses_before_it_solves(
     fleet: Any, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +109,7 @@ def test_compare_refuses_before_it_solves(
         ({"time_limit_s": "1"}, 'time_limit_s is "1": must be'),
         ({"seed": -1}, "seed is -1: must be an integer of at least 0"),
         ({"solver": "sorcery"}, "sorcery"),
+        ({"solver": ""}, "no such solver of reclaim"),
     ],
 )
 def test_bad_input_is_named(fleet: Any, options: dict[str, Any], message: str) -> None:
