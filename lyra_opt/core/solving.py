@@ -230,7 +230,6 @@ class Answer(Generic[SolutionT]):
     def _in_words(self) -> dict[str, str]:
         """Return what it says, by what that is."""
         status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
-        chosen = self.as_json_object("")
         shown = {
             "status": status,
             "objective": self.objective,
@@ -238,12 +237,20 @@ class Answer(Generic[SolutionT]):
             "distance": (
                 None if self.status is Status.OPTIMAL else evidence_of([self]).in_words(self.claim)
             ),
-            **{words(key): chosen[key] for key in self.problem.answer_keys},
+            **{words(key): value for key, value in self._chosen().items()},
             "time": show_seconds(self.wall_time_s) or None,
             "witness": None if self.witness is None else str(self.witness),
             "message": self.message,
         }
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return what was chosen and measured, by the problem's own keys, None where not known."""
+        solution = (
+            self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
+        )
+        known = {**solution, **self.measures}
+        return {key: known.get(key) for key in self.problem.answer_keys}
 
     def claims(self) -> dict[str, Any]:
         """Return what it claims of its solution, for `lyra_opt.core.verifying.verify`."""
@@ -267,10 +274,6 @@ class Answer(Generic[SolutionT]):
         `evidence` is that of all answers to the instance, by default of this one alone.
         """
         evidence = evidence or evidence_of([self])
-        keys = self.problem.answer_keys
-        solution = (
-            self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
-        )
         return {
             "file": file,
             "instance": self.instance.name,
@@ -285,7 +288,7 @@ class Answer(Generic[SolutionT]):
             "gap_to_optimum_at_most": finite(evidence.gap_to_optimum_at_most(self.objective)),
             "optimum": evidence.optimum,
             "witness": None if self.witness is None else self.witness.as_json_object(),
-            **{key: ({**solution, **self.measures}).get(key) for key in keys},
+            **self._chosen(),
             "wall_time_s": self.wall_time_s,
             "trajectory": [point._asdict() for point in self.trajectory] or None,
             "seed": self.seed,

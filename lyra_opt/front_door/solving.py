@@ -68,7 +68,7 @@ def solve(
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.rules import Integer, Number
-    from lyra_opt.core.solving import require_valid_start, solve_and_check
+    from lyra_opt.core.solving import solve_and_check
     from lyra_opt.core.witnesses import solve_and_certify
 
     if time_limit_s is not None:
@@ -76,10 +76,7 @@ def solve(
     threads = Integer(1).check("threads", threads)
     seed = Integer().check("seed", seed)
     problem = problem_of_instance(instance)
-    warm_start: SolutionT | None = None
-    if start is not None:
-        warm_start, claims = _solution(problem, start)
-        require_valid_start(problem, instance, warm_start, claims, "start")
+    warm_start = None if start is None else _checked_start(problem, instance, start)
     run = solve_and_certify if certify else solve_and_check
     return run(
         problem,
@@ -157,6 +154,8 @@ def compare(
         raise UserError("solvers: must be a list of at least one solver")
     found = [_solver(problem, instance, each) for each in listed]
     require_different_names(each.name for each in found)
+    if start is not None:  # read once, whoever starts from it
+        start = _checked_start(problem, instance, start)
     answers = refute_claims(
         [
             solve(
@@ -247,6 +246,16 @@ def _solver(problem: Problem, instance: ProblemInstance, given: SolverLike | Non
 
     chosen = problem.default_solver_of(instance.variant) if given is None else given
     return find_solver(problem.name, chosen)
+
+
+def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given: Any) -> SolutionT:
+    """Return the solution to start from; `UserError` if it is none for the instance."""
+    from lyra_opt.core.solving import require_valid_start
+
+    solution, claims = _solution(problem, given)
+    require_valid_start(problem, instance, solution, claims, "start")
+    found: SolutionT = solution
+    return found
 
 
 def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
