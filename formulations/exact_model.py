@@ -14,13 +14,13 @@ from lyra_opt.core.errors import one_line
 from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported, find_solver
 from lyra_opt.core.trajectory import Improvements
-from lyra_opt.formulations.backends.backend import Backend, Built, Settings
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, Built, Settings
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
     Countdown,
     concluded,
-    safe_cost,
+    proved_cost,
     valued,
     valued_start,
 )
@@ -228,7 +228,7 @@ class ExactModelSolver(Solver):
         ValueError
             If the warm start is no valid solution.
         RuntimeError
-            If the backend fails, or claims what its tolerances do not excuse.
+            If the backend fails within its limit, or claims what its tolerances do not excuse.
         """
         self.load()
         countdown = Countdown(limits.time_s)
@@ -260,7 +260,14 @@ class ExactModelSolver(Solver):
         settings = Settings(
             time_s=countdown.remaining_s, seed=seed, threads=limits.threads, watch=watch
         )
-        run = self.backend.run(built, start, settings)
+        try:
+            run = self.backend.run(built, start, settings)
+        except Exception as error:
+            if not countdown.is_over:
+                raise
+            # What a backend does at its limit, a crash too, costs what it found and nothing else.
+            run = BackendRun(stopped_by=StoppedBy.TIME)
+            ending["message"] = f"at its limit the backend failed: {one_line(str(error))}"
         if watch is not None and watch.error is not None:
             raise watch.error
         solution = None if run.values is None else data.solution(run.values)
@@ -271,16 +278,20 @@ class ExactModelSolver(Solver):
             incumbent = found
             if observer is not None:
                 observer("objective", incumbent[1])
-        proved = self.bound_of(data, run.bound)
+        proved = self.bound_of(data, run.bound, is_done=run.stopped_by is None)
         if proved is not None and (bound is None or instance.variant.is_better(bound, proved)):
             bound = proved
         ending |= {"stopped_by": run.stopped_by, "counters": run.counters}
         return concluded(instance, incumbent, bound, **ending)
 
-    def bound_of(self, data: ModelData, bound: Number | Fraction | None) -> Number | None:
+    def bound_of(
+        self, data: ModelData, bound: Number | Fraction | None, *, is_done: bool
+    ) -> Number | None:
         """Return the bound on the objective that a backend's bound on the cost proves, if any."""
-        cost = safe_cost(bound, margin=self.formulation.margin)
-        return None if cost is None or not self.backend.gives_bound else data.dual_bound(cost)
+        if not self.backend.gives_bound:
+            return None
+        cost = proved_cost(bound, is_done=is_done, margin=self.formulation.margin)
+        return None if cost is None else data.dual_bound(cost)
 
     def _begun(
         self, instance: Any, warm_start: Any, rng: np.random.Generator
@@ -321,7 +332,7 @@ class _Watch:
     def bounded(self, bound: Number) -> None:
         """Tell what the bound proves."""
         try:
-            proved = self._solver.bound_of(self._data, bound)
+            proved = self._solver.bound_of(self._data, bound, is_done=False)
             if proved is not None:
                 self._observer("dual_bound", proved)
         except Exception as error:

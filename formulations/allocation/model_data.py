@@ -93,10 +93,13 @@ class KnapsackModel:
         return self.task.allocation(self.chosen(values))
 
     def dual_bound(self, cost: Fraction) -> float:
-        """Return the bound on the objective that follows from one on the scaled costs."""
+        """Return the bound on the objective that follows from one on the scaled costs.
+
+        One below 0 on what is maximised contradicts every solution, and must be seen to do so.
+        """
         least_s = (cost - abs(cost) * Fraction(VALUE_MARGIN)) / Fraction(2) ** self.exponent
         maximises = self.task.instance.objective is Objective.JCT_REDUCTION
-        return max(0.0, float_up(-least_s) if maximises else -float_up(-least_s))
+        return float_up(-least_s) if maximises else max(0.0, -float_up(-least_s))
 
     @property
     def unit(self) -> CostUnit:

@@ -66,8 +66,9 @@ class BackendRun:
     values
         Of all variables as `Built.in_order` lists them, not rounded; None without a solution.
     bound
-        Its lower bound on the optimum: an int or a Fraction if it was computed in exact
-        arithmetic, else a float; None, infinite or NaN if it has none.
+        Its lower bound on the optimum, as it says it: an int if it computes in exact arithmetic,
+        else a float; a Fraction if the bound was computed here, without its word. What that proves
+        `lyra_opt.formulations.exact_solver.proved_cost` says, which knows what else may stand here.
     stopped_by
         The limit that ended the run, None if it ran to its end.
     counters

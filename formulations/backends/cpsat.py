@@ -94,13 +94,13 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
-    bound = int(solver.response_proto.inner_objective_lower_bound)  # without the constant
+    # The bound in integers; `best_objective_bound` is a double, off by one at times. A 0 before the
+    # end may be the default of the response, which the constant must not hide.
+    bound = int(solver.response_proto.inner_objective_lower_bound)
     constant = round(model.proto.objective.offset)
     return BackendRun(
         values=[solver.value(variable) for variable in variables] if has_solution else None,
-        # The bound in integers; `best_objective_bound` is a double, off by one at times. Before
-        # anything is known it is 0, which is no bound where objectives are negative.
-        bound=bound + constant if has_solution or bound else None,
+        bound=bound + constant if bound or status == cp_model.OPTIMAL else None,
         stopped_by=None
         if status == cp_model.OPTIMAL or settings.time_s is None
         else StoppedBy.TIME,

@@ -58,13 +58,13 @@ class Programme:
 
         For any y, at most 0 where a row may be less than its limit, a point x that keeps the rows
         a x has c x >= c x + y (b - a x) = y b + (c - y a) x, and each column is least at one of its
-        ends. So it does not matter how y was found.
+        ends. So it does not matter how y was found; where it is no number it counts as 0.
         """
         scale = 2**MULTIPLIER_BITS
         reduced = [math.floor(Fraction(cost) * scale) for cost in self.cost]
         total = 0
         for row, multiplier in zip(self.rows, multipliers, strict=True):
-            y = round(Fraction(multiplier) * scale)
+            y = round(Fraction(multiplier) * scale) if math.isfinite(multiplier) else 0
             y = y if row.is_equation else min(0, y)
             total += y * row.limit
             if y:
@@ -84,7 +84,13 @@ def run_highs(
     start: Values | None,  # noqa: ARG001
     settings: Settings,
 ) -> BackendRun:
-    """Solve a programme on one thread; the bound is exact, the values are those of HiGHS."""
+    """Solve a programme on one thread; the bound is exact, the values are those of HiGHS.
+
+    Raises
+    ------
+    RuntimeError
+        If HiGHS ends in anything but an optimum or the time limit.
+    """
     import highspy
 
     programme: Programme = built.model
@@ -112,12 +118,14 @@ def run_highs(
         np.array([coefficient for coefficient, _ in terms], np.float64),
     )
     model.run()
-    solution = model.getSolution()
-    is_whole = solution.value_valid and solution.dual_valid
+    status, solution = model.getModelStatus(), model.getSolution()
+    limited = status == highspy.HighsModelStatus.kTimeLimit
+    if not limited and status != highspy.HighsModelStatus.kOptimal:
+        raise RuntimeError(f"HiGHS ended with {model.modelStatusToString(status)}")
     return BackendRun(
-        values=list(solution.col_value) if is_whole else None,
+        values=list(solution.col_value) if solution.value_valid else None,
         bound=programme.least(list(solution.row_dual)) if solution.dual_valid else None,
-        stopped_by=None if is_whole else StoppedBy.TIME,
+        stopped_by=StoppedBy.TIME if limited else None,
         counters={"iterations": max(0, model.getInfo().simplex_iteration_count)},
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,14 +70,13 @@ def set_unit(model: Any, unit: CostUnit) -> None:
 def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRun:
     """Run the CBC that PuLP brings; bound and status are read from its log, once it is done.
 
-    CBC 2.10 now and then crashes (segmentation fault, nothing in its log) where a limit of a
-    few milliseconds ends within its pre-processing. A crash after the limit is therefore a run
-    that its limit ended and that found nothing; one before the limit is an error.
+    Where a limit of a few milliseconds ends within its pre-processing, CBC 2.10 writes no result
+    into its log, and now and then crashes (segmentation fault).
 
     Raises
     ------
     pulp.PulpSolverError
-        If CBC crashes within its limit, or without one.
+        If CBC crashes.
     RuntimeError
         If its log ends in anything but an optimal solution or the time limit.
     """
@@ -101,17 +99,9 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
             _skip_v4_deprecation=True,
         )
         solver.tmpDir = directory
-        begun_s = time.perf_counter()
-        try:
-            built.model.solve(solver)
-        except pulp.PulpSolverError:
-            if time_s is None or time.perf_counter() - begun_s < time_s:
-                raise
-            return BackendRun(values=None, stopped_by=StoppedBy.TIME)
+        built.model.solve(solver)
         text = log.read_text(encoding="utf-8", errors="replace")
-    return read_cbc_log(
-        text, [variable.value() for variable in variables], is_limited=time_s is not None
-    )
+    return read_cbc_log(text, [variable.value() for variable in variables])
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
@@ -121,7 +111,7 @@ def set_start(variables: Sequence[Any], start: Values | None) -> None:
             variable.setInitialValue(value)
 
 
-def read_cbc_log(text: str, values: Values, *, is_limited: bool = False) -> BackendRun:
+def read_cbc_log(text: str, values: Values) -> BackendRun:
     """Return what CBC's log says of a minimisation that has a solution.
 
     "Objective value" is the optimum where the result is "Optimal solution found" without "(within
@@ -133,8 +123,6 @@ def read_cbc_log(text: str, values: Values, *, is_limited: bool = False) -> Back
         The log.
     values
         Of the variables, as PuLP read them.
-    is_limited
-        Whether the run had a time limit: one that ends within pre-processing leaves no result.
 
     Raises
     ------
@@ -158,8 +146,6 @@ def read_cbc_log(text: str, values: Values, *, is_limited: bool = False) -> Back
             stopped_by=StoppedBy.TIME,
             counters=counters,
         )
-    if result is None and is_limited:
-        return BackendRun(values=None, stopped_by=StoppedBy.TIME, counters=counters)
     raise RuntimeError(f"CBC ended with {result or 'no result in its log'}")
 
 

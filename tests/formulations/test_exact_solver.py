@@ -16,7 +16,7 @@ from lyra_opt.formulations.exact_solver import (
     OutOfTimeError,
     concluded,
     next_multiple,
-    safe_cost,
+    proved_cost,
 )
 from lyra_opt.heterogeneous import Objective
 from lyra_opt.reclaim import Semantics
@@ -28,7 +28,7 @@ INTEGERS = SimpleNamespace(variant=Semantics.RIGID)
 
 def safe_lower_bound(bound, step=1):
     """Return the least objective that a backend's bound leaves, with reclaiming's margin."""
-    cost = safe_cost(bound, margin=1e-9)
+    cost = proved_cost(bound, is_done=True, margin=1e-9)
     return 0 if cost is None else next_multiple(cost, step)
 
 

@@ -20,7 +20,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
-from lyra_opt.formulations.exact_solver import safe_cost
+from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
 
@@ -152,13 +152,13 @@ def test_bounds_are_moved_to_the_safe_side():
         model = KnapsackModel(
             task=task, capacity=0, classes=(), items=(), weight=(), cost=(), exponent=exponent
         )
-        return model.dual_bound(safe_cost(bound))
+        return model.dual_bound(proved_cost(bound, is_done=True))
 
     assert 2.0**30 < bound_s(-(2**40), task, 10) < 2.0**30 * (1 + 2.0**-46)
     assert 1 + 2.0**-33 < bound_s(-(2.0**34), task, 4) / 2.0**30 < 1 + 2.0**-31
     assert 1 - 2.0**-31 < bound_s(2.0**34, less, 4) / 2.0**30 < 1 - 2.0**-33
     for nothing in (None, float("inf"), float("nan")):
-        assert safe_cost(nothing) is None
+        assert proved_cost(nothing, is_done=True) is None
 
 
 # Backends that lie

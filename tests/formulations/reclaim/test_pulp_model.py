@@ -1,16 +1,11 @@
-"""Reading CBC's log, with logs as CBC 2.10.3 writes them, and what a crash of it means."""
+"""Reading CBC's log, with logs as CBC 2.10.3 writes them."""
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
-
-import pulp
 import pytest
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.formulations.backends.backend import Built, Settings
-from lyra_opt.formulations.backends.pulp import read_cbc_log, run_cbc
+from lyra_opt.formulations.backends.pulp import read_cbc_log
 
 OPTIMAL = """
 Cbc0045I MIPStart provided solution with cost 4
@@ -60,12 +55,6 @@ def test_stopped_run_without_a_solution_has_no_values():
     assert run.bound == pytest.approx(45.3775)
 
 
-def test_a_limit_within_pre_processing_leaves_nothing():
-    """No result is written then; the start that the caller has stands."""
-    run = read_cbc_log("Welcome to the CBC MILP Solver", [0.0], is_limited=True)
-    assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
-
-
 @pytest.mark.parametrize(
     "result",
     ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""],
@@ -73,25 +62,3 @@ def test_a_limit_within_pre_processing_leaves_nothing():
 def test_any_other_end_is_an_error(result):
     with pytest.raises(RuntimeError, match="CBC ended with"):
         read_cbc_log(f"Result - {result}\n" if result else "Welcome to the CBC MILP Solver\n", [])
-
-
-def _crashing_after(seconds: float) -> Built:
-    """Return a model whose CBC crashes after so many seconds."""
-
-    def solve(_solver: object) -> None:
-        time.sleep(seconds)
-        raise pulp.PulpSolverError("crashed")
-
-    return Built(SimpleNamespace(solve=solve), ())
-
-
-def test_a_crash_after_the_limit_is_a_run_that_found_nothing():
-    """CBC crashes now and then where a limit of milliseconds ends within pre-processing."""
-    run = run_cbc(_crashing_after(0.01), None, Settings(time_s=0.001))
-    assert (run.values, run.bound, run.stopped_by) == (None, None, StoppedBy.TIME)
-
-
-@pytest.mark.parametrize("time_s", [None, 3600.0])
-def test_a_crash_within_the_limit_or_without_one_is_an_error(time_s: float | None):
-    with pytest.raises(pulp.PulpSolverError):
-        run_cbc(_crashing_after(0.0), None, Settings(time_s=time_s))

@@ -1,0 +1,224 @@
+"""A backend's number becomes a bound in one place; here it is fed with backends that prove nothing.
+
+Whatever a backend says, at its end or on its way: a bound that was not proved is none, one on the
+wrong side of a valid solution is an error that names both numbers, and no optimum is claimed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings
+from lyra_opt.formulations.backends.cpsat import new_model, run_cpsat
+from lyra_opt.formulations.backends.linear import Programme, run_highs
+from lyra_opt.formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.exact_solver import proved_cost
+from tests.formulations.backends import BACKENDS, lying
+from tests.formulations.test_exact_model import CASES, backend_of, every_problem, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOTHING = (None, math.nan, math.inf, -math.inf, 1e20, -1e20, -1e30, -1e100, -1.79769e308, 10**20)
+"""What says that nothing is known: SCIP, CLP and Gurobi have infinities that are numbers."""
+ENDS = {"done": None, "stopped": StoppedBy.TIME}
+every_end = pytest.mark.parametrize("end", ENDS)
+every_found = pytest.mark.parametrize("finds", [True, False], ids=["solution", "none"])
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+@pytest.mark.parametrize("bound", [*NOTHING, np.float64("nan"), np.float64(1e20)])
+def test_nothing_known_proves_nothing(bound: Any, is_done: bool) -> None:
+    """At the end as on the way."""
+    assert proved_cost(bound, is_done=is_done) is None
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0, np.int64(0)])
+def test_a_zero_before_the_end_is_a_default(zero: Any) -> None:
+    """CP-SAT and HiGHS hold one before there is a bound; of a run that is done it is believed."""
+    assert proved_cost(zero, is_done=False) is None
+    assert Fraction(-2, 10**6) < proved_cost(zero, is_done=True) <= 0
+    assert proved_cost(Fraction(0), is_done=False) == 0  # computed here, from any multipliers
+
+
+@pytest.mark.parametrize("bound", ["7", True, [7], 7j])
+def test_what_is_no_number_is_an_error(bound: Any) -> None:
+    """Not a bound of 1 or of 7."""
+    with pytest.raises(RuntimeError, match="the backend's bound is .*, which is no number"):
+        proved_cost(bound, is_done=True)
+
+
+@given(st.floats(-1e19, 1e19), st.booleans())
+def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(
+    bound: float, is_done: bool
+) -> None:
+    """At 1e12 and beyond too, where a step of 1e-6 would be lost in the rounding of the float."""
+    proved = proved_cost(bound, is_done=is_done)
+    if proved is None:
+        assert (bound, is_done) == (0.0, False)
+    else:
+        least = max(Fraction(1, 10**6), abs(Fraction(bound)) / 2**32, Fraction(math.ulp(bound)))
+        assert proved <= Fraction(bound) - least * Fraction(999, 1000)
+
+
+@every_found
+@every_end
+@pytest.mark.parametrize("bound", NOTHING, ids=str)
+@every_problem
+def test_an_answer_without_a_bound_of_the_backend_has_our_own(
+    problem: str, bound: Any, end: str, finds: bool
+) -> None:
+    """The formulation's simple one, which alone may prove what was found."""
+    case, solver = CASES[problem], backend_of(problem)
+    values = values_of(problem, case.poor) if finds else None
+    liar = lying(solver, bound=bound, values=values, stopped_by=ENDS[end])
+    answer = solve_and_check(find_problem(problem), case.instance, liar, warm_start=case.poor)
+    simple = solver.formulation.simple_bound(case.instance)
+    is_met = answer.objective == simple
+    assert answer.status == (Status.OPTIMAL if is_met else Status.FEASIBLE)
+    assert (answer.dual_bound, answer.stopped_by) == (simple, ENDS[end])
+
+
+@every_found
+@every_end
+@pytest.mark.parametrize("cost", [1e5, 1e12, 10**12 + 1, 1e15, 1e19])
+@every_problem
+def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(
+    problem: str, cost: float, end: str, finds: bool
+) -> None:
+    """However large, whatever the sense: a cost of so much for each solution there is."""
+    case, solver = CASES[problem], backend_of(problem)
+    values = values_of(problem, case.poor) if finds else None
+    liar = lying(solver, bound=cost, values=values, stopped_by=ENDS[end])
+    answer = solve_and_check(find_problem(problem), case.instance, liar, warm_start=case.poor)
+    assert (answer.status, answer.dual_bound) == (Status.ERROR, None)
+    assert re.search(r"bound \S+ contradicts a valid solution of objective \d", answer.message)
+
+
+@every_end
+@every_problem
+def test_bounds_on_the_way_go_through_the_same_place(problem: str, end: str) -> None:
+    """A run that is ended from outside has those that the observer was told, and no other."""
+    case, solver, told = CASES[problem], backend_of(problem), []
+
+    def run(_built: Built, _start: Any, settings: Settings) -> BackendRun:
+        for bound in (*NOTHING, 0, 0.0):
+            settings.watch.bounded(bound)
+        return BackendRun(stopped_by=ENDS[end])
+
+    solve_with(
+        solver, run, case, observer=lambda kind, value: told.append(value) if kind[0] == "d" else 0
+    )
+    assert told == [solver.formulation.simple_bound(case.instance)]
+
+
+def solve_with(
+    solver: ExactModelSolver, run: Any, case: Any, *, time_s: float | None = None, **given: Any
+) -> Any:
+    """Return the answer of a solver whose backend runs so, from the case's poor solution."""
+    own = ExactModelSolver(solver.formulation, solver.statement, replace(solver.backend, run=run))
+    return solve_and_check(
+        solver.formulation.problem,
+        case.instance,
+        own,
+        limits=Limits(time_s=time_s),
+        warm_start=case.poor,
+        **given,
+    )
+
+
+# Failures at a limit
+
+
+def failing_after(part: float) -> Callable[..., BackendRun]:
+    """Return what fails once this part of its time is over."""
+
+    def run(_built: Built, _start: Any, settings: Settings) -> BackendRun:
+        time.sleep((settings.time_s or 0.0) * part)
+        raise RuntimeError("Segmentation fault\n(core dumped)")
+
+    return run
+
+
+def test_a_failure_at_the_limit_costs_only_what_the_backend_found() -> None:
+    """CBC crashes there, or writes no result; the start that was known stays."""
+    case = CASES["reclaim"]
+    answer = solve_with(backend_of("reclaim"), failing_after(1.01), case, time_s=0.5)
+    assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert answer.solution == case.poor
+    assert answer.message == "at its limit the backend failed: Segmentation fault\\n(core dumped)"
+
+
+@pytest.mark.parametrize("time_s", [None, 3600.0])
+def test_a_failure_before_the_limit_is_an_error(time_s: float | None) -> None:
+    """It is nothing that the limit did."""
+    answer = solve_with(backend_of("reclaim"), failing_after(0.0), CASES["reclaim"], time_s=time_s)
+    assert answer.status is Status.ERROR
+
+
+# Backends themselves
+
+
+@pytest.mark.parametrize("end", [0.0, 1e-4])
+def test_cp_sat_has_no_bound_before_it_has_one(end: float) -> None:
+    """Its default is 0, which is wrong here: the optimum is below."""
+    model = new_model()
+    variables = {k: model.new_int_var(0, 1, f"x{k}") for k in range(400)}
+    for k in range(0, 400, 2):
+        model.add(sum((j * k) % 7 * x for j, x in variables.items()) <= 300)
+    model.minimize(-sum(variables.values()))
+    run = run_cpsat(Built(model, [variables]), None, Settings(time_s=end))
+    assert run.stopped_by is StoppedBy.TIME
+    assert run.bound is None or run.bound < 0
+
+
+def programme(limit: int) -> Programme:
+    """Return: minimise -x with 2 x = limit, x from 0 to 5."""
+    made = Programme()
+    made.cost[made.column(5)] = -1.0
+    made.equal("twice", [(2, 0)], limit)
+    return made
+
+
+def test_a_linear_programme_says_how_it_ended() -> None:
+    """Only the time limit is one; no solution for another reason is an error that names it."""
+    found = run_highs(Built(programme(6), []), None, Settings())
+    assert (found.values, found.bound, found.stopped_by) == ([3.0], -3, None)
+    stopped = run_highs(Built(programme(6), []), None, Settings(time_s=0.0))
+    assert stopped.bound is None or stopped.bound <= -3
+    with pytest.raises(RuntimeError, match="HiGHS ended with Infeasible"):
+        run_highs(Built(programme(12), []), None, Settings())
+
+
+@pytest.mark.parametrize("multiplier", [math.nan, math.inf, -math.inf, 0.0, 1e6, -1e6])
+def test_any_multipliers_prove_a_bound(multiplier: float) -> None:
+    """In exact arithmetic; what is no number counts as 0."""
+    assert programme(6).least([multiplier]) <= -3
+
+
+@pytest.mark.parametrize("name", [*BACKENDS, "cpsat-patterns"])
+def test_limits_of_milliseconds_give_no_wrong_bound(name: str) -> None:
+    """On a maximisation, where a bound of 0 on the cost excludes every solution."""
+    case = CASES["network"]
+    for time_s in (1e-4, 1e-3, 2e-3, 4e-3, 8e-3):
+        answer = solve_and_check(
+            find_problem("network"),
+            case.instance,
+            find_solver("network", name),
+            limits=Limits(time_s=time_s),
+        )
+        assert answer.status in (Status.FEASIBLE, Status.OPTIMAL)
