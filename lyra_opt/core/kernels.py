@@ -99,7 +99,13 @@ class Kernel:
         if self._compiled is None:
             with loading():
                 self._load(integers)
-        return self._compiled(*integers)
+        try:
+            return self._compiled(*integers)
+        except SystemError as error:
+            # Ctrl-C while numba makes named tuples, which it does not look out for.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
 
     def __call__(self, *arguments: Any) -> Any:
         """Run interpreted without conversion."""

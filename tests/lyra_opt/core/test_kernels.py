@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import lyra_opt
 from lyra_opt.core.kernels import Kernel, kernel
@@ -119,3 +120,18 @@ def test_a_kernel_keeps_name_and_docstring():
         "shifted",
         "Return the value a little further on.",
     )
+
+
+@pytest.mark.parametrize(
+    ("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (None, SystemError)]
+)
+def test_an_interrupt_within_machine_code_is_one(monkeypatch, cause, raised) -> None:
+    """Numba looks out for no signal while it makes tuples, and says that it failed."""
+
+    def interrupted(*_arguments: Any) -> None:
+        raise SystemError("returned a result with an exception set") from cause
+
+    one = Kernel(lambda value: value)
+    monkeypatch.setattr(one, "_compiled", interrupted)
+    with pytest.raises(raised):
+        one.compiled(1)
