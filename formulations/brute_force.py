@@ -7,10 +7,9 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported
+from lyra_opt.core.solver import Solver, Unsupported, keeps_time
+from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.formulations.exact_solver import (
-    Countdown,
-    OutOfTimeError,
     concluded,
     valued,
     valued_start,
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Limits, Number, SolveResult
     from lyra_opt.core.solver import Observer
     from lyra_opt.formulations.exact_solver import Incumbent
+
+
+LONGEST_NUMBER = 10**15
 
 
 class BruteForceSolver(Solver):
@@ -47,13 +49,13 @@ class BruteForceSolver(Solver):
         """Return why there are too many choices, None if there are not."""
 
     @abstractmethod
-    def improvements(self, instance: Any, countdown: Countdown) -> Iterator[Any]:
+    def improvements(self, instance: Any) -> Iterator[Any]:
         """Yield solutions, each better than the one before, the last optimal; none if none is.
 
         Raises
         ------
         OutOfTimeError
-            From the countdown.
+            When the time is over.
         """
 
     @abstractmethod
@@ -64,11 +66,12 @@ class BruteForceSolver(Solver):
         """Return what there is where the time is over before anything was found, if anything."""
         return None
 
+    @keeps_time
     def solve(
         self,
         instance: Any,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: Any = None,
         observer: Observer | None = None,
@@ -80,7 +83,6 @@ class BruteForceSolver(Solver):
         ValueError
             If the warm start is no valid solution.
         """
-        countdown = Countdown(limits.time_s)
         start = None if warm_start is None else valued_start(self.of, instance, warm_start)
         best: Incumbent[Any] | None = None
         stopped_by = None
@@ -95,7 +97,7 @@ class BruteForceSolver(Solver):
                     observer("objective", found[1])
 
         try:
-            for solution in self.improvements(instance, countdown):
+            for solution in self.improvements(instance):
                 offer(valued(self.of, instance, solution))
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
@@ -109,5 +111,11 @@ class BruteForceSolver(Solver):
 
 
 def too_many(choices: int, most: int, said: str) -> Unsupported | None:
-    """Return why so many choices are not tried, as it is said, None if they are not too many."""
-    return Unsupported(f"{said}; brute force tries at most {most}") if choices > most else None
+    """Return why so many choices are not tried, None if they are not too many.
+
+    As it is said of the number ``{}``, of which the magnitude is enough where it is long.
+    """
+    if choices <= most:
+        return None
+    number = str(choices) if choices < LONGEST_NUMBER else f"10^{math.log10(choices):.0f}"
+    return Unsupported(f"{said.format(number)}; brute force tries at most {most}")

@@ -1,4 +1,4 @@
-"""What all exact solvers share: the clock, the rounding of bounds, and what may be claimed.
+"""What all exact solvers share: the rounding of bounds, and what may be claimed.
 
 A backend (HiGHS, CBC, SCIP, CP-SAT) computes in floats or calls optimal what it has not proved.
 So nothing it says is passed on as it is: the values of its variables are rounded and what they
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,43 +31,6 @@ FLOAT_MARGIN = 2.0**-32
 INFINITE_COST = 1e20
 """From here on backends mean infinity: SCIP by 1e20, CLP by 1e30, Gurobi by 1e100."""
 LARGEST_SEED = 2**31 - 1  # the largest that all backends take
-LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
-
-
-class OutOfTimeError(Exception):
-    """A search used up its time."""
-
-
-class Countdown:
-    """The time that is left of a limit, from the moment of construction.
-
-    As in `lyra_opt.core.stopwatch`, what a process loads once does not count.
-
-    Parameters
-    ----------
-    time_s
-        Wall-clock seconds, None for no limit.
-    """
-
-    def __init__(self, time_s: float | None) -> None:
-        limited = time_s is not None and time_s < LONGEST_TIME_LIMIT_S
-        self._time_s = time_s if limited else None
-        self._stopwatch = Stopwatch()
-
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds left, at least 0; None without a limit."""
-        return None if self._time_s is None else max(0.0, self._time_s - self._stopwatch.elapsed_s)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return self.remaining_s == 0.0
-
-    def require_time(self) -> None:
-        """Raise `OutOfTimeError` if no time is left."""
-        if self.is_over:
-            raise OutOfTimeError
 
 
 def proved_cost(

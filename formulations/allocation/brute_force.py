@@ -10,13 +10,13 @@ from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.allocation.instance import ElasticJob, Instance
-    from lyra_opt.formulations.exact_solver import Countdown
 
 MOST_CHOICES = 1_000_000
 CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
@@ -48,10 +48,10 @@ class BruteForce(BruteForceSolver):
         return too_many(
             choices,
             MOST_CHOICES,
-            f"there are {choices} ways to give workers, those that do not fit included",
+            "there are {} ways to give workers, those that do not fit included",
         )
 
-    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[WorkerAllocation]:
+    def improvements(self, instance: Instance) -> Iterator[WorkerAllocation]:
         """Yield each allocation that costs less than all before; the reduction is a cost below 0.
 
         The reduction is the cost of the base demands, which cannot be chosen, less that found.
@@ -62,7 +62,7 @@ class BruteForce(BruteForceSolver):
                 least = cost
                 yield WorkerAllocation(workers)
             if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                countdown.require_time()
+                require_time()
 
     def simple_bound(self, instance: Instance) -> float:
         """Return the value of the best choice of each job alone."""

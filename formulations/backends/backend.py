@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from lyra_opt.core.stopwatch import within_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -188,7 +190,10 @@ def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
     kinds: Any = largest
     return type(largest)(
         *(
-            {key: add(name_of(kind, key), most) for key, most in of_kind.items()}
+            {
+                key: add(name_of(kind, key), most)
+                for key, most in within_time(of_kind.items(), every=1000)
+            }
             for kind, of_kind in kinds._asdict().items()
         )
     )

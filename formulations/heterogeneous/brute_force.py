@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
@@ -21,7 +22,6 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lyra_opt.formulations.exact_solver import Countdown
     from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Cell = tuple[str, str]
@@ -68,13 +68,12 @@ class BruteForce(BruteForceSolver):
         return too_many(
             choices,
             MOST_CHOICES,
-            f"there are {choices} ways to place jobs in a round, those that do not fit together "
-            f"included",
+            "there are {} ways to place jobs in a round, those that do not fit together included",
         )
 
-    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[RoundSchedule]:
+    def improvements(self, instance: Instance) -> Iterator[RoundSchedule]:
         """Yield the best schedule, if there is one."""
-        best = _search(instance, countdown)
+        best = _search(instance)
         if best is not None:
             yield best
 
@@ -87,19 +86,19 @@ class BruteForce(BruteForceSolver):
         return RoundSchedule(()) if instance.variant.sense == "max" else None
 
 
-def _search(instance: Instance, countdown: Countdown) -> RoundSchedule | None:
+def _search(instance: Instance) -> RoundSchedule | None:
     """Return the best schedule; None if none completes all jobs."""
-    choices = _choices(instance, countdown)
+    choices = _choices(instance)
     if instance.objective is Objective.ROUND_PROGRESS:
         best = max(choices, key=lambda steps: _progress(instance, steps))
         return _schedule(instance, [choices[best]])
     layers = [{tuple(due_steps(job) for job in instance.jobs): _Node(Fraction(0), None, ())}]
     for t in range(instance.horizon_rounds):
-        countdown.require_time()
+        require_time()
         layer: dict[tuple[Fraction, ...], _Node] = {}
         for tried, (state, node) in enumerate(layers[-1].items()):
             if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                countdown.require_time()
+                require_time()
             for steps, choice in choices.items():
                 if not _is_allowed(instance, t, state, steps):
                     continue
@@ -237,7 +236,7 @@ def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
     yield from ways
 
 
-def _choices(instance: Instance, countdown: Countdown) -> dict[tuple[Fraction, ...], Choice]:
+def _choices(instance: Instance) -> dict[tuple[Fraction, ...], Choice]:
     """Return what fits into a round, one choice for each vector of steps done."""
     ways = [
         [
@@ -256,7 +255,7 @@ def _choices(instance: Instance, countdown: Countdown) -> dict[tuple[Fraction, .
         if j == len(ways):
             found.setdefault(steps, choice)
             if len(found) % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                countdown.require_time()
+                require_time()
             return
         for done, copies in ways[j]:
             held = [
@@ -273,6 +272,6 @@ def _choices(instance: Instance, countdown: Countdown) -> dict[tuple[Fraction, .
             for cell, count in held:
                 free[cell] += count
 
-    countdown.require_time()
+    require_time()
     choose(0, (), ())
     return found

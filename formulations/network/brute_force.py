@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.formulations.network.gang_data import simple_bound
 from lyra_opt.network.checker import value_of
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.formulations.exact_solver import Countdown
     from lyra_opt.network.instance import Instance, WaitingJob
 
     Free = tuple[int, ...]
@@ -48,12 +48,14 @@ class BruteForce(BruteForceSolver):
                 break
             choices += states * _count(instance, job)
         return too_many(
-            choices, MOST_CHOICES, f"there are {choices} or more states and ways to go on from them"
+            choices,
+            MOST_CHOICES,
+            "there are {} or more states and ways to go on from them",
         )
 
-    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[Solution]:
+    def improvements(self, instance: Instance) -> Iterator[Solution]:
         """Yield the best placement."""
-        yield _search(instance, countdown)
+        yield _search(instance)
 
     def simple_bound(self, instance: Instance) -> float:
         """Return the knapsack's bound."""
@@ -64,7 +66,7 @@ class BruteForce(BruteForceSolver):
         return Solution(())
 
 
-def _search(instance: Instance, countdown: Countdown) -> Solution:
+def _search(instance: Instance) -> Solution:
     """Return the best placement."""
     start = tuple(machine.free_gpus for machine in instance.machines)
     layers: list[dict[Free, tuple[Fraction, Free, Choice]]] = [{start: (Fraction(0), start, ())}]
@@ -73,7 +75,7 @@ def _search(instance: Instance, countdown: Countdown) -> Solution:
         layer: dict[Free, tuple[Fraction, Free, Choice]] = {}
         for tried, (free, (value, _, _)) in enumerate(layers[-1].items()):
             if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                countdown.require_time()
+                require_time()
             for held, worth in ways:
                 left = tuple(there - taken for there, taken in zip(free, held, strict=True))
                 total = value + worth

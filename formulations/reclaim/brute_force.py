@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.problem import PROBLEM
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.formulations.exact_solver import Countdown
     from lyra_opt.reclaim.instance import Instance
 
 MOST_CHOICES = 5_000_000
@@ -39,10 +39,10 @@ class BruteForce(BruteForceSolver):
         return too_many(
             choices,
             MOST_CHOICES,
-            f"{instance.reclaim_servers} of {servers} servers can be chosen in {choices} ways",
+            f"{instance.reclaim_servers} of {servers} servers can be chosen in {{}} ways",
         )
 
-    def improvements(self, instance: Instance, countdown: Countdown) -> Iterator[Solution]:
+    def improvements(self, instance: Instance) -> Iterator[Solution]:
         """Yield each choice that costs less than all before."""
         least: int | None = None
         for tried, (chosen, cost) in enumerate(_choices(instance)):
@@ -50,7 +50,7 @@ class BruteForce(BruteForceSolver):
                 least = cost
                 yield Solution.of_positions(instance, chosen)
             if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                countdown.require_time()
+                require_time()
 
     def simple_bound(self, instance: Instance) -> int:  # noqa: ARG002
         """Return 0: no weight is negative."""

@@ -78,10 +78,6 @@ class Limits:
         if not isinstance(self.threads, int) or self.threads < 1:
             raise FieldError("threads", self.threads, "must be an integer of at least 1")
 
-    def is_over(self, elapsed_s: float) -> bool:
-        """Return whether a run that has taken `elapsed_s` has used up its time."""
-        return self.time_s is not None and elapsed_s >= self.time_s
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveResult(Generic[SolutionT]):

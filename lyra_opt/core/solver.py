@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Number, SolveResult, Status
-from lyra_opt.core.stopwatch import loading
+from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, loading, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
 
 Observer = Callable[[str, Number], None]
 """Called with ("objective", value) or ("dual_bound", value) at each improvement."""
+
+SolveT = TypeVar("SolveT", bound=Callable[..., SolveResult[Any]])
+
+
+def keeps_time(solve: SolveT) -> SolveT:
+    """Let a method `solve` run with the time of its `limits` in force.
+
+    All that it calls may then ask `lyra_opt.core.stopwatch.require_time`.
+    """
+
+    @wraps(solve)
+    def in_time(self: Any, instance: Any, *, limits: Limits, **others: Any) -> SolveResult[Any]:
+        with time_limit(limits.time_s):
+            return solve(self, instance, limits=limits, **others)
+
+    return cast("SolveT", in_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +139,18 @@ class Solver(ABC):
 
 
 class HeuristicSolver(Solver):
-    """A rule that runs to its end: it keeps no limits and claims no proof.
+    """A rule that claims no proof; of the limits it keeps the time.
 
     Ask for a bound with ``certify`` where it gives none.
     """
 
     @abstractmethod
     def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
-        """Return what the rule makes of an instance that `supports` accepts."""
+        """Return what the rule makes of an instance that `supports` accepts.
+
+        A rule that may take long asks `lyra_opt.core.stopwatch.require_time` now and then, and
+        lets `OutOfTimeError` pass where it has nothing to return by then.
+        """
 
     def objective_of(self, instance: Any, solution: Any) -> Number | None:
         """Return the value of a solution that somebody gives, None if it is not valid.
@@ -138,6 +159,7 @@ class HeuristicSolver(Solver):
         """
         return find_problem(self.problem).check(instance, solution).objective
 
+    @keeps_time
     def solve(
         self,
         instance: Any,
@@ -147,8 +169,16 @@ class HeuristicSolver(Solver):
         warm_start: Any = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Apply the rule; return the warm start instead where that is better."""
-        found = self.apply(instance, rng)
+        """Apply the rule; return the warm start instead where that is better.
+
+        Rules that are done within `lyra_opt.core.stopwatch.GRACE_S` are never stopped.
+        """
+        found: SolveResult[Any]
+        try:
+            with grace():
+                found = self.apply(instance, rng)
+        except OutOfTimeError:
+            found = SolveResult(status=Status.UNKNOWN, stopped_by=StoppedBy.TIME)
         if warm_start is not None:
             start, objective = self.objective_of(instance, warm_start), found.objective
             is_better = instance.variant.is_better

@@ -1,20 +1,38 @@
-"""Time what a solver does, apart from what a process does once.
+"""The clock of solvers: what they take, and what a time limit leaves them.
 
 Importing OR-Tools or numba takes about a second, whatever is solved then. It is spent once a
 process, so counting it as the time of the solver that happens to run first would say nothing
 about that solver.
+
+A time limit is in force for all that is called within ``with time_limit(...)``, however deep: a
+loop that may take long asks `require_time` every few milliseconds, and whoever can make something
+of what there is by then catches `OutOfTimeError`. So rules, bounds and builders of models, which
+solvers and simulated clusters share, need no clock among their arguments.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+ItemT = TypeVar("ItemT")
+
+LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
+GRACE_S = 0.1
+"""What a first solution may take beyond a time limit, which is of little use without one."""
 
 _loading_s = 0.0
+_deadline_s: ContextVar[float] = ContextVar("deadline_s", default=math.inf)
+
+
+class OutOfTimeError(Exception):
+    """The time limit in force is used up."""
 
 
 @contextmanager
@@ -28,14 +46,72 @@ def loading() -> Iterator[None]:
         _loading_s += time.perf_counter() - started
 
 
+def _now_s() -> float:
+    return time.perf_counter() - _loading_s
+
+
 class Stopwatch:
     """Wall-clock seconds since construction, less those spent on `loading`."""
 
     def __init__(self) -> None:
-        self._loading_before_s = _loading_s
-        self._started_s = time.perf_counter()
+        self._started_s = _now_s()
 
     @property
     def elapsed_s(self) -> float:
         """Seconds so far."""
-        return time.perf_counter() - self._started_s - (_loading_s - self._loading_before_s)
+        return _now_s() - self._started_s
+
+
+@contextmanager
+def time_limit(time_s: float | None) -> Iterator[None]:
+    """Hold what happens meanwhile to a limit of wall-clock seconds, None for none of its own.
+
+    Of limits within one another the one that ends first counts. As in `Stopwatch`, what a process
+    loads once does not count. A limit holds in one thread.
+    """
+    limited = time_s is not None and time_s < LONGEST_TIME_LIMIT_S
+    own_s = _now_s() + time_s if limited and time_s is not None else math.inf
+    token = _deadline_s.set(min(own_s, _deadline_s.get()))
+    try:
+        yield
+    finally:
+        _deadline_s.reset(token)
+
+
+@contextmanager
+def grace() -> Iterator[None]:
+    """Leave what happens meanwhile at least `GRACE_S`, whatever the limit in force."""
+    token = _deadline_s.set(max(_now_s() + GRACE_S, _deadline_s.get()))
+    try:
+        yield
+    finally:
+        _deadline_s.reset(token)
+
+
+def remaining_s() -> float | None:
+    """Return the seconds that the limit in force leaves, at least 0; None without a limit."""
+    deadline_s = _deadline_s.get()
+    return None if deadline_s == math.inf else max(0.0, deadline_s - _now_s())
+
+
+def is_out_of_time() -> bool:
+    """Return whether there is a limit in force and it is used up."""
+    deadline_s = _deadline_s.get()
+    return deadline_s != math.inf and _now_s() >= deadline_s
+
+
+def require_time() -> None:
+    """Raise `OutOfTimeError` if the limit in force is used up.
+
+    Takes a quarter of a microsecond: ask every few milliseconds.
+    """
+    if is_out_of_time():
+        raise OutOfTimeError
+
+
+def within_time(items: Iterable[ItemT], every: int = 1) -> Iterator[ItemT]:
+    """Yield the items, and ask for time before each, or before each of so many."""
+    for place, item in enumerate(items):
+        if place % every == 0:
+            require_time()
+        yield item

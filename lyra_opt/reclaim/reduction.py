@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.reclaim.incidence import Incidence, partial_sums, sums_of_runs
 from lyra_opt.reclaim.instance import Solution
 
@@ -223,7 +224,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     smaller = _smaller_rows(rows)
     size = [sum(row.values()) for row in rows]
     pairs: list[tuple[int, int]] = []
-    for chain, places in enumerate(members):
+    for chain, places in enumerate(within_time(members)):
         # The larger a row, the closer to t in the order; a dominated row is strictly smaller.
         nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
         for rank, t in enumerate(places):
@@ -258,7 +259,7 @@ def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
         for job in row:
             hosts.setdefault(job, []).append(number)
     smaller: list[set[int]] = [set() for _ in rows]
-    for number, row in enumerate(rows):
+    for number, row in enumerate(within_time(rows)):
         rarest = min((hosts[job] for job in row), key=len, default=range(len(rows)))
         for other in rarest:
             larger = rows[other]

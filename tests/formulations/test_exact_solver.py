@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.formulations.exact_solver import (
-    Countdown,
-    OutOfTimeError,
     concluded,
     next_multiple,
     proved_cost,
@@ -110,16 +108,6 @@ def test_without_a_solution_only_an_infinite_bound_proves_that_there_is_none():
     unknown = concluded(INTEGERS, None, 3, stopped_by=StoppedBy.TIME)
     assert (unknown.status, unknown.dual_bound) == (Status.UNKNOWN, 3)
     assert concluded(INTEGERS, ("x", 5), None).status is Status.FEASIBLE
-
-
-def test_countdown():
-    assert Countdown(None).remaining_s is None
-    assert Countdown(math.inf).remaining_s is None
-    assert not Countdown(None).is_over
-    assert Countdown(0.0).is_over
-    assert 0 < Countdown(1000.0).remaining_s <= 1000
-    with pytest.raises(OutOfTimeError):
-        Countdown(0.0).require_time()
 
 
 def test_missing_module_is_named():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
@@ -125,7 +126,7 @@ class LpHighs(ShareSolver):
     name = "lp-highs"
     modules, engine = ("highspy",), "highs"
 
-    def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
+    def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
         import highspy
 
@@ -135,6 +136,7 @@ class LpHighs(ShareSolver):
         model.setOptionValue("threads", 1)
         model.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
         model.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+        time_s = remaining_s()
         if time_s is not None:
             model.setOptionValue("time_limit", time_s)
         model.run()

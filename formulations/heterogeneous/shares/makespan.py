@@ -9,8 +9,9 @@ import math
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
-from lyra_opt.formulations.exact_solver import Countdown, concluded, valued_start
+from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time
+from lyra_opt.formulations.exact_solver import concluded, valued_start
 from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs
 from lyra_opt.heterogeneous.bounds.divisible_makespan import makespan_bound_s
 from lyra_opt.heterogeneous.instance import Objective
@@ -41,11 +42,12 @@ class LpMakespan(Solver):
     def __init__(self) -> None:
         self._engine = LpHighs()
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: RoundSchedule | None = None,
         observer: Observer | None = None,
@@ -58,15 +60,16 @@ class LpMakespan(Solver):
             If the warm start is no valid solution.
         """
         self._engine.load()
-        countdown = Countdown(limits.time_s)
-        bound = makespan_bound_s(
-            instance, self._engine.point_of, remaining_s=lambda: countdown.remaining_s
-        )
+        try:
+            with grace():
+                bound = makespan_bound_s(instance, self._engine.point_of)
+        except OutOfTimeError:
+            bound = 0.0
         if math.isinf(bound) or bound > instance.horizon_s * (1 + 1e-9):
             return SolveResult(status=Status.INFEASIBLE)
         if observer is not None:
             observer("dual_bound", bound)
-        stopped = StoppedBy.TIME if countdown.is_over else None
+        stopped = StoppedBy.TIME if is_out_of_time() else None
         start = None if warm_start is None else valued_start(PROBLEM, instance, warm_start)
         if observer is not None and start is not None:
             observer("objective", start[1])

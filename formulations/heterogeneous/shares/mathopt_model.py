@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
@@ -156,11 +157,11 @@ class _LpMathOpt(ShareSolver):
         model.objective.is_maximize = True
         return model
 
-    def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
+    def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
         data = ShareData.of(programme)
         built = build(data)
-        result = solve(built.model, self.solver_type, time_s, self.parameters())
+        result = solve(built.model, self.solver_type, remaining_s(), self.parameters())
         # A point that a limit left is not feasible, but cut until it is, it is a solution; and
         # any multipliers make a bound.
         solution = result.solutions[0] if result.solutions else None

@@ -22,6 +22,7 @@ from lyra_opt.allocation.knapsack.kernels import (
 )
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 from lyra_opt.core.result import Limits, StoppedBy
+from lyra_opt.core.stopwatch import is_out_of_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         ReducedKnapsack,
         ScaledKnapsack,
     )
-    from lyra_opt.core.stopwatch import Stopwatch
 
 FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22
@@ -74,14 +74,12 @@ class MckpCore(KnapsackSolver):
     exact_variants = KnapsackSolver.variants
     gives_bound = True
 
-    def choose(
-        self, knapsack: ReducedKnapsack, limits: Limits, stopwatch: Stopwatch
-    ) -> KnapsackChoice:
+    def choose(self, knapsack: ReducedKnapsack, limits: Limits) -> KnapsackChoice:
         """Return the optimum, or the best choice known when a limit is reached."""
         if not knapsack.items:
             return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
         core = _Core.of(knapsack.scaled())
-        stopped_by = core.expand(limits, stopwatch)
+        stopped_by = core.expand(limits)
         if stopped_by is StoppedBy.MEMORY and limits == Limits() and table_fits(knapsack):
             return table_choice(knapsack)
         return KnapsackChoice(
@@ -264,7 +262,7 @@ class _Core:
             np.append(np.gcd.accumulate(unit[self.order][::-1])[::-1], 1),
         )
 
-    def expand(self, limits: Limits, stopwatch: Stopwatch) -> StoppedBy | None:
+    def expand(self, limits: Limits) -> StoppedBy | None:
         """Search to the end or to a limit, and return which."""
         if self.is_done:
             return None
@@ -294,7 +292,7 @@ class _Core:
         )
         self.search = self.search._replace(gap=self.gap)
         while True:
-            if limits.time_s is not None and stopwatch.elapsed_s >= limits.time_s:
+            if is_out_of_time():
                 return StoppedBy.TIME
             space = len(self.states.weight)
             is_done, looked_at, self.search, states = expand_core.run(

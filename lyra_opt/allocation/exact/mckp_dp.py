@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.data import SCALED_BITS
-from lyra_opt.allocation.knapsack.kernels import fill_table
+from lyra_opt.allocation.knapsack.kernels import fill_table, trace_table
 from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack, refusal
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
+from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
     from lyra_opt.allocation.knapsack.data import ReducedKnapsack
     from lyra_opt.core.result import Limits
-    from lyra_opt.core.stopwatch import Stopwatch
 
 MOST_CELLS = 2**28
 """Of the choice table: a GiB at four bytes each."""
+STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**24
 
 
 class MckpDp(KnapsackSolver):
@@ -30,7 +33,8 @@ class MckpDp(KnapsackSolver):
     Source: Lyra (EuroSys 2023), section 5.2, which names dynamic programming; the recursion is
     that of Dudzinski and Walukiewicz (1987). Complexity O(items * capacity), memory four bytes
     times classes * capacity; the capacity is first divided by the greatest common divisor of the
-    weights. Exact in integers, so optimal within 1e-9. Limits are not kept.
+    weights. Exact in integers, so optimal within 1e-9. Limits: time, looked at
+    every few million cells.
     """
 
     name = engine = "mckp-dp"
@@ -54,10 +58,12 @@ class MckpDp(KnapsackSolver):
         self,
         knapsack: ReducedKnapsack,
         limits: Limits,  # noqa: ARG002
-        stopwatch: Stopwatch,  # noqa: ARG002
     ) -> KnapsackChoice:
-        """Return the optimum."""
-        return table_choice(knapsack)
+        """Return the optimum, or the greedy's choice when the time is over."""
+        try:
+            return table_choice(knapsack)
+        except OutOfTimeError:
+            return KnapsackChoice(chosen=greedy_choice(knapsack), stopped_by=StoppedBy.TIME)
 
 
 def table_fits(knapsack: ReducedKnapsack) -> bool:
@@ -66,7 +72,13 @@ def table_fits(knapsack: ReducedKnapsack) -> bool:
 
 
 def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
-    """Return the optimum of a knapsack whose table fits."""
+    """Return the optimum of a knapsack whose table fits.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time limit in force ends before.
+    """
     if not knapsack.items:
         return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
     scaled = knapsack.scaled()
@@ -74,17 +86,34 @@ def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
     heaviest = np.zeros(knapsack.classes, dtype=np.int64)
     heaviest[np.diff(knapsack.start) > 0] = knapsack.last_weights()
     later = np.cumsum(heaviest[::-1])[::-1] - heaviest
-    value, chosen = fill_table.run(
-        capacity,
-        knapsack.start,
-        knapsack.weight,
-        scaled.value,
-        np.maximum(capacity - later, 0),
-        np.zeros(capacity + 1, dtype=np.int64),
-        np.zeros(capacity + 1, dtype=np.int64),
-        np.empty(knapsack.classes * (capacity + 1), dtype=np.int32),
-        np.empty(knapsack.classes, dtype=np.int64),
-        work=(knapsack.items + knapsack.classes) * capacity,
-        largest=2 ** (SCALED_BITS + 1),
-    )
+    size = {
+        "work": (knapsack.items + knapsack.classes) * capacity,
+        "largest": 2 ** (SCALED_BITS + 1),
+    }
+    best = np.zeros(capacity + 1, dtype=np.int64)
+    after = np.zeros(capacity + 1, dtype=np.int64)
+    table = np.empty(knapsack.classes * (capacity + 1), dtype=np.int32)
+    items = STEPS_BETWEEN_LOOKS_AT_THE_CLOCK // (capacity + 1)
+    first = 0
+    while first < knapsack.classes:
+        require_time()
+        end = int(np.searchsorted(knapsack.start, knapsack.start[first] + items, side="right"))
+        end = min(max(end - 1, first + 1), knapsack.classes)
+        best, after, table = fill_table.run(
+            first,
+            end,
+            capacity,
+            knapsack.start,
+            knapsack.weight,
+            scaled.value,
+            np.maximum(capacity - later, 0),
+            best,
+            after,
+            table,
+            **size,
+        )
+        first = end
+    nothing = np.empty(knapsack.classes, dtype=np.int64)
+    chosen = trace_table.run(capacity, knapsack.start, knapsack.weight, table, nothing, **size)
+    value = int(best[capacity])
     return KnapsackChoice(chosen=np.asarray(chosen, dtype=np.int64), bound=scaled.dual_bound(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver, scheduled
 from lyra_opt.allocation.heuristics.priority_fill import (
     REMAINING_GPU_WORK,
     REMAINING_GPU_WORK_ROOT_BASE,
@@ -20,11 +20,14 @@ from lyra_opt.allocation.schedules.kernel import (
     FILL_ONE_BY_ONE,
     FILL_WITH_FORESIGHT,
 )
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 
 if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import Instance, Schedule
+    from lyra_opt.core.result import SolveResult
 
 FILLS = (
     Fill(FILL_BASES_FIRST, REMAINING_WORK),  # srw: the first of equal ones is kept
@@ -66,18 +69,22 @@ class BestFill(SchedulePolicySolver):
 
     name = "best-fill"
 
-    def schedule(
+    def apply(
         self,
         instance: Instance,
         rng: np.random.Generator,  # noqa: ARG002
-    ) -> Schedule:
-        """Return the best schedule, the first of equal ones."""
+    ) -> SolveResult[Schedule]:
+        """Return the best schedule, the first of equal ones; of those that there was time for."""
         start = FluidState(instance)
         best = start.copy(logs=True)
         FILLS[0].run(best, decides=False)
-        for fill in FILLS[1:]:
-            trial = start.copy(logs=True)
-            fill.run(trial, decides=False)
-            if trial.total_jct_s < best.total_jct_s * (1 - LEAST_GAIN):
-                best = trial
-        return best.schedule()
+        stopped_by = None
+        try:
+            for fill in within_time(FILLS[1:]):
+                trial = start.copy(logs=True)
+                fill.run(trial, decides=False)
+                if trial.total_jct_s < best.total_jct_s * (1 - LEAST_GAIN):
+                    best = trial
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
+        return scheduled(instance, best.schedule(), stopped_by)

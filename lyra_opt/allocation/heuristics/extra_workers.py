@@ -9,7 +9,6 @@ import numpy as np
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.core.result import Limits
-from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +51,6 @@ def most_reduction(
         weight=workers * size[job_of],
         value=left * (gained / (least * (least + gained))),
     ).reduced()
-    choice = MckpCore().choose(knapsack, Limits(), Stopwatch())
+    choice = MckpCore().choose(knapsack, Limits())
     chosen = knapsack.original(choice.chosen)
     return [int(workers[item]) if item >= 0 else 0 for item in chosen]

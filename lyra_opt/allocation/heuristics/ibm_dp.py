@@ -19,6 +19,7 @@ from lyra_opt.allocation.schedules.kernel import (
     keep_bases,
 )
 from lyra_opt.core.kernels import kernel
+from lyra_opt.core.stopwatch import within_time
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.schedules.evaluator import FluidState
@@ -54,7 +55,15 @@ class IbmDp(StepPolicy):
         choice: Any = np.zeros(cells, dtype=np.int64)
         if not state.compiled:
             best, choice = best.tolist(), choice.tolist()
-        state.decide(_most_throughput, free, best, choice)
+        actives = int(state.arrays.counts[ACTIVE])
+        jobs = max(1, CELLS_BETWEEN_LOOKS_AT_THE_CLOCK // (free + 1))
+        for first in within_time(range(0, actives, jobs)):
+            end = min(first + jobs, actives)
+            best = state.decide(_most_throughput, first, end, free, best, choice)
+        state.decide(_take, free, choice)
+
+
+CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**20
 
 
 @kernel
@@ -73,13 +82,14 @@ def _admit(state: Any) -> Any:
 
 
 @kernel
-def _most_throughput(free: int, best: Any, choice: Any, state: Any) -> Any:
-    """Add the extra workers of most sum of scaling factors within `free` GPUs.
+def _most_throughput(first: int, end: int, free: int, best: Any, choice: Any, state: Any) -> Any:
+    """Go on from active job `first` until `end` with the most sum of scaling factors.
 
-    `best` has two rows of free + 1 zeros, `choice` that many entries for each active job.
+    By GPUs up to `free`. `best` has two rows of that many and one, zeros at first, and so has
+    `choice` for each active job: the extra workers that it takes.
     """
-    row = 0
-    for place in range(state.counts[ACTIVE]):
+    row = first % 2
+    for place in range(first, end):
         job = state.held[BY_ARRIVAL][place]
         size = state.limits[GPUS_PER_WORKER][job]
         worth = size * state.given[EFFICIENCY][job]
@@ -99,6 +109,12 @@ def _most_throughput(free: int, best: Any, choice: Any, state: Any) -> Any:
             after[gpus] = value
             choice[place * (free + 1) + gpus] = taken
         row = 1 - row
+    return best
+
+
+@kernel
+def _take(free: int, choice: Any, state: Any) -> Any:
+    """Add the extra workers that were chosen."""
     gpus = free
     for back in range(state.counts[ACTIVE]):
         place = state.counts[ACTIVE] - 1 - back

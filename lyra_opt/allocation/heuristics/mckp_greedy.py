@@ -13,7 +13,6 @@ from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 if TYPE_CHECKING:
     from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
     from lyra_opt.core.result import Limits
-    from lyra_opt.core.stopwatch import Stopwatch
 
 
 class MckpGreedy(KnapsackSolver):
@@ -38,7 +37,6 @@ class MckpGreedy(KnapsackSolver):
         self,
         knapsack: ReducedKnapsack,
         limits: Limits,  # noqa: ARG002
-        stopwatch: Stopwatch,  # noqa: ARG002
     ) -> KnapsackChoice:
         """Return the greedy's items."""
         return KnapsackChoice(chosen=greedy_choice(knapsack))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import Instance, Schedule
+    from lyra_opt.core.result import StoppedBy
 
 
 class SchedulePolicySolver(HeuristicSolver):
@@ -32,20 +33,21 @@ class SchedulePolicySolver(HeuristicSolver):
     problem = "allocation"
     variants = (Objective.MEAN_JCT,)
 
-    @abstractmethod
-    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:
-        """Return the schedule that the rule makes."""
-
-    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
-        """Return the schedule and its mean JCT."""
-        schedule = self.schedule(instance, rng)
-        return SolveResult(
-            status=Status.FEASIBLE, solution=schedule, objective=mean_jct_s(instance, schedule)
-        )
-
     def objective_of(self, instance: Instance, solution: Schedule) -> float:
         """Return its mean JCT in seconds."""
         return mean_jct_s(instance, solution)
+
+
+def scheduled(
+    instance: Instance, schedule: Schedule, stopped_by: StoppedBy | None = None
+) -> SolveResult[Schedule]:
+    """Return a schedule with its mean JCT."""
+    return SolveResult(
+        status=Status.FEASIBLE,
+        stopped_by=stopped_by,
+        solution=schedule,
+        objective=mean_jct_s(instance, schedule),
+    )
 
 
 class StepPolicy(SchedulePolicySolver):
@@ -67,3 +69,7 @@ class StepPolicy(SchedulePolicySolver):
         state = FluidState(instance)
         self.prepare(state)
         return evaluate(state, self.decide)
+
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
+        """Return the schedule and its mean JCT."""
+        return scheduled(instance, self.schedule(instance, rng))

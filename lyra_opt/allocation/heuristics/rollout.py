@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.allocation.heuristics.best_fill import LEAST_GAIN
-from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver, scheduled
 from lyra_opt.allocation.heuristics.priority_fill import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -28,11 +28,14 @@ from lyra_opt.allocation.schedules.kernel import (
     TARGET,
     decide_by_rule,
 )
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import OutOfTimeError, grace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lyra_opt.allocation.instance import Instance, Schedule
+    from lyra_opt.core.result import SolveResult
 
 ALL_ORDERS_UP_TO_JOBS = 5
 """Active jobs up to which every order is tried: 120."""
@@ -49,6 +52,9 @@ BASE_POLICIES = (
     Fill(MARGINAL, SHORTEST_JOB),
 )
 """What finishes a schedule: ``sjf``, ``srw``, three fills of ``best-fill``, Lyra's greedy."""
+
+FINISHING = BASE_POLICIES[1]
+"""What finishes it once the time is over: ``srw``."""
 
 
 class Rollout(SchedulePolicySolver):
@@ -72,19 +78,27 @@ class Rollout(SchedulePolicySolver):
 
     name = "rollout"
 
-    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:
-        """Return the schedule of the best decisions."""
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
+        """Return the schedule of the best decisions; ``srw`` decides once the time is over."""
         state = FluidState(instance, compiled=True)
-        while state.advance():
-            best: Any = None
-            best_total_s = np.inf
-            for targets in _candidates(state, rng):
-                total_s = _finished(state, targets)
-                if total_s < best_total_s * (1 - LEAST_GAIN):
-                    best, best_total_s = targets, total_s
-            state.arrays.held[TARGET] = best
-            state.apply()
-        return state.schedule()
+        stopped_by, decides = None, False
+        try:
+            while state.advance():
+                decides = True
+                best: Any = None
+                best_total_s = np.inf
+                for targets in _candidates(state, rng):
+                    total_s = _finished(state, targets)
+                    if total_s < best_total_s * (1 - LEAST_GAIN):
+                        best, best_total_s = targets, total_s
+                state.arrays.held[TARGET] = best
+                state.apply()
+                decides = False
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
+            with grace():
+                FINISHING.run(state, decides=decides)
+        return scheduled(instance, state.schedule(), stopped_by)
 
 
 def _finished(state: FluidState, targets: Any) -> float:

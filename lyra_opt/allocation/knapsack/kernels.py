@@ -159,6 +159,8 @@ def take_steps(
 
 @kernel
 def fill_table(
+    first: int,
+    end: int,
     capacity: int,
     start: Any,
     weight: Any,
@@ -167,17 +169,15 @@ def fill_table(
     best: Any,
     after: Any,
     table: Any,
-    chosen: Any,
 ) -> Any:
-    """Return the greatest value within `capacity`, and the item of each class that gives it.
+    """Go on with a table from class `first` until `end`; return `best`, `after` and `table`.
 
     The recursion ``best_c(w) = max(best_{c-1}(w), max_k best_{c-1}(w - w_ck) + v_ck)``, for
     ``w >= lowest[c]`` only: what the heaviest items of the later classes leave. `table` keeps
     which k was taken. Among equally good items the lightest wins. Time O(items * capacity).
     """
     width = capacity + 1
-    classes = len(start) - 1
-    for c in range(classes):
+    for c in range(first, end):
         low = lowest[c]
         row = c * width
         for w in range(low, width):
@@ -195,14 +195,21 @@ def fill_table(
         swapped = best
         best = after
         after = swapped
+    return best, after, table
+
+
+@kernel
+def trace_table(capacity: int, start: Any, weight: Any, table: Any, chosen: Any) -> Any:
+    """Return the item of each class that a whole table has taken."""
+    width = capacity + 1
     left = capacity
-    for c in range(classes - 1, -1, -1):
+    for c in range(len(start) - 2, -1, -1):
         number = table[c * width + left]
         chosen[c] = NONE
         if number != NONE:
             chosen[c] = start[c] + number
             left -= weight[start[c] + number]
-    return best[capacity], chosen
+    return chosen
 
 
 @kernel

@@ -14,8 +14,7 @@ from lyra_opt.allocation.knapsack.of_instance import (
     refusal,
 )
 from lyra_opt.core.result import SolveResult, Status, same_value
-from lyra_opt.core.solver import Solver
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import Solver, keeps_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,15 +59,17 @@ class KnapsackSolver(Solver):
     variants = tuple(KNAPSACK_OBJECTIVES)
 
     @abstractmethod
-    def choose(
-        self, knapsack: ReducedKnapsack, limits: Limits, stopwatch: Stopwatch
-    ) -> KnapsackChoice:
-        """Return items of a reduced knapsack; for `Limits` see `lyra_opt.core.solver.Solver`."""
+    def choose(self, knapsack: ReducedKnapsack, limits: Limits) -> KnapsackChoice:
+        """Return items of a reduced knapsack, within the time limit in force.
+
+        Of `limits` the others.
+        """
 
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the instance is no knapsack or a too large one, None if it is neither."""
         return refusal(instance)
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
@@ -85,10 +86,9 @@ class KnapsackSolver(Solver):
         ValueError
             If the warm start is no valid solution.
         """
-        stopwatch = Stopwatch()
         task = AllocationKnapsack.of(instance)
         reduced = task.knapsack.reduced()
-        found = self.choose(reduced, limits, stopwatch)
+        found = self.choose(reduced, limits)
         solution = task.allocation(reduced.original(found.chosen))
         objective = task.objective_s(task.workers(solution))
         if warm_start is not None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.allocation.schedules import kernel as fluid
+from lyra_opt.core.stopwatch import require_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 COMPILE_FROM_JOBS = 40
 """Jobs from which a schedule is simulated by compiled kernels."""
+
+STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 200_000
+"""Of a rule that a kernel simulates: active jobs at decisions, a few milliseconds of them."""
 
 _FAULTS = {
     fluid.OUT_OF_RANGE: "gives a job fewer workers than w_min or more than w_max",
@@ -195,7 +199,10 @@ class FluidState:
         ------
         ValueError
             If jobs wait that nothing will start.
+        OutOfTimeError
+            If the time limit in force is used up.
         """
+        require_time()
         if not self.decide(fluid.advance):
             self._require_all_complete()
             return False
@@ -224,8 +231,15 @@ class FluidState:
             ``FILL_BASES_FIRST``, ``FILL_ONE_BY_ONE`` or ``MARGINAL``.
         decides
             Whether the rule takes the decision of the present moment too.
+
+        Raises
+        ------
+        OutOfTimeError
+            If the time limit in force is used up.
         """
-        while not self.decide(fluid.run_rule, rule, int(decides)):
+        steps = STEPS_BETWEEN_LOOKS_AT_THE_CLOCK
+        while not self.decide(fluid.run_rule, rule, int(decides), steps):
+            require_time()
             self._empty_log()
             decides = True
         self._require_all_complete()

@@ -426,13 +426,17 @@ def apply_targets(state: Any) -> Any:
 
 
 @kernel
-def run_rule(rule: int, decides: int, state: Any) -> Any:
-    """Simulate a rule; return 1 when all jobs are complete, 0 when the log must be emptied first.
+def run_rule(rule: int, decides: int, steps: int, state: Any) -> Any:
+    """Simulate a rule; return 1 when all jobs are complete, 0 when there is a pause before.
 
+    That is when the log must be emptied, or after so many `steps`, active jobs at decisions.
     `decides` is whether the decision of the present moment is still to be taken.
     """
     while True:
         if decides:
+            if steps <= 0:
+                return 0
+            steps -= 1 + state.counts[ACTIVE]
             if state.counts[LOGS] and state.counts[LOGGED] + 2 * state.counts[ACTIVE] > len(
                 state.log_workers[LOG_JOB]
             ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.instance import RoundEntry
 
@@ -26,6 +27,10 @@ MOST_LABELS = 20_000
 
 STEP_TOLERANCE = 1e-12
 """By which a sum of rounded steps may fall short: bounds stay bounds."""
+
+
+CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**17
+"""Prices that are sorted in about ten milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +210,27 @@ class PricedRounds:
     def _costs(self, gang: int, level: Level) -> NDArray[np.float64]:
         key = (gang, level.is_spread, level.types)
         if key not in self._known:
-            if level.is_spread:
-                self._known[key] = self._spread_costs(gang, level)[:, None]
-            else:
-                of_server = self._server_costs(gang, level)
-                if not self._instance.forking:
-                    of_server = of_server.min(axis=1, keepdims=True)
-                self._known[key] = of_server
+            rounds, servers, types = self._oracle.shape
+            block = max(1, CELLS_BETWEEN_LOOKS_AT_THE_CLOCK // (servers * types))
+            blocks = []
+            for first in within_time(range(0, rounds, block)):
+                prices = self.prices[first : first + block]
+                if level.is_spread:
+                    costs = self._spread_costs(prices, gang, level)[:, None]
+                else:
+                    costs = self._server_costs(prices, gang, level)
+                    if not self._instance.forking:
+                        costs = costs.min(axis=1, keepdims=True)
+                blocks.append(costs)
+            self._known[key] = np.concatenate(blocks)
         return self._known[key]
 
-    def _server_costs(self, gang: int, level: Level) -> NDArray[np.float64]:
+    def _server_costs(
+        self, prices: NDArray[np.float64], gang: int, level: Level
+    ) -> NDArray[np.float64]:
         """Return the cost of the cheapest GPUs by round and server."""
         types = list(level.types)
-        prices = self.prices[:, :, types]
+        prices = prices[:, :, types]
         order = np.argsort(prices, axis=2, kind="stable")
         there = np.broadcast_to(self._oracle.capacity[:, types], prices.shape)
         prices = np.take_along_axis(prices, order, axis=2)
@@ -226,15 +239,17 @@ class PricedRounds:
         costs = (np.clip(gang - before, 0, there) * prices).sum(axis=2)
         return np.where(there.sum(axis=2) >= gang, costs, np.inf)
 
-    def _spread_costs(self, gang: int, level: Level) -> NDArray[np.float64]:
+    def _spread_costs(
+        self, prices: NDArray[np.float64], gang: int, level: Level
+    ) -> NDArray[np.float64]:
         """Return the cost of the cheapest GPUs that are not all on one server, by round.
 
         If the cheapest are all on one server, the dearest of them gives way to the cheapest that
         is elsewhere: each GPU elsewhere costs no less than those, so one is enough.
         """
-        rounds, servers, _ = self._oracle.shape
+        servers = prices.shape[1]
         types = list(level.types)
-        prices = self.prices[:, :, types].reshape(rounds, -1)
+        prices = prices[:, :, types].reshape(len(prices), -1)
         there = np.broadcast_to(self._oracle.capacity[:, types].ravel(), prices.shape)
         server = np.repeat(np.arange(servers), len(types))
         # Types that a server does not have would pass for the cheapest GPUs.
@@ -335,7 +350,7 @@ class _LabelSearch:
         per_round = np.where(np.isfinite(self._costs), self._shares, 0.0).max(axis=2).sum(axis=1)
         ahead = np.append(np.cumsum(per_round[::-1])[::-1], 0.0)
         shares, costs = np.zeros(1), np.zeros(1)
-        for number in range(self._first, rounds):
+        for number in within_time(range(self._first, rounds)):
             can_pay = costs < self.worths[number] - best
             can_end = shares + ahead[number] >= 1 - 2 * STEP_TOLERANCE
             shares, costs = self._keep(shares, costs, np.flatnonzero(can_pay & can_end))

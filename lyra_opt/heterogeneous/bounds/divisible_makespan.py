@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import is_out_of_time, within_time
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
 from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lyra_opt.heterogeneous.exact.shares.solver import Engine
     from lyra_opt.heterogeneous.instance import GangJob, Instance
@@ -142,9 +143,7 @@ def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
     return columns
 
 
-def divisible_makespan(
-    instance: Instance, engine: Engine, *, forking: bool, time_s: float | None = None
-) -> MakespanInterval:
+def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> MakespanInterval:
     """Return where the optimum of the programme of all jobs is, releases and rounds left out.
 
     Parameters
@@ -157,7 +156,7 @@ def divisible_makespan(
     ValueError
         If a job can run nowhere.
     """
-    return _interval(instance, instance.jobs, engine, forking=forking, time_s=time_s)
+    return _interval(instance, instance.jobs, engine, forking=forking)
 
 
 def _interval(
@@ -166,10 +165,9 @@ def _interval(
     engine: Engine,
     *,
     forking: bool,
-    time_s: float | None,
 ) -> MakespanInterval:
     programme = makespan_programme(instance, jobs, forking=forking)
-    point = engine(programme, time_s)
+    point = engine(programme)
     least_s, most_s = 0.0, math.inf
     if point.prices is not None:
         level = programme.dual_bound(point.prices, tolerance=0.0) * (1 + SAFETY)
@@ -181,12 +179,7 @@ def _interval(
     return MakespanInterval(least_s, most_s)
 
 
-def makespan_bound_s(
-    instance: Instance,
-    engine: Engine,
-    *,
-    remaining_s: Callable[[], float | None] = lambda: None,
-) -> float:
+def makespan_bound_s(instance: Instance, engine: Engine) -> float:
     """Return a lower bound on the makespan of every schedule; infinite if a job can run nowhere.
 
     The largest of: the round by whose end a job alone can complete; and for some releases, the
@@ -195,11 +188,9 @@ def makespan_bound_s(
     Parameters
     ----------
     engine
-        What solves programmes.
-    remaining_s
-        Asked before each programme for the seconds left, None for no limit.
+        What solves programmes. None is solved once a time limit is over.
     """
-    alone = [earliest_completion(instance, job) for job in instance.jobs]
+    alone = [earliest_completion(instance, job) for job in within_time(instance.jobs)]
     rounds = 0
     for completion in alone:
         if completion is None:
@@ -207,11 +198,10 @@ def makespan_bound_s(
         rounds = max(rounds, completion + 1)
     releases = sorted({instance.first_round(job) for job in instance.jobs})
     for release in releases[:: -(-len(releases) // MOST_RELEASES)]:
-        left_s = remaining_s()
-        if left_s == 0.0:
+        if is_out_of_time():
             break
         jobs = [job for job in instance.jobs if instance.first_round(job) >= release]
-        found = _interval(instance, jobs, engine, forking=instance.forking, time_s=left_s)
+        found = _interval(instance, jobs, engine, forking=instance.forking)
         needed = math.ceil(found.least_s / instance.round_s * (1 - SAFETY))
         rounds = max(rounds, release + needed)
     return rounds * instance.round_s

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def price_bound(instance: Instance, prices: NDArray[np.float64], utility: float)
 
     The prices are scaled by each of `SCALES`; from the best of these, Polyak's subgradient steps
     towards `utility` follow, c - (what all jobs buy) being a subgradient of D; the best bound is
-    kept. The number of steps depends on the size of the instance alone.
+    kept. The number of steps depends on the size of the instance, and on the time limit in force.
 
     Parameters
     ----------
@@ -69,17 +71,8 @@ def price_bound(instance: Instance, prices: NDArray[np.float64], utility: float)
     """
     search = _PriceSearch(instance)
     at_given = search.evaluate(prices)[0]
-    for scale in SCALES[1:]:
-        search.evaluate(scale * prices)
-    turns = len(instance.servers) if instance.forking else 1
-    pricings = instance.horizon_rounds * len(instance.jobs) * turns
-    here = search.best_prices
-    for _ in range(min(MOST_STEPS, PRICINGS_BUDGET // pricings)):
-        value, slope = search.evaluate(here)
-        norm = float((slope**2).sum())
-        if value <= utility or not norm:
-            break
-        here = np.maximum(0.0, here - (value - utility) / norm * slope)
+    with suppress(OutOfTimeError):
+        search.improve(prices, utility)
     return PriceBound(
         value=search.best * (1 + SAFETY),
         at_given_prices=at_given * (1 + SAFETY),
@@ -92,19 +85,34 @@ class _PriceSearch:
     """Evaluates D and keeps the best; see `price_bound`."""
 
     def __init__(self, instance: Instance) -> None:
-        self._jobs = instance.jobs
+        self._instance, self._jobs = instance, instance.jobs
         self._oracle = PricingOracle(instance)
         self.best = np.inf
         self.best_prices = np.zeros(self._oracle.shape)
         self.evaluations = 0
         self.relaxed: set[str] = set()
 
+    def improve(self, prices: NDArray[np.float64], utility: float) -> None:
+        """Scale the prices, then step from the best of these."""
+        instance = self._instance
+        for scale in SCALES[1:]:
+            self.evaluate(scale * prices)
+        turns = len(instance.servers) if instance.forking else 1
+        pricings = instance.horizon_rounds * len(instance.jobs) * turns
+        here = self.best_prices
+        for _ in range(min(MOST_STEPS, PRICINGS_BUDGET // pricings)):
+            value, slope = self.evaluate(here)
+            norm = float((slope**2).sum())
+            if value <= utility or not norm:
+                break
+            here = np.maximum(0.0, here - (value - utility) / norm * slope)
+
     def evaluate(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return D and a subgradient."""
         priced = PricedRounds(self._oracle, prices)
         slope = np.broadcast_to(self._oracle.capacity, prices.shape).astype(np.float64)
         value = float((prices * slope).sum())
-        for job in self._jobs:
+        for job in within_time(self._jobs):
             purchase = self._oracle.buy(job, priced)
             value += purchase.payoff
             slope -= self._oracle.usage(purchase.entries)

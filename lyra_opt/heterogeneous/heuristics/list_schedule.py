@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
+from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import (
     check,
@@ -59,18 +60,18 @@ class ListSchedule(HeuristicSolver):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> SolveResult[RoundSchedule]:
         """Return the best of the orders' schedules."""
-        search = _Search(instance)
-        alone = [earliest_completion(instance, job) for job in instance.jobs]
-        for order in _orders(instance, alone):
-            search.tries(order)
-        if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
-            while any(search.tries(order) for order in _moved(instance, search.order)):
-                if search.tried >= MOST_SCHEDULES:
-                    break
+        search, stopped_by = _Search(instance), None
+        try:
+            _search_orders(search)
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
         if search.best is None:
-            return SolveResult(status=Status.UNKNOWN, message="no order completes all jobs")
+            message = None if stopped_by else "no order completes all jobs"
+            return SolveResult(status=Status.UNKNOWN, stopped_by=stopped_by, message=message)
         solution, objective = search.best
-        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+        return SolveResult(
+            status=Status.FEASIBLE, stopped_by=stopped_by, solution=solution, objective=objective
+        )
 
 
 class _Search:
@@ -102,6 +103,18 @@ class _Search:
         return True
 
 
+def _search_orders(search: _Search) -> None:
+    """Try the orders, then what is near the best one of few jobs."""
+    instance = search.instance
+    alone = [earliest_completion(instance, job) for job in within_time(instance.jobs)]
+    for order in _orders(instance, alone):
+        search.tries(order)
+    if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
+        while any(search.tries(order) for order in _moved(instance, search.order)):
+            if search.tried >= MOST_SCHEDULES:
+                break
+
+
 def _moved(instance: Instance, order: Sequence[GangJob]) -> Iterator[Sequence[GangJob]]:
     """Yield the orders that differ in one job: left out, or in another place."""
     for job in instance.jobs:
@@ -120,9 +133,12 @@ def without_waste(instance: Instance, schedule: RoundSchedule) -> RoundSchedule:
     """
     if instance.objective is Objective.ROUND_PROGRESS:
         return schedule
+    entries_of: dict[str, list[RoundEntry]] = {job.id: [] for job in instance.jobs}
+    for entry in schedule.entries:
+        entries_of[entry.job].append(entry)
     kept = []
     for job in instance.jobs:
-        entries = [entry for entry in schedule.entries if entry.job == job.id]
+        entries = entries_of[job.id]
         last = completion_of(instance, job, entries)
         kept += [entry for entry in entries if last is not None and entry.round <= last]
     kept.sort(key=lambda entry: entry.round)
@@ -152,7 +168,7 @@ def _schedule(instance: Instance, order: Sequence[GangJob]) -> RoundSchedule:
     entries = []
     for number in range(instance.horizon_rounds):
         free = {server.id: dict(server.gpus) for server in instance.servers}
-        for job in order:
+        for job in within_time(order):
             if number < instance.first_round(job):
                 continue
             for placement in _placements(instance, job, free, left[job.id]):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.solver import Answering
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.instance import Instance, Objective, Placement
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class RoundState:
                 elapsed_s=max(0.0, self.now_s - active.submitted_s),
                 current=active.placements[0] if len(active.placements) == 1 else {},
             )
-            for active in self.jobs
+            for active in within_time(self.jobs)
         )
         return Instance(
             name=name,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.checker import check, due_steps
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from lyra_opt.core.result import StoppedBy
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
@@ -105,6 +107,11 @@ def run_policy(
         For the policy.
     on_round
         Called with the round, what the policy saw and what it decided.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time limit in force ends before the rounds do.
     """
     state = RoundState(
         gpu_types=instance.gpu_types,
@@ -121,7 +128,7 @@ def run_policy(
     last_round: dict[str, int] = {}
     done = {job.id: Fraction(0) for job in instance.jobs}
     arrived = decisions = 0
-    for number in range(instance.horizon_rounds):
+    for number in within_time(range(instance.horizon_rounds)):
         state.now_s = number * instance.round_s
         while arrived < len(arrivals) and arrivals[arrived][0] <= number:
             job = instance.jobs[arrivals[arrived][1]]
@@ -202,6 +209,7 @@ def result_of(
     dual_bound: float | None = None,
     counters: Mapping[str, int] | None = None,
     message: str | None = None,
+    stopped_by: StoppedBy | None = None,
 ) -> SolveResult[RoundSchedule]:
     """Return what a solver says that made `found`."""
     report = check(instance, found.schedule)
@@ -212,6 +220,7 @@ def result_of(
         message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
     return SolveResult(
         status=Status.UNKNOWN if objective is None else Status.FEASIBLE,
+        stopped_by=stopped_by,
         solution=None if objective is None else found.schedule,
         objective=objective,
         dual_bound=dual_bound,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
@@ -61,7 +62,7 @@ def shares_of_rounds(
         for order, job in enumerate(instance.jobs)
     ]
     had: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for number in range(rounds):
+    for number in within_time(range(rounds)):
         state.now_s = number * instance.round_s
         decision = policy.decide(state)
         state.is_changed = False

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.rounding import float_up
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.network.bounds.prices import Offer, price_bound
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
@@ -41,7 +42,7 @@ def offers_of(instance: Instance) -> list[Offer]:
     """Return the values of the gangs that may and could start if they were alone, sorted."""
     rooms = _rooms(instance)
     offers = []
-    for job in instance.jobs:
+    for job in within_time(instance.jobs):
         values = [Fraction(0)] * len(Tier)
         for tier in instance.tiers_of(job):
             if job.gang <= rooms[tier] and (tier is Tier.MACHINE or job.gang > 1):

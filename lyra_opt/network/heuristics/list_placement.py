@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
+from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.links import Tier
@@ -46,7 +47,7 @@ class ListPlacement(HeuristicSolver):
         """Return the best of the orders' placements."""
         tiers: list[Sequence[Tier]] = []
         worth = []
-        for job in instance.jobs:
+        for job in within_time(instance.jobs):
             values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
             tiers.append(sorted(values, key=values.__getitem__, reverse=True))
             worth.append(max(values.values(), default=0))
@@ -57,10 +58,15 @@ class ListPlacement(HeuristicSolver):
             sorted(positions, key=lambda j: -instance.jobs[j].gang),
             positions,
         )
-        tried = [Solution(())]
-        tried += [filled(instance, [(j, tiers[j]) for j in order]) for order in orders]
+        tried, stopped_by = [Solution(())], None
+        try:
+            tried.extend(filled(instance, [(j, tiers[j]) for j in order]) for order in orders)
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
         solution, objective = best_placement(instance, tried)
-        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+        return SolveResult(
+            status=Status.FEASIBLE, stopped_by=stopped_by, solution=solution, objective=objective
+        )
 
 
 def best_placement(instance: Instance, tried: Sequence[Solution]) -> tuple[Solution, Number]:
@@ -83,7 +89,7 @@ def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
     free = [machine.free_gpus for machine in instance.machines]
     racks = list(instance.racks.values())
     placements = []
-    for j, tiers in wishes:
+    for j, tiers in within_time(wishes):
         job = instance.jobs[j]
         for tier in tiers:
             held = _room(free, racks, job.gang, tier)

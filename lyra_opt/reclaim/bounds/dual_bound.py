@@ -15,7 +15,7 @@ import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
-from lyra_opt.core.stopwatch import loading
+from lyra_opt.core.stopwatch import loading, remaining_s
 from lyra_opt.reclaim.bounds.flow_kernel import (
     CutScratch,
     Ends,
@@ -363,7 +363,10 @@ def interchangeable_bound(instance: Instance) -> int:
 
 
 def _relaxation_prices(instance: Instance) -> PriceCertificate:
-    """Solve the linear relaxation and return its multipliers; zeros if it was not solved."""
+    """Solve the linear relaxation and return its multipliers; zeros if it was not solved.
+
+    The time limit in force ends it.
+    """
     with loading():
         from scipy.optimize import linprog
         from scipy.sparse import coo_array, hstack, vstack
@@ -387,6 +390,7 @@ def _relaxation_prices(instance: Instance) -> PriceCertificate:
     upper_bounds = np.concatenate((index.is_on_loan, np.ones(jobs)))
     # Scaled to weights near 1, so that the solver's absolute tolerances fit any weights.
     scale = max(1, int(index.weight.max()))
+    time_s = remaining_s()
     relaxation = linprog(
         np.concatenate((np.zeros(servers), index.weight / scale)),
         A_ub=vstack((hstack((of_servers, of_jobs)), hstack((implied_servers, implied_jobs)))),
@@ -395,6 +399,7 @@ def _relaxation_prices(instance: Instance) -> PriceCertificate:
         b_eq=[instance.reclaim_servers],
         bounds=np.column_stack((np.zeros(servers + jobs), upper_bounds)),
         method="highs",
+        options={} if time_s is None else {"time_limit": time_s},
     )
     certificate = _no_prices(index)
     if relaxation.ineqlin is None or relaxation.ineqlin.get("marginals") is None:

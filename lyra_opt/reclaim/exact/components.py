@@ -14,6 +14,7 @@ import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, within_time
 from lyra_opt.reclaim.exact.component_kernel import enumerate_choices
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.core.stopwatch import Stopwatch
     from lyra_opt.reclaim.incidence import IntArray
 
 ENUMERATED_SERVERS = 12
@@ -42,7 +42,6 @@ def search_components(
     *,
     dual_bound: int,
     limits: Limits,
-    stopwatch: Stopwatch,
 ) -> SearchResult:
     """Return the best choice of a rigid instance by its components, as far as they can be solved.
 
@@ -76,10 +75,16 @@ def search_components(
     groups = _connected_places(reduced.losses)
     if len(groups) < 2 or objective <= dual_bound:
         return best
-    parts = [_part(reduced, places) for places in groups]
     nodes = 0
+    try:
+        parts = [_part(reduced, places) for places in within_time(groups)]
+    except OutOfTimeError:
+        return best
     while True:
-        bound, division = _best_division(parts, reduced.reclaim_servers)
+        try:
+            bound, division = _best_division(parts, reduced.reclaim_servers)
+        except OutOfTimeError:
+            return best
         bound = max(bound, best.bound)
         unknown = [
             (part, picks)
@@ -97,8 +102,7 @@ def search_components(
             )
         best = best._replace(bound=bound)
         nodes_left = None if limits.nodes is None else limits.nodes - nodes
-        out_of_time = limits.is_over(stopwatch.elapsed_s)
-        if bound >= objective or out_of_time or nodes_left == 0:
+        if bound >= objective or is_out_of_time() or nodes_left == 0:
             return best
         part, picks = min(unknown, key=lambda pair: len(pair[0].places))
         if 2 * len(part.places) > len(reduced.servers):
@@ -106,11 +110,9 @@ def search_components(
         nodes += part.settle(
             picks,
             Limits(
-                time_s=limits.time_s,
                 nodes=NODES_PER_POINT if nodes_left is None else min(nodes_left, NODES_PER_POINT),
                 memory_mib=limits.memory_mib,
             ),
-            stopwatch,
         )
         best = best._replace(nodes=nodes)
         if picks not in part.choice:
@@ -138,7 +140,7 @@ class _Part:
     choice: dict[int, list[int]] = field(default_factory=dict)
     instance: ReducedReclaim | None = None
 
-    def settle(self, picks: int, limits: Limits, stopwatch: Stopwatch) -> int:
+    def settle(self, picks: int, limits: Limits) -> int:
         """Try to make a point of the curve known; return the nodes that it took."""
         assert self.instance is not None
         found = search_tree(
@@ -146,7 +148,6 @@ class _Part:
             range(picks),
             dual_bound=int(self.lower[picks]),
             limits=limits,
-            stopwatch=stopwatch,
         )
         # The curve does not fall.
         self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)
@@ -247,7 +248,8 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
 def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
     """Return the least sum of the lower curves, and how many servers of each part it takes.
 
-    Of equal divisions, one whose points are known is not preferred. Time O(servers * picks).
+    Of equal divisions, one whose points are known is not preferred. Time O(servers * picks);
+    OutOfTimeError if that is too long.
     """
     dtype: Any = object if any(part.lower.dtype == object for part in parts) else np.int64
     no_way = sum(int(part.lower[-1]) for part in parts) + 1
@@ -257,7 +259,7 @@ def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
     for part in parts:
         better = np.full(picks + 1, no_way, dtype=dtype)
         count = np.zeros(picks + 1, dtype=np.int64)
-        for servers in range(min(len(part.places), picks) + 1):
+        for servers in within_time(range(min(len(part.places), picks) + 1)):
             sums = least[: picks + 1 - servers] + part.lower[servers]
             is_better = sums < better[servers:]
             better[servers:][is_better] = sums[is_better]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import Solver, keeps_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.search_result import SearchResult
@@ -62,6 +61,7 @@ class Exact(Solver):
     exact_variants = variants
     gives_bound = True
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
@@ -72,7 +72,6 @@ class Exact(Solver):
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[Solution]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
-        stopwatch = Stopwatch()
         known = _Known(None if observer is None else Improvements(observer, instance.semantics))
         quick = Fast().solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observer
@@ -101,11 +100,11 @@ class Exact(Solver):
             starts = (
                 [place[position] for position in rule.choose(instance, rng)] for rule in rules
             )
-            _walk(known, reduced, starts, SHORT_WALK, limits, stopwatch, rng)
+            _walk(known, reduced, starts, SHORT_WALK, rng)
             if instance.semantics is Semantics.RIGID:
-                _search_rigid(known, reduced, limits, stopwatch, rng)
+                _search_rigid(known, reduced, limits, rng)
             else:
-                _search_interchangeable(known, reduced, limits, stopwatch, rng)
+                _search_interchangeable(known, reduced, limits, rng)
         return SolveResult(
             status=Status.OPTIMAL if known.is_proved else Status.FEASIBLE,
             stopped_by=None if known.is_proved else known.stopped_by,
@@ -155,8 +154,6 @@ def _walk(
     reduced: ReducedReclaim,
     more_starts: Iterator[list[int]],
     moves: int,
-    limits: Limits,
-    stopwatch: Stopwatch,
     rng: np.random.Generator,
 ) -> None:
     """Swap servers, from the incumbent first."""
@@ -171,7 +168,6 @@ def _walk(
         moves_per_start=moves,
         rng=rng,
         target=known.bound,
-        out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
         observer=known.observer,
     )
     known.take(
@@ -189,7 +185,6 @@ def _search_rigid(
     known: _Known,
     reduced: ReducedReclaim,
     limits: Limits,
-    stopwatch: Stopwatch,
     rng: np.random.Generator,
 ) -> None:
     if not known.is_proved:
@@ -199,14 +194,13 @@ def _search_rigid(
                 known.places,
                 dual_bound=known.bound,
                 limits=limits,
-                stopwatch=stopwatch,
             )
         )
     for is_long in (False, True):
         if known.is_proved:
             return
         if is_long:
-            _walk(known, reduced, iter(()), LONG_WALK, limits, stopwatch, rng)
+            _walk(known, reduced, iter(()), LONG_WALK, rng)
         nodes_left = known.nodes_left(limits)
         is_last = is_long or (nodes_left is not None and nodes_left <= SHORT_SEARCH)
         known.take(
@@ -215,11 +209,9 @@ def _search_rigid(
                 known.places,
                 dual_bound=known.bound,
                 limits=Limits(
-                    time_s=limits.time_s,
                     nodes=nodes_left if is_last else SHORT_SEARCH,
                     memory_mib=limits.memory_mib,
                 ),
-                stopwatch=stopwatch,
                 observer=known.observer,
             )
         )
@@ -231,18 +223,16 @@ def _search_interchangeable(
     known: _Known,
     reduced: ReducedReclaim,
     limits: Limits,
-    stopwatch: Stopwatch,
     rng: np.random.Generator,
 ) -> None:
     if not known.is_proved:
-        _walk(known, reduced, iter(()), LONG_WALK, limits, stopwatch, rng)
+        _walk(known, reduced, iter(()), LONG_WALK, rng)
     if not known.is_proved:
         known.take(
             search_thresholds(
                 reduced,
                 known.places,
                 limits=limits,
-                stopwatch=stopwatch,
                 rng=rng,
                 observer=known.observer,
             )

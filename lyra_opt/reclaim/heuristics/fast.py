@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRule
@@ -54,20 +54,20 @@ class Fast(Solver):
     variants = tuple(Semantics)
     gives_bound = True
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,
         warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[Solution]:
         """Return the best answer found and the bound; see `lyra_opt.core.solver.Solver.solve`.
 
-        The time limit is looked at between two heuristics.
+        The time limit is looked at between two heuristics, and by the linear programme.
         """
-        stopwatch = Stopwatch()
         incumbent = _Incumbent(instance, warm_start, observer)
         bound = 0
         segment = None
@@ -84,11 +84,13 @@ class Fast(Solver):
             if positions is None:
                 break
             incumbent.offer(positions)
-            if limits.is_over(stopwatch.elapsed_s):
+            if is_out_of_time():
                 stopped_by = StoppedBy.TIME
                 break
         if segment is None and stopped_by is None and not incumbent.meets(0):
             bound = interchangeable_bound(instance)
+            if is_out_of_time() and not incumbent.meets(bound):
+                stopped_by = StoppedBy.TIME
         if observer is not None:
             observer("dual_bound", bound)
         return SolveResult(

@@ -9,7 +9,8 @@ import numpy as np
 
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import keeps_time
+from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
@@ -78,24 +79,23 @@ class Tabu(ReclaimHeuristic):
         assert solution is not None
         return solution.positions(instance)
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,
         warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[Solution]:
         """Search from each start in turn, within the time limit."""
-        stopwatch = Stopwatch()
         reduced = reduce_instance(instance)
         found = search_by_swaps(
             reduced,
             _starts(instance, reduced, rng, warm_start),
             moves_per_start=self.moves_per_start,
             rng=rng,
-            out_of_time=lambda: limits.is_over(stopwatch.elapsed_s),
             observer=observer,
         )
         return SolveResult(
@@ -151,10 +151,11 @@ def search_by_swaps(
     moves_per_start: int,
     rng: np.random.Generator,
     target: int = 0,
-    out_of_time: Callable[[], bool] = lambda: False,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SwapSearchResult:
     """Return the best choice that the swaps of `Tabu` meet from any of the starts.
+
+    The time limit in force ends the search between starts and between slices of moves.
 
     Parameters
     ----------
@@ -167,8 +168,6 @@ def search_by_swaps(
         Draws the places at which ties are broken, and how long servers stay put.
     target
         The search ends at a choice of this objective or less: pass a lower bound.
-    out_of_time
-        Asked before each start but the first, and between slices of moves; True ends the search.
     observer
         Called with ("objective", value) at each improvement.
     """
@@ -178,7 +177,7 @@ def search_by_swaps(
     ran_out_of_time = False
     searched = set()
     for start in starts:
-        if best_objective is not None and out_of_time():
+        if best_objective is not None and is_out_of_time():
             ran_out_of_time = True
             break
         places = tuple(sorted(start))
@@ -193,7 +192,7 @@ def search_by_swaps(
                     observer("objective", best_objective)
             if best_objective <= target or walk.is_over:
                 break
-            if out_of_time():
+            if is_out_of_time():
                 ran_out_of_time = True
                 break
             walk.advance(MOVES_BETWEEN_CLOCK_READINGS, target, rng)

@@ -39,7 +39,6 @@ import numpy as np
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.core.result import Limits
-from lyra_opt.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +176,7 @@ def most_valuable(
         weight=workers * np.repeat(gpus_per_worker, counts),
         value=np.concatenate(values) if len(values) else np.zeros(0),
     ).reduced()
-    items = reduced.original(MckpCore().choose(reduced, limits or Limits(), Stopwatch()).chosen)
+    items = reduced.original(MckpCore().choose(reduced, limits or Limits()).chosen)
     chosen: IntArray = np.zeros(len(values), dtype=np.int64)
     chosen[items >= 0] = workers[items[items >= 0]]
     return chosen

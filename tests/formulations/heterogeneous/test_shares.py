@@ -298,7 +298,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
     assert alike.tolist() == [5.0] * 6
     assert (merged.gang[job] == 5 * whole.gang).all()
     solver = find_solver("heterogeneous", "lp-highs")
-    together, apart = solver.point_of(whole), solver.merged_point_of(whole, None)
+    together, apart = solver.point_of(whole), solver.merged_point_of(whole)
     values = [
         arrays.objective(Objective(objective), whole.repaired(point.shares))
         for point in (together, apart)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from lyra_opt.allocation import Schedule
-from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver
+from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver, scheduled
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
@@ -66,17 +66,18 @@ class Late(SchedulePolicySolver):
     def __init__(self, factor: float) -> None:
         self._factor = factor
 
-    def schedule(self, instance: AllocationInstance, rng: np.random.Generator) -> Schedule:
+    def apply(
+        self, instance: AllocationInstance, rng: np.random.Generator
+    ) -> SolveResult[Schedule]:
         exact = find_solver("allocation", "exact").solve(instance, limits=Limits(), rng=rng)
         if any(job.running for job in instance.jobs):
-            return exact.solution
+            return exact
         delay_s = (self._factor - 1) * exact.objective
-        return Schedule(
-            tuple(
-                replace(piece, start_s=piece.start_s + delay_s, end_s=piece.end_s + delay_s)
-                for piece in exact.solution.pieces
-            )
+        pieces = tuple(
+            replace(piece, start_s=piece.start_s + delay_s, end_s=piece.end_s + delay_s)
+            for piece in exact.solution.pieces
         )
+        return scheduled(instance, Schedule(pieces))
 
 
 def first(instance: ReclaimInstance) -> list[int]:

@@ -7,6 +7,7 @@ Each one relaxes more than the one after it: heights, squashed area, mean busy t
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS, mean_busy_time_bound
@@ -16,6 +17,7 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
     ROUNDS,
     priced_schedules_bound,
 )
+from lyra_opt.core.stopwatch import OutOfTimeError
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
@@ -28,7 +30,7 @@ def mean_jct_bound(
     *,
     is_preemptive: bool = False,
 ) -> float:
-    """Return the best of the bounds; seconds.
+    """Return the best of the bounds, of those that the time limit in force allows; seconds.
 
     Parameters
     ----------
@@ -40,13 +42,13 @@ def mean_jct_bound(
         Whether jobs may be interrupted, which the first three allow in any case; all of them then
         have w_min = w_max.
     """
-    found = [
-        height_bound(instance),
-        squashed_area_bound(instance),
-        mean_busy_time_bound(instance, steps),
-    ]
-    if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
-        found.append(priced_schedules_bound(instance, rounds, is_preemptive=is_preemptive))
+    found = [0.0]
+    with suppress(OutOfTimeError):
+        found.append(height_bound(instance))
+        found.append(squashed_area_bound(instance))
+        found.append(mean_busy_time_bound(instance, steps))
+        if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
+            found.append(priced_schedules_bound(instance, rounds, is_preemptive=is_preemptive))
     return max(found)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from lyra_opt.allocation.bounds.mean_jct.ascent import ascend
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
 from lyra_opt.allocation.bounds.mean_jct.kernel import Segments, fill_nodes
+from lyra_opt.core.stopwatch import require_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +30,7 @@ COMPILE_FROM_JOBS = 40
 """Jobs from which the dual is evaluated by a compiled kernel."""
 ASCENT_WORK = 5e8
 """Elementary steps of the kernel that an ascent may take: about two seconds."""
+STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 5e6
 LARGEST_PRODUCT = 4e8
 """Of distinct releases and jobs; above it releases are rounded down to fewer ones."""
 
@@ -145,21 +147,27 @@ class MeanBusyTimes:
         reach
             Until when each segment is worth something: the multiplier of its job.
         """
-        held, totals = fill_nodes.compiled(
-            self.times,
-            self.weights,
-            self.available,
-            int(self.data.gpus),
-            Segments(
-                reach=reach,
-                cost=self.cost,
-                capacity=self.capacity,
-                active=np.empty(len(reach), dtype=np.int64),
-                worth=np.empty(len(reach)),
-            ),
-            np.zeros(len(reach)),
-            np.zeros(2),
+        segments = Segments(
+            reach=reach,
+            cost=self.cost,
+            capacity=self.capacity,
+            active=np.empty(len(reach), dtype=np.int64),
+            worth=np.empty(len(reach)),
         )
+        node, held, totals = 0, np.zeros(len(reach)), np.zeros(4)
+        while node < len(self.times):
+            require_time()
+            node, held, totals = fill_nodes.compiled(
+                node,
+                STEPS_BETWEEN_LOOKS_AT_THE_CLOCK,
+                self.times,
+                self.weights,
+                self.available,
+                int(self.data.gpus),
+                segments,
+                held,
+                totals,
+            )
         self.steps = float(totals[1])
         return float(totals[0]), held
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import require_time
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 MARGIN = 1e-11
 """What is taken off a bound, relative to the sums that it is the difference of."""
+STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 EPSILON = float(np.finfo(float).eps)
 
 
@@ -75,7 +78,7 @@ def smallest_area_first(data: BoundData) -> tuple[FloatArray, FloatArray]:
     order = np.argsort(data.release, kind="stable")
     waiting: list[tuple[float, int]] = []
     completions, queue = np.zeros(data.jobs), np.zeros(data.jobs)
-    now, following = 0.0, 0
+    now, following, steps = 0.0, 0, 0
     while waiting or following < data.jobs:
         if not waiting:
             now = max(now, float(data.release[order[following]]))
@@ -84,6 +87,9 @@ def smallest_area_first(data: BoundData) -> tuple[FloatArray, FloatArray]:
             heapq.heappush(waiting, (float(area[job]), job))
             following += 1
         until = float(data.release[order[following]]) if following < data.jobs else math.inf
+        steps += 1
+        if steps % STEPS_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            require_time()
         left, job = heapq.heappop(waiting)
         if now + left <= until:
             now += left

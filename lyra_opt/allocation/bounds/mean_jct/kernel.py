@@ -100,25 +100,38 @@ def fill(actives: int, room: float, segments: Any) -> Any:
 
 @kernel
 def fill_nodes(
-    times: Any, weights: Any, released: Any, gpus: int, segments: Any, held: Any, totals: Any
+    first: int,
+    most_steps: float,
+    times: Any,
+    weights: Any,
+    released: Any,
+    gpus: int,
+    segments: Any,
+    held: Any,
+    totals: Any,
 ) -> Any:
     """Give the GPUs at each node of time to the segments that are worth most there.
 
+    Goes on at node `first` with what it has returned for those before, about so many steps.
+
     The first `released` of a node are released. Times do not decrease.
 
-    Returns ``(held, totals)``: the GPU-seconds held by each segment, and the sum of worth times
-    GPU-seconds with the number of steps taken.
+    Returns ``(node, held, totals)``: the first node that is left; the GPU-seconds held by each
+    segment; and the sum of worth times GPU-seconds, the number of steps taken, and of segments that
+    are still worth something and that were released.
 
     Complexity O(segments worth something) expected a node, by partitioning as in quickselect.
     """
     active = segments.active
     worth = segments.worth
     capacity = segments.capacity
-    actives = 0
-    added = 0
-    earned = 0.0
-    steps = 0.0
-    for node in range(len(times)):
+    earned = totals[0]
+    steps = totals[1]
+    actives = int(totals[2])
+    added = int(totals[3])
+    most_steps += steps
+    node = first
+    while node < len(times) and steps <= most_steps:
         steps += actives + released[node] - added
         actives, wanted = gather(actives, added, released[node], times[node], segments)
         added = max(added, released[node])
@@ -144,6 +157,9 @@ def fill_nodes(
             place += 1
         steps += full
         earned += weight * here
+        node += 1
     totals[0] = earned
     totals[1] = steps
-    return held, totals
+    totals[2] = actives
+    totals[3] = added
+    return node, held, totals

@@ -35,7 +35,7 @@ import numpy as np
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import MeanBusyTimes
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference
-from lyra_opt.core.stopwatch import loading
+from lyra_opt.core.stopwatch import OutOfTimeError, loading, within_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -331,7 +331,7 @@ class PricedSchedules:
         padded = np.append(prices, 0.0)
         found = [
             job.cheapest(padded[first:])
-            for job, first in zip(self.jobs, self.first.tolist(), strict=True)
+            for job, first in within_time(zip(self.jobs, self.first.tolist(), strict=True))
         ]
         paid = self.data.gpus * float(self.length @ prices)
         value = math.fsum(lowest for lowest, _, _ in found) - paid
@@ -339,7 +339,7 @@ class PricedSchedules:
         return value, [schedule for _, schedule, _ in found], size
 
     def bound(self, prices: FloatArray, rounds: int) -> float:
-        """Return the bound on mean JCT after changing the prices so many times."""
+        """Return the bound on mean JCT after changing the prices so many times, if time allows."""
         value, schedules, size = self.evaluate(prices)
         model = _UpperModels(self.data, self.first, self.length)
         model.add(schedules)
@@ -354,7 +354,10 @@ class PricedSchedules:
             promise = promised - best
             if promise <= LEAST_PROMISE * abs(best - self.data.release.sum()):
                 break
-            value, schedules, size = self.evaluate(moved)
+            try:
+                value, schedules, size = self.evaluate(moved)
+            except OutOfTimeError:
+                break
             model.add(schedules)
             if value - best > 0.7 * promise:
                 trust = trust * 3

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
-from lyra_opt.core.stopwatch import loading
+from lyra_opt.core.stopwatch import loading, remaining_s, require_time, within_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,6 +191,11 @@ class Programme:
         -------
         OrderSolution | None
             None if base demands that must run together do not fit.
+
+        Raises
+        ------
+        OutOfTimeError
+            If the time limit in force is used up.
         """
         rows = _Rows(self.data, self.horizon, events, starts)
         if not rows.fits:
@@ -213,7 +218,13 @@ class Programme:
         model.a_matrix_.index_ = index
         model.a_matrix_.value_ = value
         solver.passModel(model)
+        time_s = remaining_s()
+        # HiGHS counts the time of all programmes together.
+        solver.setOptionValue(
+            "time_limit", math.inf if time_s is None else solver.getRunTime() + time_s
+        )
         solver.run()
+        require_time()
         self.solved += 1
         solution = solver.getSolution()
         primal = np.array(solution.col_value)
@@ -299,7 +310,7 @@ class _Rows:
         for event in self.events:
             self._column(float(unfinished), horizon)
             unfinished -= event.kind is Kind.COMPLETION
-        for interval in range(len(self.events)):
+        for interval in within_time(range(len(self.events))):
             held: list[tuple[int, float]] = []
             base = 0.0
             for job in range(data.jobs):
@@ -358,7 +369,7 @@ class _Rows:
         return terms
 
     def _add_work(self) -> None:
-        for job in range(self.data.jobs):
+        for job in within_time(range(self.data.jobs)):
             if self.completion[job] >= 0:
                 self._row(self._work_terms(job), 1.0, math.inf)
 

@@ -27,8 +27,8 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time, require_time
 from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class MeanJctExact(Solver):
     exact_variants = variants
     gives_bound = True
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
@@ -134,7 +135,6 @@ class _Search:
     ) -> None:
         self.instance, self.limits = instance, limits
         self.observer = None if observer is None else Improvements(observer, instance.objective)
-        self.stopwatch = Stopwatch()
         self.data = OrderData(instance)
         self.schedule: Schedule | None = None
         self.objective = math.inf  # mean JCT in seconds
@@ -186,11 +186,8 @@ class _Search:
             return False
         return self.take_plan(replay(self.data, order, solution))
 
-    def is_out_of_time(self) -> bool:
-        return self.limits.time_s is not None and self.stopwatch.elapsed_s >= self.limits.time_s
-
     def out_of_limits(self) -> StoppedBy | None:
-        if self.is_out_of_time():
+        if is_out_of_time():
             return StoppedBy.TIME
         if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
             return StoppedBy.NODES
@@ -204,10 +201,37 @@ class _Search:
         return self.value - PRUNING_GAP * (self.value - math.fsum(self.data.release))
 
     def run(self) -> SolveResult[Schedule]:
-        plans = sorted(starting_plans(self.data), key=lambda plan: plan.value)
-        self.take_plan(plans[0])
-        steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
-        self.bound = mean_jct_bound(self.instance, steps, rounds=0)
+        try:
+            stopped_by = self.prove()
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
+        proved = self.schedule is not None and self.is_proved(self.bound)
+        bound = min(self.bound, self.objective)
+        self.tell_bound(bound)
+        status = Status.OPTIMAL if proved else Status.FEASIBLE
+        return SolveResult(
+            status=Status.UNKNOWN if self.schedule is None else status,
+            stopped_by=None if proved else stopped_by,
+            solution=self.schedule,
+            objective=None if self.schedule is None else self.objective,
+            dual_bound=bound,
+            counters={
+                "nodes": self.nodes,
+                "programmes": self.programme.solved if hasattr(self, "programme") else 0,
+            },
+        )
+
+    def prove(self) -> StoppedBy | None:
+        """Raise bound and lower incumbent until they meet; return the limit that ended it."""
+        plans: list[Plan] = []
+        with grace():
+            try:
+                plans.extend(starting_plans(self.data))
+            finally:
+                plans.sort(key=lambda plan: plan.value)
+                self.take_plan(plans[0] if plans else None)
+                steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
+                self.bound = mean_jct_bound(self.instance, steps, rounds=0)
         if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():
             self.bound = max(self.bound, priced_schedules_bound(self.instance))
         self.tell_bound(self.bound)
@@ -216,21 +240,7 @@ class _Search:
             self.programme = Programme(self.data, self.value * 1.0001 + 1e-9)
             self.improve_starts(plans)
             stopped_by = self.search()
-        proved = self.is_proved(self.bound)
-        bound = min(self.bound, self.objective)
-        self.tell_bound(bound)
-        assert self.schedule is not None
-        return SolveResult(
-            status=Status.OPTIMAL if proved else Status.FEASIBLE,
-            stopped_by=None if proved else stopped_by,
-            solution=self.schedule,
-            objective=self.objective,
-            dual_bound=bound,
-            counters={
-                "nodes": self.nodes,
-                "programmes": self.programme.solved if hasattr(self, "programme") else 0,
-            },
-        )
+        return stopped_by
 
     def has_time_for_prices(self) -> bool:
         """Whether the stronger bound is worth its time: not if proved, nor in a short run."""
@@ -316,26 +326,27 @@ class _Search:
             _, _, _, node = heapq.heappop(heap)
             self.memory -= node.memory()
             self.nodes += 1
-            for events, ranges in self.children(node):
-                if self.is_out_of_time():  # the node stays open, beside children made already
-                    heapq.heappush(heap, (node.bound, -len(node.events), -1, node))
-                    break
-                found = self.programme.solve(events, ranges)
-                if found is None:
-                    continue
-                child = _Node(events, ranges, max(found.bound, node.bound), None)
-                if child.bound >= self.threshold:
-                    lowest_closed = min(lowest_closed, child.bound)
-                    continue
-                if self.is_complete(child):
-                    child = replace(child, solution=found._replace(extra=_NOTHING))
-                    self.try_implied(child, found)
-                    if child.bound >= self.threshold or is_settled(found):
+            try:
+                for events, ranges in self.children(node):
+                    require_time()
+                    found = self.programme.solve(events, ranges)
+                    if found is None:
+                        continue
+                    child = _Node(events, ranges, max(found.bound, node.bound), None)
+                    if child.bound >= self.threshold:
                         lowest_closed = min(lowest_closed, child.bound)
                         continue
-                serial += 1
-                self.memory += child.memory()
-                heapq.heappush(heap, (child.bound, -len(events), serial, child))
+                    if self.is_complete(child):
+                        child = replace(child, solution=found._replace(extra=_NOTHING))
+                        self.try_implied(child, found)
+                        if child.bound >= self.threshold or is_settled(found):
+                            lowest_closed = min(lowest_closed, child.bound)
+                            continue
+                    serial += 1
+                    self.memory += child.memory()
+                    heapq.heappush(heap, (child.bound, -len(events), serial, child))
+            except OutOfTimeError:  # the node stays open, beside children made already
+                heapq.heappush(heap, (node.bound, -len(node.events), -1, node))
         lowest = min(lowest_closed, heap[0][0] if heap else math.inf, self.value)
         self.bound = max(self.bound, self.as_mean(lowest))
         return stopped_by

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData, Plan, schedule_of
+from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,8 @@ def priority_plan(data: OrderData, key: Key, *, patient: bool = False) -> Plan:
     In order of `key` (job, remaining work), ties in file order: started jobs keep their base
     demand, waiting ones get theirs if it fits, then extra workers are filled up. Fractional.
 
+    Raises `OutOfTimeError` once the time limit in force is used up.
+
     Parameters
     ----------
     patient
@@ -35,6 +38,7 @@ def priority_plan(data: OrderData, key: Key, *, patient: bool = False) -> Plan:
         starts[job] = 0.0
     now = 0.0
     while min(completions) < 0:
+        require_time()
         present = [
             job for job in range(data.jobs) if completions[job] < 0 and data.release[job] <= now
         ]
@@ -102,7 +106,21 @@ def listed_plan(data: OrderData, order: Sequence[int], *, patient: bool) -> Plan
 
 
 def best_priority_schedule(instance: Instance) -> Schedule:
-    """Return the best of `starting_plans` as a schedule."""
+    """Return the best of `starting_plans`, of those that there is time for, as a schedule.
+
+    Raises
+    ------
+    OutOfTimeError
+        If there is time for none.
+    """
     data = OrderData(instance)
-    best = min(starting_plans(data), key=lambda plan: plan.value)
+    best: Plan | None = None
+    try:
+        for plan in starting_plans(data):
+            if best is None or plan.value < best.value:
+                best = plan
+    except OutOfTimeError:
+        if best is None:
+            raise
+    assert best is not None
     return schedule_of(instance, data, best)

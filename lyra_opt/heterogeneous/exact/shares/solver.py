@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.solver import Solver
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import (
     TOLERANCE,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
     FloatArray = NDArray[np.float64]
-    Engine = Callable[[ShareProgramme, float | None], "SharePoint"]
-    """What solves a programme within so many seconds, None for no limit."""
+    Engine = Callable[[ShareProgramme], "SharePoint"]
+    """What solves a programme within the time limit in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,6 @@ class _Run:
     arrays: ShareArrays
     objective: Objective
     engine: Engine
-    time_s: float | None
     observer: Observer | None
     solution: TimeShares | None = None
     shares: FloatArray | None = None
@@ -73,26 +72,15 @@ class _Run:
     bound: float = math.inf
     programmes: int = 0
     iterations: int = 0
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def sign(self) -> int:
         """1 where the objective is maximised, else -1."""
         return 1 if self.objective.sense == "max" else -1
 
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds left, None without a limit."""
-        return None if self.time_s is None else max(0.0, self.time_s - self.stopwatch.elapsed_s)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return self.remaining_s == 0.0
-
     def point_of(self, programme: ShareProgramme) -> SharePoint:
         """Let the engine solve a programme."""
-        point = self.engine(programme, self.remaining_s)
+        point = self.engine(programme)
         self.programmes += 1
         self.iterations += point.iterations
         return point
@@ -166,19 +154,13 @@ class ShareSolver(Solver):
     gives_bound = True
 
     @abstractmethod
-    def merged_point_of(self, programme: ShareProgramme, time_s: float | None) -> SharePoint:
-        """Solve a feasible programme within so many seconds, None for no limit."""
+    def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
+        """Solve a feasible programme within the time limit in force."""
 
-    def point_of(self, programme: ShareProgramme, time_s: float | None = None) -> SharePoint:
-        """Solve a feasible programme; jobs that are alike are solved as one, and share alike.
-
-        Parameters
-        ----------
-        time_s
-            Seconds that it may take, None for no limit.
-        """
+    def point_of(self, programme: ShareProgramme) -> SharePoint:
+        """Solve a feasible programme; jobs that are alike are solved as one, and share alike."""
         merged, job, alike = programme.merged()
-        point = self.merged_point_of(merged, time_s)
+        point = self.merged_point_of(merged)
         shares, prices = point.shares, point.prices
         return SharePoint(
             None if shares is None else shares[job],
@@ -186,11 +168,12 @@ class ShareSolver(Solver):
             point.iterations,
         )
 
+    @keeps_time
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: TimeShares | None = None,
         observer: Observer | None = None,
@@ -203,9 +186,7 @@ class ShareSolver(Solver):
             If the warm start is no valid solution.
         """
         self.load()
-        run = _Run(
-            ShareArrays.of(instance), instance.objective, self.point_of, limits.time_s, observer
-        )
+        run = _Run(ShareArrays.of(instance), instance.objective, self.point_of, observer)
         if warm_start is not None:
             run.start_from(instance, warm_start)
         if instance.objective is Objective.COST:
@@ -225,7 +206,7 @@ class ShareSolver(Solver):
 
 def _concluded(run: _Run) -> SolveResult[TimeShares]:
     """Return what is known."""
-    stopped = StoppedBy.TIME if run.is_over and not run.is_proved else None
+    stopped = StoppedBy.TIME if is_out_of_time() and not run.is_proved else None
     bound = run.sign * run.bound if math.isfinite(run.bound) else None
     solution = run.solution
     if run.shares is not None and solution is None:
@@ -258,7 +239,7 @@ MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
 
 def _solve_once(run: _Run, programme: ShareProgramme) -> None:
     """Solve the one programme of an objective without deadlines."""
-    if run.is_over:
+    if is_out_of_time():
         return
     point = run.point_of(programme)
     if point.shares is not None:
@@ -275,7 +256,7 @@ def _solve_finish_times(run: _Run) -> None:
     least = arrays.least_ratio * (1 + LEAST_SLACK)
     ratio = max(least, -run.value)
     for _ in range(MOST_TANGENTS):
-        if run.is_over:
+        if is_out_of_time():
             return
         programme = arrays.finish_times(ratio)
         point = run.point_of(programme)
@@ -299,7 +280,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
     safe: FloatArray | None = None
     if programme.has_need.any():
         first = arrays.deadlines()
-        if run.is_over:
+        if is_out_of_time():
             return False
         point = run.point_of(first)
         if point.prices is not None and first.dual_bound(point.prices) < MISSED:
@@ -318,7 +299,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
     else:
         run.offer(fractions_of_cluster(arrays))
         engine_programme = programme
-    if run.is_over:
+    if is_out_of_time():
         return False
     point = run.point_of(engine_programme)
     if point.shares is not None:

@@ -23,6 +23,7 @@ import numpy as np
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, find_solver
+from lyra_opt.core.stopwatch import require_time
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
 from lyra_opt.heterogeneous.instance import Objective
@@ -155,7 +156,8 @@ def fill(
     while (frozen_in_round < 0).any():
         rise = _rise(arrays, entities, members, frozen_in_round < 0)
         programme = arrays.level_programme(value, rise, need=levels * (1 - SLACK))
-        point = engine(programme, None)
+        point = engine(programme)
+        require_time()
         if point.shares is None or point.prices is None:
             raise RuntimeError("the programme of water filling was not solved")
         found = programme.repaired(point.shares)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
 from lyra_opt.heterogeneous.heuristics.hadar.prices import LOG_LEAST_SHARE, rounds_to_run
 from lyra_opt.heterogeneous.instance import RoundSchedule
@@ -76,13 +77,14 @@ def commit(instance: Instance) -> CommittedRun:
         With the objective utility and without forking.
     """
     oracle = PricingOracle(instance)
-    alone = {job.id: oracle.most_worth(job) for job in instance.jobs}
+    alone = {job.id: oracle.most_worth(job) for job in within_time(instance.jobs)}
     market = _Market(instance, oracle, alone)
     entries: list[RoundEntry] = []
     last_round: dict[str, int] = {}
     is_exact = True
     position = instance.job_position
-    for job in sorted(instance.jobs, key=lambda job: (job.release_s, position[job.id])):
+    by_release = sorted(instance.jobs, key=lambda job: (job.release_s, position[job.id]))
+    for job in within_time(by_release):
         purchase = oracle.buy(job, PricedRounds(oracle, market.prices()))
         is_exact = is_exact and purchase.is_exact
         if purchase.entries and purchase.is_exact:

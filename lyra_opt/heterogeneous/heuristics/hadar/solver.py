@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported
+from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
@@ -36,8 +39,8 @@ class HadarCertificate(NamedTuple):
     """The schedule."""
     utility: float
     """Its value."""
-    bound: PriceBound
-    """On the optimum."""
+    bound: PriceBound | None
+    """On the optimum; None if a time limit left no time for one."""
     two_alpha: float
     """The competitive ratio that is claimed: a theorem for `hadar-committed`, and only a number
     to set `observed_ratio` beside for `hadar`."""
@@ -45,9 +48,10 @@ class HadarCertificate(NamedTuple):
     @property
     def observed_ratio(self) -> float:
         """How many times the utility the bound is; the optimum is no more."""
+        bound = float("inf") if self.bound is None else self.bound.value
         if self.utility:
-            return self.bound.value / self.utility
-        return float("inf") if self.bound.value else 1.0
+            return bound / self.utility
+        return float("inf") if bound else 1.0
 
     def message(self) -> str:
         """Return the ratios in words."""
@@ -81,7 +85,9 @@ def _certified(
 ) -> HadarCertificate:
     utility = check(instance, run.schedule).objective
     assert utility is not None, "utility instances need no job to complete"
-    bound = price_bound(instance, prices, utility)
+    bound = None
+    with suppress(OutOfTimeError):
+        bound = price_bound(instance, prices, utility)
     return HadarCertificate(run=run, utility=utility, bound=bound, two_alpha=two_alpha)
 
 
@@ -161,6 +167,8 @@ class HadarCommitted(RoundPolicySolver):
 
 def _result(instance: Instance, certificate: HadarCertificate) -> SolveResult[RoundSchedule]:
     bound = certificate.bound
+    if bound is None:
+        return result_of(instance, certificate.run, stopped_by=StoppedBy.TIME)
     return result_of(
         instance,
         certificate.run,

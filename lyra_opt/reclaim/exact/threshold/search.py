@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, remaining_s
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.branching import BranchingExperience, Decision, product
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.core.result import Limits
-    from lyra_opt.core.stopwatch import Stopwatch
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 STEPS_BETWEEN_CLOCK_READINGS = 50
@@ -98,7 +98,6 @@ def search_thresholds(
     incumbent: Sequence[int],
     *,
     limits: Limits,
-    stopwatch: Stopwatch,
     rng: np.random.Generator,
     observer: Callable[[str, int | float], None] | None = None,
     effort: Effort = Effort(),
@@ -112,9 +111,7 @@ def search_thresholds(
     incumbent
         A choice of ``reclaim_servers`` distinct places.
     limits
-        Time in seconds of `stopwatch`; nodes; and MiB that open nodes and relaxation may take.
-    stopwatch
-        May have been started long before.
+        Nodes; and MiB that open nodes and relaxation may take.
     rng
         For the swap search that is run from choices that the bound suggests.
     observer
@@ -130,8 +127,11 @@ def search_thresholds(
     equals the objective unless a limit was reached. The answer does not depend on the order of
     servers and jobs, as far as it is proved; the nodes do.
     """
-    search = _Search(reduced, incumbent, limits, stopwatch, rng, observer, effort)
-    stopped_by = search.run()
+    search = _Search(reduced, incumbent, limits, rng, observer, effort)
+    try:
+        stopped_by = search.run()
+    except OutOfTimeError:
+        stopped_by = StoppedBy.TIME
     return search.result(stopped_by)
 
 
@@ -158,13 +158,12 @@ class _Search:
         reduced: ReducedReclaim,
         incumbent: Sequence[int],
         limits: Limits,
-        stopwatch: Stopwatch,
         rng: np.random.Generator,
         observer: Callable[[str, int | float], None] | None,
         effort: Effort,
     ) -> None:
         self._reduced, self._effort = reduced, effort
-        self._limits, self._stopwatch = limits, stopwatch
+        self._limits = limits
         self._rng, self._observer = rng, observer
         self._problem = ThresholdProblem.of(reduced, incumbent)
         self._best = sorted(int(place) for place in incumbent)
@@ -210,20 +209,13 @@ class _Search:
 
     def _limit_reached(self) -> StoppedBy | None:
         limits = self._limits
-        if self._is_out_of_time():
+        if is_out_of_time():
             return StoppedBy.TIME
         if limits.nodes is not None and self._nodes >= limits.nodes:
             return StoppedBy.NODES
         if limits.memory_mib is not None and self._memory > limits.memory_mib * _MIB:
             return StoppedBy.MEMORY
         return None
-
-    def _is_out_of_time(self) -> bool:
-        return self._limits.is_over(self._stopwatch.elapsed_s)
-
-    def _remaining_s(self) -> float | None:
-        time_s = self._limits.time_s
-        return None if time_s is None else time_s - self._stopwatch.elapsed_s
 
     @property
     def _threshold(self) -> int:
@@ -260,7 +252,7 @@ class _Search:
         if self._raise_by_steps(root, steps):
             self._report_bound(problem.bound_of(root.value))
             self._swap([self._best, root.choice(), *self._random_choices()], is_root=True)
-            if not self._is_out_of_time():
+            if not is_out_of_time():
                 self._respect_dominance(root)
         if self._is_done(root):
             return
@@ -301,7 +293,6 @@ class _Search:
             moves_per_start=moves * self._problem.servers,
             rng=self._rng,
             target=self._bound * self._problem.divisor,
-            out_of_time=self._is_out_of_time,
         )
         self._offer(found.places)
 
@@ -348,7 +339,7 @@ class _Search:
             for _ in range(-(-steps // STEPS_BETWEEN_CLOCK_READINGS)):
                 target = self._threshold + self._problem.unit // 16 + 1
                 node.take_steps(min(steps, STEPS_BETWEEN_CLOCK_READINGS), self._threshold, target)
-                if node.value > self._threshold or node.has_settled or self._is_out_of_time():
+                if node.value > self._threshold or node.has_settled or is_out_of_time():
                     break
             decisions = node.fix(self._threshold)
             self._offer(node.choice())
@@ -356,7 +347,7 @@ class _Search:
                 node.propagate()
             if self._is_done(node):
                 return False
-            if 10 * (before - node.open_decisions) <= before or self._is_out_of_time():
+            if 10 * (before - node.open_decisions) <= before or is_out_of_time():
                 return True
         return False
 
@@ -378,7 +369,7 @@ class _Search:
                 return False
             progress = objective - before
             before = objective
-            if self._is_out_of_time():
+            if is_out_of_time():
                 break
             if not relaxation.is_optimal:
                 if decisions:
@@ -394,7 +385,7 @@ class _Search:
         """Value the prices of the relaxation; return the decisions, and its objective."""
         relaxation = self._relaxation
         assert relaxation is not None
-        objective = relaxation.climb(node, self._threshold, self._remaining_s(), pivots)
+        objective = relaxation.climb(node, self._threshold, remaining_s(), pivots)
         before = node.value
         node.value = 0
         decisions = node.fix(self._threshold, relaxation.prices())
@@ -431,7 +422,7 @@ class _Search:
             self._swap([node.choice()], is_root=False)
             if self._is_done(node):
                 return
-        if self._is_out_of_time():
+        if is_out_of_time():
             self._push(node, bound)
             return
         for side in self._best_sides(node, x, y):
@@ -454,7 +445,7 @@ class _Search:
             else:
                 sides = [self._tried(node, decision, state) for state in decision.states()]
                 is_done = [self._is_done(side) for side in sides]
-                if any(is_done) or self._is_out_of_time():
+                if any(is_done) or is_out_of_time():
                     return [side for side in sides if not self._is_done(side)]
                 rises = [(side.value - node.value) / problem.unit for side in sides]
                 gains = rises[0], rises[1]

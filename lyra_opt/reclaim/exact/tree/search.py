@@ -10,7 +10,7 @@ import numpy as np
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import Stopwatch, is_out_of_time, remaining_s
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.tree.kernel import Restricted, Tree, TreeInstance, explore
 from lyra_opt.reclaim.exact.tree.price_kernel import Split
@@ -41,7 +41,6 @@ def search_tree(
     *,
     dual_bound: int,
     limits: Limits,
-    stopwatch: Stopwatch,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SearchResult:
     r"""Return the best choice of a rigid instance, or what is known when a limit is reached.
@@ -66,7 +65,7 @@ def search_tree(
     dual_bound
         Proved before.
     limits
-        Time on `stopwatch`, nodes (all whose children were made), memory of the open nodes.
+        Nodes (all whose children were made), and memory of the open nodes.
     observer
         Called with ("objective", value) and ("dual_bound", value) at improvements.
 
@@ -75,7 +74,7 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return _Search(reduced, incumbent, dual_bound, observer).search(limits, stopwatch)
+    return _Search(reduced, incumbent, dual_bound, observer).search(limits)
 
 
 class _Search:
@@ -134,12 +133,12 @@ class _Search:
             warm_share=np.zeros(losses.entries, dtype=dtype),
         )
 
-    def search(self, limits: Limits, stopwatch: Stopwatch) -> SearchResult:
+    def search(self, limits: Limits) -> SearchResult:
         """Explore in slices of nodes until the tree is done or a limit is reached."""
         stopped_by = None
         budget = FIRST_NODES
         while self._open_nodes and self._bound() < self._objective_value():
-            if limits.is_over(stopwatch.elapsed_s):
+            if is_out_of_time():
                 stopped_by = StoppedBy.TIME
             elif limits.nodes is not None and self.nodes >= limits.nodes:
                 stopped_by = StoppedBy.NODES
@@ -153,10 +152,9 @@ class _Search:
             made = self._explore(budget)
             # As many nodes as keep the slices near their length.
             node_s = max(slice_watch.elapsed_s, 1e-9) / max(made, 1)
-            remaining_s = SLICE_S
-            if limits.time_s is not None:
-                remaining_s = min(SLICE_S, max(limits.time_s - stopwatch.elapsed_s, 0))
-            budget = max(1, min(4 * budget, int(remaining_s / node_s)))
+            left_s = remaining_s()
+            slice_s = SLICE_S if left_s is None else min(SLICE_S, left_s)
+            budget = max(1, min(4 * budget, int(slice_s / node_s)))
         return SearchResult(
             places=[int(place) for place in np.flatnonzero(self._is_chosen)],
             objective=self._objective_value(),

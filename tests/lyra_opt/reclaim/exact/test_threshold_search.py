@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import time_limit
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
@@ -77,15 +77,15 @@ def search(
     effort: Effort = FULL_EFFORT,
     **limits: float,
 ) -> SearchResult:
-    return search_thresholds(
-        reduced,
-        range(reduced.reclaim_servers) if incumbent is None else incumbent,
-        limits=Limits(**limits),  # type: ignore[arg-type]
-        stopwatch=Stopwatch(),
-        rng=np.random.default_rng(seed),
-        observer=observer,
-        effort=effort,
-    )
+    with time_limit(limits.get("time_s")):
+        return search_thresholds(
+            reduced,
+            range(reduced.reclaim_servers) if incumbent is None else incumbent,
+            limits=Limits(**limits),  # type: ignore[arg-type]
+            rng=np.random.default_rng(seed),
+            observer=observer,
+            effort=effort,
+        )
 
 
 def cost_of(reduced: ReducedReclaim, places: Sequence[int]) -> int:

@@ -229,8 +229,8 @@ def test_engine_that_is_not_exact_is_refused() -> None:
     arrays = one_type(2, 1)
     exact = find_solver("heterogeneous", "lp-highs").point_of
 
-    def careless(programme, time_s):
-        point = exact(programme, time_s)
+    def careless(programme):
+        point = exact(programme)
         return replace(point, shares=0.9 * point.shares)
 
     with pytest.raises(RuntimeError, match="no job is proved to be saturated"):
@@ -242,4 +242,4 @@ def test_engine_without_a_solution_is_named() -> None:
     from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
     with pytest.raises(RuntimeError, match="not solved"):
-        fill(one_type(2, 1), engine=lambda programme, time_s: SharePoint(None, None))
+        fill(one_type(2, 1), engine=lambda programme: SharePoint(None, None))

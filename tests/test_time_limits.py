@@ -1,0 +1,124 @@
+"""Every registered solver looks at the clock: on one that moves on by each look at it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lyra_opt.allocation.schedules import evaluator
+from lyra_opt.core import stopwatch
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.family import generate
+
+SHARES = {"family": "offline", "jobs": 12, "gpus_of_type": 4}
+ROUNDS = {**SHARES, "rounds": 30}
+EPOCH = {"family": "epoch", "jobs": 30, "timers": "none", "racks": 3, "machines_per_rack": 4}
+QUEUE = {"family": "load", "jobs": 30, "load_percent": 150, "gpus_per_worker": "mixed"}
+INSTANCES: dict[str, list[Any]] = {
+    "allocation": [
+        generate("allocation", objective=objective, **QUEUE)
+        for objective in ("mean_jct", "joint", "two_phase", "jct_reduction")
+    ],
+    "heterogeneous": [
+        *(
+            generate("heterogeneous", objective=objective, **ROUNDS)
+            for objective in ("utility", "mean_jct", "makespan")
+        ),
+        *(
+            generate("heterogeneous", objective=objective, **SHARES)
+            for objective in ("max_min_share", "throughput")
+        ),
+    ],
+    "network": [generate("network", objective=each, **EPOCH) for each in ("epoch", "work_rate")],
+    "reclaim": [
+        generate("reclaim", family="hyp8", servers=60, semantics=semantics)
+        for semantics in ("rigid", "interchangeable")
+    ],
+}
+TAKEN = [
+    pytest.param(problem, name, instance, id=f"{problem}.{name}-{instance.variant}")
+    for problem, instances in INSTANCES.items()
+    for instance in instances
+    for _, name in solver_names(problem)
+    if find_solver(problem, name).supports(instance) is None
+]
+
+QUICK = {
+    "allocation": {"mckp-greedy"},
+    "heterogeneous": set(),
+    "network": {
+        *("best-fit", "consolidated", "dally", "gandiva-affinity", "manual", "no-wait"),
+        *("priced-placement", "srtf-network", "tiresias-skew"),
+    },
+    "reclaim": {
+        *("lyra-greedy", "lyra-greedy-elastic", "marginal", "peeling", "random", "scf"),
+    },
+}
+"""What is done with tens of thousands of jobs or servers before a limit could matter."""
+
+LATE_LOOKS = 40
+"""Looks at the clock once the time is over: of whatever closes a loop, and what is around it."""
+
+
+class LookedAt:
+    """A clock on which each look takes a second, and nothing else takes any time."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def perf_counter(self) -> float:
+        self.looks += 1
+        return float(self.looks)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
+    """The clock of all solvers."""
+    clock = LookedAt()
+    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=clock.perf_counter))
+    # As often as with thousands of jobs.
+    monkeypatch.setattr(evaluator, "STEPS_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
+    return clock
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("problem", "name", "instance"), TAKEN)
+def test_what_can_be_slow_is_stopped_by_a_limit_of_0(problem: str, name: str, instance: Any):
+    """Unless it proves its answer before it looks at the clock."""
+    answer = solve_and_check(
+        find_problem(problem), instance, find_solver(problem, name), limits=Limits(time_s=0)
+    )
+    assert answer.status is not Status.ERROR, answer.message
+    if name in QUICK[problem]:
+        assert answer.stopped_by is None
+        assert answer.solution is not None
+    else:
+        assert answer.stopped_by is StoppedBy.TIME or answer.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("limit_s", [3, 30])
+@pytest.mark.parametrize(
+    ("problem", "name", "instance"),
+    [
+        case
+        for case in TAKEN
+        if "formulations" not in type(find_solver(*map(str, case.values[:2]))).__module__
+    ],
+)
+def test_a_solver_stops_soon_after_the_time_is_over(
+    clock: LookedAt, problem: str, name: str, instance: Any, limit_s: int
+) -> None:
+    """Wherever in its work that is; and what it says of the instance then is true.
+
+    Backends keep a clock of their own.
+    """
+    answer = solve_and_check(
+        find_problem(problem), instance, find_solver(problem, name), limits=Limits(time_s=limit_s)
+    )
+    assert answer.status is not Status.ERROR, answer.message
+    assert clock.looks <= limit_s + LATE_LOOKS
