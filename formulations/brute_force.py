@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported, keeps_time
-from lyra_opt.core.stopwatch import OutOfTimeError
+from lyra_opt.core.stopwatch import OutOfTimeError, grace
 from lyra_opt.formulations.exact_solver import (
     concluded,
     valued,
@@ -85,6 +86,7 @@ class BruteForceSolver(Solver):
         """
         start = None if warm_start is None else valued_start(self.of, instance, warm_start)
         best: Incumbent[Any] | None = None
+        bound: Number | None = None
         stopped_by = None
 
         def offer(found: Incumbent[Any] | None) -> None:
@@ -104,7 +106,8 @@ class BruteForceSolver(Solver):
             offer(start)
             if best is None and (nothing := self.without_search(instance)) is not None:
                 offer(valued(self.of, instance, nothing))
-            bound = self.simple_bound(instance)
+            with grace(), suppress(OutOfTimeError):
+                bound = self.simple_bound(instance)
         else:
             bound = math.inf if best is None else best[1]
         return concluded(instance, best, bound, stopped_by=stopped_by, observer=observer)
