@@ -146,12 +146,14 @@ class LpHighs(ShareSolver):
             model.run()
         info, solution = model.getInfo(), model.getSolution()
         shares = prices = None
+        level = 0.0
         if solution.value_valid:
-            shares = data.shares(np.array(solution.col_value)[:-1])
+            *values, scaled_level = solution.col_value
+            shares, level = data.shares(values), scaled_level * data.level_scale
         if solution.dual_valid:
             multipliers = np.array(solution.row_dual)
             first = data.jobs * data.groups
             prices = data.prices(
                 multipliers[first + data.types :], multipliers[first : first + data.types]
             )
-        return SharePoint(shares, prices, max(0, info.ipm_iteration_count))
+        return SharePoint(shares, prices, max(0, info.ipm_iteration_count), level)

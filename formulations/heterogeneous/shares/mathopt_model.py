@@ -166,9 +166,11 @@ class _LpMathOpt(ShareSolver):
         # any multipliers make a bound.
         solution = result.solutions[0] if result.solutions else None
         shares = prices = None
+        level = 0.0
         if solution is not None and solution.primal_solution is not None:
             values = solution.primal_solution.variable_values
             shares = data.shares([values[x] for x in built.x])
+            level = values[built.level] * data.level_scale
         if solution is not None and solution.dual_solution is not None:
             duals = solution.dual_solution.dual_values
             prices = data.prices(
@@ -176,7 +178,7 @@ class _LpMathOpt(ShareSolver):
             )
         statistics = result.solve_stats
         iterations = statistics.simplex_iterations + statistics.first_order_iterations
-        return SharePoint(shares, prices, max(0, iterations))
+        return SharePoint(shares, prices, max(0, iterations), level)
 
 
 class LpGlop(_LpMathOpt):

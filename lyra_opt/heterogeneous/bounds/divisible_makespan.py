@@ -173,7 +173,7 @@ def _interval(
         level = programme.dual_bound(point.prices, tolerance=0.0) * (1 + SAFETY)
         least_s = 1.0 / level if level > 0 else 0.0
     if point.shares is not None:
-        shares = programme.repaired(point.shares)
+        shares = programme.repaired(point.shares, point.level)
         level = float(((programme.value * shares).sum(axis=1) / programme.level).min())
         most_s = 1.0 / level if level > 0 else math.inf
     return MakespanInterval(least_s, most_s)

@@ -27,7 +27,7 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
@@ -331,3 +331,84 @@ def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver:
     assert check(late, TimeShares({"a": {"v100": 1 + 9e-7}})).violations == ()
     answer = solve_and_check(PROBLEM, late, find_solver("heterogeneous", solver))
     assert answer.status not in (Status.INFEASIBLE, Status.ERROR)
+
+
+def spread(seed: int, objective: str) -> Instance:
+    """Return an instance whose weights span nine powers of ten, rates and steps twelve and more."""
+    rng = np.random.default_rng(seed)
+    held = [{name: int(rng.integers(1, 4)) for name in "abc"} for _ in range(2)]
+    gpus = {name: sum(server[name] for server in held) for name in "abc"}
+    jobs = []
+    for number in range(int(rng.integers(2, 12))):
+        rates = {
+            str(name): float(10 ** rng.uniform(-6, 6)) for name in rng.permutation(list("abc"))
+        }
+        jobs.append(
+            GangJob(
+                id=f"j{number}",
+                gang=int(rng.integers(1, gpus[min(rates)] + 1)),
+                steps=float(10 ** rng.uniform(-12, 12)),
+                throughput=rates,
+                weight=float(10 ** rng.uniform(-3, 6)),
+                elapsed_s=float(rng.choice([0.0, 1e3, 1e9])),
+                isolated_elapsed_s=float(rng.choice([0.0, 1e3, 1e9])),
+                utility=Deadline(deadline_s=1e18) if rng.random() < 0.3 else InverseJct(),
+            )
+        )
+    return Instance(
+        name=f"spread-{seed}",
+        objective=objective,
+        gpu_types=tuple(GpuType(name=name, price_per_hour=1.0) for name in "abc"),
+        servers=tuple(GpuServer(id=f"s{n}", gpus=of_one) for n, of_one in enumerate(held)),
+        jobs=tuple(jobs),
+    )
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_numbers_that_span_many_powers_of_ten_are_proved(objective: str) -> None:
+    """The default engine drops coefficients below 1e-9; the job they are of still gets its part."""
+    for seed in range(40):
+        answer = solved(spread(seed, objective))
+        assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE), answer.instance.name
+
+
+@pytest.mark.parametrize("weights", [(1e6, 1e-3), (1e60, 1e-60)])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_job_that_needs_next_to_nothing_gets_it(
+    solver: str, weights: tuple[float, float]
+) -> None:
+    """Half of the optimum was the answer where it got nothing."""
+    heavy, light = weights
+    jobs = [job(0, gang=2, weight=heavy), job(1, weight=light)]
+    instance = one_type(jobs, 2, "max_min_share")
+    answer = solved(instance, solver)
+    assert answer.status is Status.OPTIMAL
+    assert answer.objective == pytest.approx(2 / heavy, rel=1e-6)
+
+
+def test_a_job_that_is_nearly_done_gets_what_it_needs() -> None:
+    """The same of finish-time fairness: one second of a job's 1,000 is an excellent share."""
+    nearly = job(0, steps=2e-10, isolated_elapsed_s=1000.0)
+    instance = one_type([nearly, job(1, gang=2, steps=1e-10)], 2, "finish_time_fairness")
+    for solver in SOLVERS:
+        answer = solved(instance, solver)
+        assert answer.status is Status.OPTIMAL
+        assert answer.objective == pytest.approx(0.5, rel=1e-5)
+
+
+def test_water_filling_fills_where_weights_span_many_powers_of_ten() -> None:
+    """It takes the same programmes."""
+    instance = one_type([job(0, gang=2, weight=1e6), job(1, weight=1e-3)], 2, "max_min_share")
+    answer = solved(instance, "water-filling")
+    assert answer.objective == pytest.approx(2e-6, rel=1e-6)
+
+
+def test_even_shares_are_feasible_and_an_equal_part_of_the_best() -> None:
+    """What shares are repaired with: alone they give each job that part of what it could have."""
+    for seed in range(40):
+        arrays = ShareArrays.of(spread(seed, "max_min_share"))
+        programme = arrays.max_min_share()
+        even = programme.even_shares()
+        assert (programme.repaired(even) == even).all()
+        part = (programme.value * even).sum(axis=1) / programme.value.max(axis=1)
+        assert part == pytest.approx(1 / len(arrays.gang))

@@ -48,6 +48,8 @@ SMALLEST_SHARE = 1e-13
 """What engines leave of a share that is 0."""
 DATA_ROUNDING = 1e-14
 """Relative error of the coefficients, each the result of a few operations on doubles."""
+MOST_EVEN = 1e-5
+"""The largest part of even shares that repairs shares; more would cost more than the proof gap."""
 MOST_HALVINGS = 200
 
 
@@ -196,17 +198,44 @@ class ShareProgramme:
         priced = math.fsum(need_price * self.level)
         return most / priced if priced > 0 else math.inf
 
-    def repaired(self, shares: FloatArray) -> FloatArray:
-        """Return nearly feasible shares as feasible ones: each row of jobs, then types, cut.
+    def repaired(self, shares: FloatArray, level: float = 0.0) -> FloatArray:
+        """Return nearly feasible shares as feasible ones.
 
-        What a job needs may be missed by about as much as the rows were exceeded.
+        Each row of jobs, then of types, is cut; what a job needs may be missed then by about as
+        much as the rows were exceeded. Engines also lose needs that are small beside what a job
+        could have, by coefficients and tolerances of 1e-9: they get a part of `even_shares`, at
+        which all others lose no more than that part.
+
+        Parameters
+        ----------
+        shares
+            Shape (jobs, types).
+        level
+            v, as the engine has it.
         """
         is_there = self.usable & np.isfinite(shares) & (shares > SMALLEST_SHARE)
         kept = np.where(is_there, shares, 0.0)
         kept /= np.maximum(1.0, kept @ self.member / self.limit)[:, self.group]
         held = self.gang @ kept
         kept /= np.maximum(1.0, held / self.gpus)[None, :]
-        return kept
+        if not self.has_need.any():
+            return kept
+        even = self.even_shares()
+        got, spare = (np.where(self.usable, self.value * x, 0.0).sum(axis=1) for x in (kept, even))
+        due = self.need + (self.level * level if self.has_level else 0.0)
+        late = self.has_need & (got < due) & (due < spare)
+        parts = (due - got)[late] / (spare - got)[late]
+        part = float(parts[parts <= MOST_EVEN].max(initial=0.0))
+        return (1.0 - part) * kept + part * even
+
+    def even_shares(self) -> FloatArray:
+        """Return feasible shares: of all that a job can have of its best type an equal part."""
+        jobs = np.arange(len(self.gang))
+        most = np.minimum(self.limit[self.group], self.gpus / self.gang[:, None])
+        best = np.where(self.usable, self.value * most, 0.0).argmax(axis=1)
+        even = np.zeros_like(self.value)
+        even[jobs, best] = np.where(self.usable, most, 0.0)[jobs, best] / len(jobs)
+        return even
 
     def needs_met(self, shares: FloatArray) -> float:
         """Return the least part of its need that a job gets; 1 where nobody needs anything."""

@@ -51,11 +51,14 @@ class SharePoint:
         None if it has none.
     iterations
         Its own steps.
+    level
+        v; 0 if the programme has none.
     """
 
     shares: FloatArray | None
     prices: SharePrices | None
     iterations: int = 0
+    level: float = 0.0
 
 
 @dataclass(slots=True)
@@ -166,6 +169,7 @@ class ShareSolver(Solver):
             None if shares is None else shares[job],
             None if prices is None else SharePrices((prices.need / alike)[job], prices.gpus),
             point.iterations,
+            point.level,
         )
 
     @keeps_time
@@ -243,7 +247,7 @@ def _solve_once(run: _Run, programme: ShareProgramme) -> None:
         return
     point = run.point_of(programme)
     if point.shares is not None:
-        run.offer(programme.repaired(point.shares))
+        run.offer(programme.repaired(point.shares, point.level))
     if point.prices is not None:
         run.offer_bound(programme.dual_bound(point.prices))
 
@@ -261,7 +265,7 @@ def _solve_finish_times(run: _Run) -> None:
         programme = arrays.finish_times(ratio)
         point = run.point_of(programme)
         if point.shares is not None:
-            run.offer(programme.repaired(point.shares))
+            run.offer(programme.repaired(point.shares, point.level))
         if point.prices is None:
             return
         run.offer_bound(arrays.ratio_bound(point.prices))
@@ -287,7 +291,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
             return True
         if point.shares is None:
             return False
-        safe = first.repaired(point.shares)
+        safe = first.repaired(point.shares, point.level)
         met = programme.needs_met(safe)
         if met < 1.0 - TOLERANCE:
             return False

@@ -160,7 +160,7 @@ def fill(
         require_time()
         if point.shares is None or point.prices is None:
             raise RuntimeError("the programme of water filling was not solved")
-        found = programme.repaired(point.shares)
+        found = programme.repaired(point.shares, point.level)
         reached = (value * found).sum(axis=1)
         rising = rise > 0
         most, need_price = _most(arrays.level_programme(value, rise, need=levels), point.prices)
