@@ -5,18 +5,20 @@ READY := $(VENV)/.ready
 RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
+COUNT ?= 100000
 
 # Files that a study reads, which are made if they are missing. Where they are, the study says.
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
 
-.PHONY: help study test test-slow lint docs bench figures clean
+.PHONY: help study test test-slow fuzz lint docs bench figures clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test     run the tests (about six minutes on two cores)"
 	@echo "make test-slow run the tests that take minutes"
+	@echo "make fuzz     hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
 	@echo "make lint     ruff and mypy"
 	@echo "make docs     make the tables of keys in docs/formats.md anew"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about half an hour, on a quiet machine)"
@@ -44,6 +46,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m slow
+
+fuzz: $(READY)
+	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED)) --out $(RESULTS)/fuzz
 
 lint: $(READY)
 	$(RUN)/ruff check .

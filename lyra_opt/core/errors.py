@@ -6,12 +6,23 @@ import json
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import Any
 
 LONGEST_SHOWN_VALUE = 60
 
 
 class UserError(Exception):
     """Something the user gave is wrong; the message is one line and the exit code is 2."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is made anew in another process: an error's own arguments are others."""
+        return _made_anew, (type(self), self.args, vars(self))
+
+
+def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, Any]) -> UserError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
 
 
 class FieldError(UserError, ValueError):
@@ -28,7 +39,7 @@ class FieldError(UserError, ValueError):
     """
 
     def __init__(self, field: str, value: object, rule: str) -> None:
-        super().__init__(f"{field or 'document'} is {show_value(value)}: {rule}")
+        super().__init__(one_line(f"{field or 'document'} is {show_value(value)}: {rule}"))
         self.field = field
         self.value = value
         self.rule = rule
@@ -59,7 +70,7 @@ class InputError(UserError):
     """A file cannot be used; names the file and what is wrong with it."""
 
     def __init__(self, source: str, reason: str) -> None:
-        super().__init__(f"{one_line(source)}: {reason}")
+        super().__init__(one_line(f"{source}: {reason}"))
         self.source = source
         self.reason = reason
 
@@ -90,7 +101,7 @@ def failure_of(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it exited {place}"
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{said} {place}"
+    return f"{one_line(said)} {place}"
 
 
 def counted(number: int, noun: str) -> str:

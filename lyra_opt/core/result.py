@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import FieldError, one_line
 from lyra_opt.core.foreign import as_python
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class SolveResult(Generic[SolutionT]):
     Raises
     ------
     ValueError
-        If status, solution, objective and bound contradict one another, or objective or bound is
-        no integer or finite float.
+        If status, solution, objective and bound contradict one another, a number is no integer or
+        finite float, or the status, a limit or the message is none.
     """
 
     status: Status
@@ -119,6 +119,13 @@ class SolveResult(Generic[SolutionT]):
     message: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "status", _member(Status, "status", self.status))
+        if self.stopped_by is not None:
+            object.__setattr__(self, "stopped_by", _member(StoppedBy, "limit", self.stopped_by))
+        if self.message is not None:
+            if not isinstance(self.message, str):
+                raise ValueError(f"the message {self.message!r} is no text")
+            object.__setattr__(self, "message", one_line(self.message))
         for name in ("objective", "dual_bound"):
             value = as_python(getattr(self, name))
             if value is not None and not is_finite_number(value):
@@ -127,6 +134,9 @@ class SolveResult(Generic[SolutionT]):
                 )
             object.__setattr__(self, name, value)
         counters = {name: as_python(count) for name, count in self.counters.items()}
+        for name, count in counters.items():
+            if not isinstance(name, str) or not is_finite_number(count):
+                raise ValueError(f"the counter {name!r} is {count!r}, which is no number")
         object.__setattr__(self, "counters", counters)
         has_solution = self.solution is not None
         if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
@@ -135,6 +145,15 @@ class SolveResult(Generic[SolutionT]):
             raise ValueError("a solution and its objective come together")
         if self.status is Status.OPTIMAL and self.dual_bound is None:
             raise ValueError("status optimal without a dual bound that proves it")
+
+
+def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
+    """Return a member by itself or by its text."""
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str) and value in list(kind):
+        return kind(value)
+    raise ValueError(f"the {name} {value!r} is none of {', '.join(kind)}")
 
 
 def is_finite_number(value: object) -> bool:

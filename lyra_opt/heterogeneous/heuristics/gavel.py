@@ -181,7 +181,7 @@ class GavelRounds(RoundPolicy):
                 job = active.job
                 if job.id in chosen or job.gang > free.get(name, 0):
                     continue
-                if not self._attainable(job).throughput[name]:
+                if not self._attainable(job).throughput.get(name):
                     continue
                 chosen[job.id] = name
                 free[name] -= job.gang

@@ -1,0 +1,132 @@
+"""Solve odd instances, read damaged files, and count what came of it.
+
+``make fuzz SEED=1 COUNT=100000`` takes turns with all problems; without a seed there is a fresh
+one, which is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.fuzz.brute_force import PROBLEMS
+from tests.fuzz.running import FILES, Tally, reduced, try_many
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from tests.fuzz.running import Failure, FileFailure
+
+AT_ONCE = 50
+"""Instances or files of a task."""
+MOST_WRITTEN = 3
+"""Failures of one kind that are written, the first made as small as can be; others are counted."""
+OF_INSTANCES = (
+    "instances",
+    "with a known optimum",
+    "runs",
+    "declined",
+    "optima confirmed",
+    "bounds checked",
+    "stopped by a limit",
+    "faults",
+)
+OF_FILES = ("files", "read", "refused", "faults")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; return 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, help="by default a fresh one")
+    parser.add_argument("--count", type=int, default=100_000, help="instances in all")
+    of = {"choices": [*sorted(PROBLEMS), FILES], "action": "append"}
+    parser.add_argument("--of", **of, help="these alone, by default all")
+    parser.add_argument("--number", type=int, help="the one of that number alone")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("results/fuzz"), help="for failures")
+    asked = parser.parse_args(arguments)
+    seed = secrets.randbelow(10**9) if asked.seed is None else asked.seed
+    kinds = asked.of or [*sorted(PROBLEMS), FILES]
+    numbers = range(-(-asked.count // len([kind for kind in kinds if kind != FILES] or kinds)))
+    if asked.number is not None:
+        numbers = range(asked.number, asked.number + 1)
+    print(f"seed {seed}: {len(numbers):,} each of {', '.join(kinds)}", flush=True)
+    started = time.monotonic()
+    tally, is_whole = run(seed, kinds, numbers, asked.processes)
+    for columns in (OF_INSTANCES, OF_FILES):
+        if tally.total(columns[0]):
+            print(table(tally, columns))
+    print(f"seed {seed}, in {time.monotonic() - started:,.0f} s")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    write_failures(tally.failures, asked.out)
+    return 0 if is_whole and not tally.failures else 1
+
+
+def run(seed: int, kinds: Sequence[str], numbers: range, processes: int) -> tuple[Tally, bool]:
+    """Return what came of all, and whether no process died of one."""
+    parts = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
+    tally = Tally()
+    with ProcessPoolExecutor(min(processes, len(parts) * len(kinds))) as pool:
+        tasks: dict[Future[Tally], str] = {
+            pool.submit(try_many, seed, kind, part): f"{kind} {part}"
+            for part in parts
+            for kind in kinds
+        }
+        for number, task in enumerate(as_completed(tasks), start=1):
+            try:
+                tally.add(task.result())
+            except BrokenProcessPool:
+                print(f"a process died, at the latest of {tasks[task]}", file=sys.stderr)
+                return tally, False
+            if number % 50 == 0 or number == len(tasks):
+                counts = (
+                    f"{tally.total(what):,} {what}" for what in ("instances", "runs", "faults")
+                )
+                print(", ".join(counts), flush=True)
+    return tally, True
+
+
+def table(tally: Tally, columns: Sequence[str]) -> str:
+    """Return counts, a line for each variant or kind of file and one for all."""
+    names = sorted({(of, variant) for of, variant, what in tally.counts if what == columns[0]})
+    lines = [["", *columns]]
+    for of, variant in names:
+        counts = (tally.counts[of, variant, column] for column in columns)
+        lines.append([f"{of} {variant}", *(f"{count:,}" for count in counts)])
+    totals = (sum(tally.counts[*name, column] for name in names) for column in columns)
+    lines.append(["all", *(f"{total:,}" for total in totals)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+def write_failures(failures: Sequence[Failure | FileFailure], folder: Path) -> None:
+    """Write what shows each kind of failure, and say by which command."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for failure in failures:
+        seen[failure.kind] += 1
+        if seen[failure.kind] <= MOST_WRITTEN:
+            small = reduced(failure) if seen[failure.kind] == 1 else failure
+            path = folder / f"{'-'.join(failure.kind[:2])}-{len(seen)}-{seen[failure.kind]}"
+            print(f"{small.text}\n  {small.written(path)}", flush=True)
+    for kind, count in seen.items():
+        if count > MOST_WRITTEN:
+            print(f"and {count - MOST_WRITTEN:,} more of {' '.join(kind)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""One module a problem: instances drawn as documents, their optimum, and what a solution is worth.
+
+Each has
+
+* ``VARIANTS``, and ``MAXIMISED``, those of them that are;
+* ``drawn(draw, variant, name)``, which returns a valid document;
+* ``optimum(document)``, the best value, `INFEASIBLE`, or `UNKNOWN` where brute force would take
+  too long;
+* ``measured(document, chosen)``, what a solution is worth and whatever else an answer says of it,
+  by key; it raises `InvalidChoiceError` for what is no solution. `chosen` is as ``solve --json``
+  has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.fuzz.brute_force import allocation, heterogeneous, network, reclaim
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+PROBLEMS: dict[str, ModuleType] = {
+    "allocation": allocation,
+    "heterogeneous": heterogeneous,
+    "network": network,
+    "reclaim": reclaim,
+}

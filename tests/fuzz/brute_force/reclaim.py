@@ -1,0 +1,104 @@
+"""Reclaiming in the plainest way: every choice of servers."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from tests.fuzz.brute_force.drawing import LARGEST_INTEGER, require
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tests.fuzz.brute_force.drawing import Document, Draw
+
+VARIANTS = ("rigid", "interchangeable")
+MAXIMISED: tuple[str, ...] = ()
+
+
+def drawn(draw: Draw, variant: str, name: str) -> Document:
+    """Return an instance: no servers, no jobs, none on loan, all of equal weight or none alike."""
+    ids = draw.names("s", draw.pick(0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7))
+    on_loan = {server: draw.sometimes(draw.pick(0.0, 0.7, 1.0, 1.0)) for server in ids}
+    weights = draw.pick((1,), (0, 1), (0, 1, 2, 3), (1, 2, 4, 8, 16), (7,), (LARGEST_INTEGER, 1))
+    if draw.sometimes(0.1):
+        weights = (10**6, 10**6 + 1, 999_999, 3)
+    used = dict.fromkeys(ids, 0)
+    jobs = []
+    for job in draw.names("j", draw.pick(0, 1, 2, 3, 4, 5, 6) if ids else 0):
+        gpus_per_worker = draw.pick(1, 1, 1, 2, 5)
+        groups = []
+        for server in draw.sample(ids, draw.randint(1, min(4, len(ids)))):
+            base, flexible = draw.pick((1, 0), (1, 0), (1, 1), (0, 1), (2, 0), (0, 2), (3, 1))
+            groups.append({"server": server, "base": base, "flexible": flexible})
+            used[server] += (base + flexible) * gpus_per_worker
+        entry = {"id": job, "weight": draw.pick(*weights), "workers": groups}
+        if gpus_per_worker > 1 or draw.sometimes(0.3):
+            entry["gpus_per_worker"] = gpus_per_worker
+        if variant == "interchangeable" and draw.sometimes(0.8):
+            workers = sum(group["base"] + group["flexible"] for group in groups)
+            entry["min_workers"] = draw.pick(0, workers, draw.randint(0, workers))
+        jobs.append(entry)
+    choosable = sum(on_loan.values())
+    spare = draw.pick(0, 0, 1, 8, LARGEST_INTEGER // 16)
+    return {
+        "format": "lyra-opt/reclaim",
+        "version": 1,
+        "name": name,
+        "semantics": variant,
+        "reclaim_servers": draw.pick(0, choosable, *[draw.randint(0, choosable)] * 4),
+        "servers": [
+            {"id": server, "gpus": max(1, used[server] + spare), "on_loan": on_loan[server]}
+            for server in ids
+        ],
+        "jobs": jobs,
+    }
+
+
+def is_preempted(document: Document, job: Document, chosen: Collection[str]) -> bool:
+    """Return whether a job is preempted if these servers are given back."""
+    groups = job["workers"]
+    if document["semantics"] == "rigid":
+        return any(group.get("base", 0) and group["server"] in chosen for group in groups)
+    base = sum(group.get("base", 0) for group in groups)
+    remaining = sum(
+        group.get("base", 0) + group.get("flexible", 0)
+        for group in groups
+        if group["server"] not in chosen
+    )
+    return bool(remaining < job.get("min_workers", base))
+
+
+def optimum(document: Document) -> int:
+    """Return the least weight of preempted jobs; time O(choices * worker groups)."""
+    on_loan = [each["id"] for each in document["servers"] if each.get("on_loan", True)]
+    return min(
+        sum(job.get("weight", 1) for job in document["jobs"] if is_preempted(document, job, chosen))
+        for chosen in combinations(on_loan, document["reclaim_servers"])
+    )
+
+
+def measured(document: Document, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a choice costs."""
+    servers = chosen["servers"]
+    on_loan = {each["id"] for each in document["servers"] if each.get("on_loan", True)}
+    require(len(set(servers)) == len(servers), "a server is chosen twice")
+    require(set(servers) <= on_loan, "a chosen server is not on loan")
+    require(len(servers) == document["reclaim_servers"], "the number of servers is another one")
+    dead, collateral_gpus, scaled_in_workers = [], 0, 0
+    for job in document["jobs"]:
+        is_dead = is_preempted(document, job, servers)
+        if is_dead:
+            dead.append(job)
+        for group in job["workers"]:
+            workers = group.get("base", 0) + group.get("flexible", 0)
+            if is_dead and group["server"] not in servers:
+                collateral_gpus += workers * job.get("gpus_per_worker", 1)
+            if not is_dead and group["server"] in servers:
+                scaled_in_workers += workers
+    return {
+        "objective": sum(job.get("weight", 1) for job in dead),
+        "preempted_jobs": tuple(job["id"] for job in dead),
+        "collateral_gpus": collateral_gpus,
+        "scaled_in_workers": scaled_in_workers,
+    }

@@ -1,0 +1,226 @@
+"""Shares of time in the plainest way: every vertex of what is possible, and what lies between two.
+
+For one job or two. What they reach together is the convex hull of what the vertices are, in the
+plane of their two throughputs, and what is best there lies on a segment between two vertices.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.fuzz.brute_force.drawing import Document
+
+MOST_JOBS = 2
+MOST_SYSTEMS = 3000
+TOLERANCE = 1e-6
+"""By which the rules of shares and deadlines may be broken; documented."""
+HALVINGS = 100
+
+
+def gpus_by_type(document: Document) -> dict[str, int]:
+    """Return the GPUs of each type."""
+    names = [kind["name"] for kind in document["gpu_types"]]
+    return {
+        name: sum(server["gpus"].get(name, 0) for server in document["servers"]) for name in names
+    }
+
+
+def usable(document: Document, job: Document) -> list[str]:
+    """Return the types on which a job can have a share."""
+    counts = gpus_by_type(document)
+    return [
+        kind
+        for kind, count in counts.items()
+        if job["throughput"].get(kind, 0.0) > 0 and job["gang"] <= count
+    ]
+
+
+def equal_rate(document: Document, job: Document) -> float:
+    """Return the steps a second on each type by its part of all GPUs."""
+    counts = gpus_by_type(document)
+    total = sum(counts.values())
+    kinds = usable(document, job)
+    return float(sum(job["throughput"][kind] * counts[kind] / total for kind in kinds))
+
+
+def isolated_rate(document: Document, job: Document) -> float:
+    """Return the steps a second on an equal part of the cluster."""
+    counts = gpus_by_type(document)
+    parts = len(document["jobs"]) * job["gang"]
+    scale = max(1.0, sum(counts.values()) / parts)
+    kinds = usable(document, job)
+    return float(sum(job["throughput"][kind] * counts[kind] / parts / scale for kind in kinds))
+
+
+def needed_rate(job: Document) -> float | None:
+    """Return what a deadline asks for, None if it is over."""
+    utility = job.get("utility", {"kind": "inverse_jct"})
+    if utility["kind"] != "deadline":
+        return 0.0
+    left_s = utility["deadline_s"] - job.get("elapsed_s", 0.0)
+    return float(job["steps"] / left_s) if left_s > 0 else None
+
+
+def vertices(document: Document, part_of_needs: float) -> np.ndarray | None:
+    """Return the vertices of the possible shares by (vertex, job and usable type).
+
+    `part_of_needs` is how much is asked of what deadlines need. None if there are too many.
+    """
+    jobs, counts = document["jobs"], gpus_by_type(document)
+    columns = [(j, kind) for j, job in enumerate(jobs) for kind in usable(document, job)]
+    rows: list[list[float]] = []
+    most: list[float] = []
+    for j in range(len(jobs)):
+        rows.append([float(of == j) for of, _ in columns])
+        most.append(1.0)
+    for kind, count in counts.items():
+        if any(on == kind for _, on in columns):
+            rows.append([jobs[j]["gang"] / count * (on == kind) for j, on in columns])
+            most.append(1.0)
+    for j, job in enumerate(jobs if part_of_needs else []):
+        need = needed_rate(job)
+        if need is None:
+            return np.empty((0, len(columns)))
+        need *= part_of_needs
+        if need:
+            rates = {kind: job["throughput"][kind] for kind in usable(document, job)}
+            scale = max(need, *rates.values())
+            rows.append([-rates[kind] / scale if of == j else 0.0 for of, kind in columns])
+            most.append(-need / scale)
+    rows += [list(row) for row in -np.eye(len(columns))]
+    most += [0.0] * len(columns)
+    chosen = np.array(list(combinations(range(len(rows)), len(columns))))
+    if len(chosen) > MOST_SYSTEMS:
+        return None
+    left, right = np.array(rows), np.array(most)
+    systems = left[chosen]
+    regular = np.abs(np.linalg.det(systems)) > 1e-12
+    points = np.linalg.solve(systems[regular], right[chosen[regular]][..., None])[..., 0]
+    possible = (points @ left.T <= right + 1e-9).all(axis=1)
+    return np.unique(points[possible].round(12), axis=0)
+
+
+def optimum(document: Document) -> Any:
+    """Return the best value; time exponential in jobs times types.
+
+    Where the tolerance of deadlines makes a difference, it is not known.
+    """
+    if document["objective"] != "cost":
+        return best(document, 0.0)
+    easier, harder = (best(document, 1 + change) for change in (-10 * TOLERANCE, 10 * TOLERANCE))
+    if easier == harder:
+        return easier
+    is_close = (
+        isinstance(easier, float)
+        and isinstance(harder, float)
+        and easier - harder <= TOLERANCE * easier
+    )
+    return best(document, 1.0) if is_close else UNKNOWN
+
+
+def best(document: Document, part_of_needs: float) -> Any:
+    """Return the best value if so much is asked of what deadlines need."""
+    jobs, variant = document["jobs"], document["objective"]
+    points = vertices(document, part_of_needs) if len(jobs) <= MOST_JOBS else None
+    if points is None:
+        return UNKNOWN
+    if not len(points):
+        return INFEASIBLE
+    columns = [(j, kind) for j, job in enumerate(jobs) for kind in usable(document, job)]
+    rate = np.array([jobs[j]["throughput"][kind] for j, kind in columns])
+    weight = np.array([jobs[j].get("weight", 1.0) for j, _ in columns])
+    if variant in ("throughput", "cost"):
+        prices = {kind["name"]: kind.get("price_per_hour", 1.0) for kind in document["gpu_types"]}
+        price = np.array([prices[kind] if variant == "cost" else 1.0 for _, kind in columns])
+        return float((points @ (rate * weight / price)).max())
+    rates = np.stack(
+        [points @ (rate * [of == j for of, _ in columns]) for j in range(len(jobs))], axis=1
+    )
+    if variant == "max_min_share":
+        scales = [job["gang"] / job.get("weight", 1.0) / equal_rate(document, job) for job in jobs]
+        return _best_between(rates * scales, lambda levels: levels)
+    return -_best_between(rates, lambda each: -_ratios(document, each))
+
+
+def _ratios(document: Document, rates: np.ndarray) -> np.ndarray:
+    """Return the ratios of finish times by (point, job)."""
+    found = []
+    for j, job in enumerate(document["jobs"]):
+        with np.errstate(divide="ignore"):
+            left_s = job["steps"] / np.maximum(rates[:, j], 0.0)
+        isolated_s = job["steps"] / isolated_rate(document, job)
+        found.append(
+            (job.get("elapsed_s", 0.0) + left_s) / (job.get("isolated_elapsed_s", 0.0) + isolated_s)
+        )
+    return np.stack(found, axis=1)
+
+
+def _best_between(points: np.ndarray, levels: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the greatest least level, each of which rises with its coordinate.
+
+    Along a segment one coordinate rises and the other falls, or one end is best: where the two
+    levels meet is found by halving.
+    """
+    best = float(levels(points).min(axis=1).max())
+    if points.shape[1] == 1 or len(points) < 2:
+        return best
+    first, second = np.triu_indices(len(points), 1)
+    begin, end = points[first], points[second]
+    low, high = np.zeros(len(begin)), np.ones(len(begin))
+    rises = end[:, 0] > begin[:, 0]  # then the second coordinate falls, where it matters
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = levels(begin + (end - begin) * middle[:, None])
+        is_short = (found[:, 0] < found[:, 1]) == rises
+        low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
+    found = levels(begin + (end - begin) * low[:, None])
+    return max(best, float(found.min(axis=1).max()))
+
+
+def measured(document: Document, shares: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Return what shares are worth."""
+    variant, jobs, counts = document["objective"], document["jobs"], gpus_by_type(document)
+    used = dict.fromkeys(counts, 0.0)
+    rates = {}
+    for job in jobs:
+        of_job = shares.get(job["id"], {})
+        is_whole = sum(of_job.values()) <= 1 + 2 * TOLERANCE
+        require(is_whole and min(of_job.values(), default=0) >= 0, f"shares of {job['id']}")
+        kinds = usable(document, job)
+        for kind, share in of_job.items():
+            require(share == 0 or kind in kinds, f"{job['id']} cannot run on {kind}")
+            used[kind] += share * job["gang"]
+        rates[job["id"]] = sum(job["throughput"][kind] * of_job.get(kind, 0.0) for kind in kinds)
+    for kind, count in counts.items():
+        require(used[kind] <= count * (1 + 2 * TOLERANCE), f"GPUs of {kind}")
+    prices = {kind["name"]: kind.get("price_per_hour", 1.0) for kind in document["gpu_types"]}
+    if variant == "cost":
+        for job in jobs:
+            need = needed_rate(job)
+            is_met = need is not None and rates[job["id"]] >= need * (1 - 2 * TOLERANCE)
+            require(is_met, f"{job['id']} misses its deadline")
+    if variant == "max_min_share":
+        value = min(
+            job["gang"] / job.get("weight", 1.0) * rates[job["id"]] / equal_rate(document, job)
+            for job in jobs
+        )
+    elif variant == "finish_time_fairness":
+        value = _ratios(document, np.array([[rates[job["id"]] for job in jobs]])).max()
+    else:
+        value = sum(
+            job.get("weight", 1.0)
+            * job["throughput"].get(kind, 0.0)
+            * share
+            / (prices[kind] if variant == "cost" else 1.0)
+            for job in jobs
+            for kind, share in shares.get(job["id"], {}).items()
+        )
+    return {"objective": float(value)}

@@ -1,0 +1,295 @@
+"""Files that are damaged in one to three places, and what reads them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import load_instance, load_solution
+from lyra_opt.core.problem import find_problem
+from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.study import read_study
+from lyra_opt.instances.heterogeneous.gpu_types import read_gpu_types
+from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
+from lyra_opt.instances.traces import read_trace
+from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.usage import read_usage
+from lyra_opt.simulation.network.class_timers import read_timers
+from lyra_opt.simulation.network.communication import read_slowdowns
+from lyra_opt.simulation.network.topology import read_topology
+from tests.fuzz.brute_force import PROBLEMS
+from tests.fuzz.brute_force.drawing import Draw
+from tests.instances.workloads.test_readers import LAYOUTS, OURS
+from tests.malformed import SOLUTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ROOT = Path(__file__).parent.parent.parent
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2**53 - 1, 2**53, 2**63, -(2**63), 10**30, 10**400),
+    *(0.0, -0.0, 0.5, 1.0, -1e-9, 5e-324, 1e-60, 1e60, 1e308, float("inf"), float("nan")),
+    *("", " ", "x", "0", "1e3", "nan", "\0", "\n", "ä", "\ud800", "x" * 300, "__class__"),
+    *([], [[]], [None], [0, 0], {}, {"": 0}, {"id": "x"}, [{}]),
+)
+"""Values of every type of JSON, among them those at the edges of rules."""
+ODD_CELLS = (
+    *(
+        "",
+        " ",
+        "0",
+        "-1",
+        "1",
+        "0.5",
+        "-0",
+        "1e400",
+        "1e-400",
+        "nan",
+        "inf",
+        "-inf",
+        "None",
+        "null",
+    ),
+    *(
+        "9" * 400,
+        "9007199254740993",
+        "1_000",
+        "0x1",
+        "x",
+        "ä",
+        '"',
+        "'",
+        "\0",
+        ",",
+        ";",
+        "\t",
+        "[]",
+    ),
+    *("{}", "true", "2020-02-30 00:00:00", "9999-12-31 23:59:59", "0001-01-01", "1,000", "۳"),
+)
+"""The same for tables and TOML."""
+CELL = re.compile(rb"[^\s,|=\[\]{}\"]+")
+USAGE = "time,total_gpu_num,running_gpu_num\n" + "".join(
+    f"2020-05-01 00:{minute:02}:00,8,{minute % 9}\n" for minute in range(10)
+)
+SLOWDOWNS = "model,gpus,tier,slowdown\nmine,2,machine,1\nmine,2,rack,1.25\nmine,2,network,4\n"
+THROUGHPUTS = "model,batch_size,gpus,V100,K80,K80_unconsolidated\na,16,1,2.5,1,1\na,16,2,4,,1.5\n"
+TIMERS = """\
+format = "lyra-opt/timers"
+version = 1
+[[class]]
+largest_gang = 8
+rack_leases = 1
+network_leases = inf
+"""
+
+
+def _read_and_check(problem: str, path: Path) -> None:
+    """Read a solution of a drawn instance, and let the checker say what it is worth."""
+    name = problem.partition("-")[0]
+    solution, _ = load_solution(path, find_problem(name))
+    draw = Draw(path.name)
+    variant = draw.choice(PROBLEMS[name].VARIANTS)
+    document = PROBLEMS[name].drawn(draw, variant, "checked")
+    if solution is not None:
+        find_problem(name).check(find_problem(name).parse_instance(document), solution)
+
+
+def _read_twice(path: Path) -> None:
+    """Read an instance; what is written of it must be read as the same."""
+    loaded = load_instance(path)
+    document = loaded.problem.instance_document(loaded.instance)
+    assert loaded.problem.parse_instance(json.loads(json.dumps(document))) == loaded.instance
+
+
+def _read_trace(path: Path) -> None:
+    """Read a trace, whose time begins with its first job."""
+    assert read_workload(path).jobs[0].submit_s == 0
+
+
+@cache
+def readers() -> Mapping[str, tuple[str, Callable[[Path], object]]]:
+    """Return of each kind of file the suffix of its name and what reads it."""
+    tables = {
+        "usage": read_usage,
+        "slowdowns": read_slowdowns,
+        "throughputs": load_throughputs,
+        "job trace": read_trace,
+    }
+    settings: dict[str, Callable[[Path], object]] = {
+        "timers": read_timers,
+        "topology": read_topology,
+        "GPU types": read_gpu_types,
+        "study": read_study,
+        "scenario": lambda path: load_scenario(str(path)),
+    }
+    return {
+        **{f"instance of {problem}": (".json", _read_twice) for problem in PROBLEMS},
+        **{f"solution of {name}": (".json", partial(_read_and_check, name)) for name in SOLUTIONS},
+        **{f"trace of {layout}": (".csv", _read_trace) for layout in LAYOUTS},
+        **{kind: (".csv", read) for kind, read in tables.items()},
+        **{kind: (".toml", read) for kind, read in settings.items()},
+    }
+
+
+def undamaged(draw: Draw, kind: str) -> Any:
+    """Return a valid file of a kind: a document, or text."""
+    first, _, rest = kind.partition(" of ")
+    if first == "instance":
+        variant = draw.choice(PROBLEMS[rest].VARIANTS)
+        return PROBLEMS[rest].drawn(draw, variant, "damaged")
+    if first == "solution":
+        return deepcopy(SOLUTIONS[rest].valid)
+    if first == "trace":
+        return LAYOUTS[rest]
+    texts = {
+        "usage": USAGE,
+        "slowdowns": SLOWDOWNS,
+        "throughputs": THROUGHPUTS,
+        "timers": TIMERS,
+        "job trace": OURS,
+    }
+    if kind in texts:
+        return texts[kind]
+    folders = {
+        "topology": [ROOT / "instances" / "network" / "four-racks.toml"],
+        "GPU types": [ROOT / "instances" / "heterogeneous" / "gpu_types.toml"],
+        "study": sorted((ROOT / "experiments" / "studies").glob("*.toml")),
+        "scenario": sorted((ROOT / "experiments" / "scenarios").glob("*.toml")),
+    }
+    return draw.choice(folders[kind]).read_text()
+
+
+def damaged(draw: Draw, kind: str) -> bytes:
+    """Return a file of a kind with one to three changes, of its values or of its bytes."""
+    valid = undamaged(draw, kind)
+    if isinstance(valid, str):
+        data = valid.encode()
+        for _ in range(draw.randint(1, 3)):
+            data = _changed_text(draw, data)
+    else:
+        for _ in range(draw.pick(1, 1, 2, 3)):
+            valid = _changed_document(draw, valid)
+        text = json.dumps(valid, ensure_ascii=draw.sometimes(0.5))
+        data = text.encode("utf-8", "surrogatepass")
+        if draw.sometimes(0.2):
+            data = _changed_text(draw, data)
+    if draw.sometimes(0.1):
+        data = gzip.compress(data, mtime=0)
+        if draw.sometimes(0.7):
+            data = _changed_bytes(draw, data)
+    return data
+
+
+def _changed_document(draw: Draw, document: Any) -> Any:
+    """Replace a value, leave it out, say it twice, or give a table a key that it does not know."""
+    places: list[tuple[Any, Any]] = []
+
+    def visit(value: Any) -> None:
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            places.append((value, key))
+            if isinstance(entry, dict | list):
+                visit(entry)
+
+    if not isinstance(document, dict | list) or draw.sometimes(0.01):
+        return draw.choice(ODD_VALUES)
+    visit(document)
+    if not places:
+        return document
+    within, key = draw.choice(places)
+    what = draw.random()
+    if what < 0.6:
+        within[key] = deepcopy(draw.choice(ODD_VALUES))
+    elif what < 0.75:
+        del within[key]
+    elif what < 0.85:
+        other, other_key = draw.choice(places)
+        within[key] = deepcopy(other[other_key])
+    elif isinstance(within, list):
+        within.append(deepcopy(within[key]))
+    else:
+        within[str(draw.choice(ODD_CELLS))] = deepcopy(draw.choice(ODD_VALUES))
+    return document
+
+
+def _changed_text(draw: Draw, data: bytes) -> bytes:
+    """Replace a word by an odd one, move, leave out or double a line, or change bytes."""
+    words = list(CELL.finditer(data))
+    if words and draw.sometimes(0.5):
+        word = draw.choice(words)
+        odd = draw.choice(ODD_CELLS).encode()
+        return data[: word.start()] + odd + data[word.end() :]
+    lines = data.splitlines(keepends=True)
+    if len(lines) > 1 and draw.sometimes(0.5):
+        number = draw.randrange(len(lines))
+        line = lines.pop(number)
+        lines[number:number] = [line] * draw.pick(0, 0, 2, 3)
+        if draw.sometimes(0.3):
+            lines.insert(draw.randrange(len(lines) + 1), line)
+        return b"".join(lines)
+    return _changed_bytes(draw, data)
+
+
+def _changed_bytes(draw: Draw, data: bytes) -> bytes:
+    """Flip, cut out or insert bytes, cut the end off, or change how text is written."""
+    place = draw.randrange(len(data) + 1)
+    changes: dict[str, Callable[[], bytes]] = {
+        "flipped": lambda: data[:place] + draw.randbytes(1) + data[place + 1 :],
+        "cut out": lambda: data[:place] + data[place + draw.randint(1, 20) :],
+        "inserted": lambda: data[:place] + draw.randbytes(draw.randint(1, 3)) + data[place:],
+        "truncated": lambda: data[:place],
+        "carriage returns": lambda: data.replace(b"\n", b"\r\n"),
+        "byte order mark": lambda: b"\xef\xbb\xbf" + data,
+        "sixteen bits": lambda: data.decode("latin-1").encode("utf-16"),
+        "nothing": lambda: b"",
+    }
+    return draw.choice(list(changes.values()))()
+
+
+@dataclass(frozen=True)
+class DamagedFile:
+    """The damaged file of a number, made anew wherever it is needed."""
+
+    seed: int
+    kind: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What it is called, with the suffix of its kind; .gz says nothing of its bytes."""
+        suffix, _ = readers()[self.kind]
+        draw = Draw(f"name of {self.seed} {self.kind} {self.number}")
+        zipped = ".gz" if draw.sometimes(0.03) else ""
+        return f"{self.kind.replace(' ', '-')}-{self.seed}-{self.number}{suffix}{zipped}"
+
+    @property
+    def data(self) -> bytes:
+        """What is in it."""
+        return damaged(Draw(f"{self.seed} {self.kind} {self.number}"), self.kind)
+
+    def read_in(self, folder: Path) -> str:
+        """Return what comes of reading it: "read", "refused", or what is wrong with how it is.
+
+        It is to be read, or refused in one line that says which file it is.
+        """
+        path = folder / self.name
+        path.write_bytes(self.data)
+        _, read = readers()[self.kind]
+        try:
+            read(path)
+        except UserError as error:
+            said = str(error)
+            is_one_line = "\n" not in said and said.startswith(str(path))
+            return "refused" if is_one_line else f"refusal: {said!r}"
+        except Exception as error:
+            return f"exception: {type(error).__name__}: {error}"
+        finally:
+            path.unlink()
+        return "read"

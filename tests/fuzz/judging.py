@@ -1,0 +1,143 @@
+"""What brute force says of an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.result import Status, StoppedBy
+from tests.fuzz.brute_force import PROBLEMS
+from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
+from tests.fuzz.brute_force.heterogeneous import SHARES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solving import Answer
+    from tests.fuzz.brute_force.drawing import Document
+
+EXACT = 1e-9
+"""Within which floats count as one value, relative to the larger."""
+PROOF_GAPS = {
+    "mean_jct of allocation": 1e-6,
+    "utility": 1e-6,
+    "round_progress": 1e-6,
+    "epoch": 1e-6,
+    "work_rate": 1e-6,
+    **dict.fromkeys(SHARES, 1e-5),
+}
+"""How close objective and bound must be to be called optimal, as docs/formats.md has it."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of a document without any solver.
+
+    Parameters
+    ----------
+    problem, document
+        The instance.
+    optimum
+        Its best value, `INFEASIBLE` or `UNKNOWN`.
+    """
+
+    problem: str
+    document: Document
+    optimum: Any
+
+    @classmethod
+    def of(cls, problem: str, document: Document) -> Truth:
+        """Ask brute force."""
+        return cls(problem, document, PROBLEMS[problem].optimum(document))
+
+    @property
+    def variant(self) -> str:
+        """What is asked."""
+        document = self.document
+        return str(document["semantics" if self.problem == "reclaim" else "objective"])
+
+    @property
+    def sign(self) -> int:
+        """1 where the objective is maximised, else -1."""
+        return 1 if self.variant in PROBLEMS[self.problem].MAXIMISED else -1
+
+    @property
+    def proof_gap(self) -> float:
+        """How close a bound must be."""
+        name = "mean_jct of allocation" if self.problem == "allocation" else self.variant
+        return PROOF_GAPS.get(name if self.variant == "mean_jct" else self.variant, EXACT)
+
+    @property
+    def slack(self) -> float:
+        """By how much a solution may be better than the optimum: rules have tolerances."""
+        if self.variant == "mean_jct" and self.problem == "allocation":
+            return 1e-7
+        return self.proof_gap if self.variant in SHARES else EXACT
+
+    def excess(self, value: Any, other: Any) -> Any:
+        """Return by how much a value is better than another, relative to the larger."""
+        first, second = exact(value), exact(other)
+        size = max(abs(first), abs(second))
+        return self.sign * (first - second) / size if size else 0
+
+
+def exact(value: Any) -> Fraction:
+    """Return the rational number that a value is."""
+    return value if isinstance(value, Fraction) else Fraction(value)
+
+
+def faults(truth: Truth, solver: Solver, answer: Answer, limits: Limits) -> Iterator[str]:
+    """Yield what is wrong with an answer, each with its kind as the first word."""
+    status, optimum = answer.status, truth.optimum
+    if status is Status.ERROR:
+        yield f"error: {answer.message}"
+        return
+    if status is Status.UNSUPPORTED:
+        return
+    if answer.solution is not None:
+        yield from _faults_of_solution(truth, answer)
+    if status is Status.INFEASIBLE and optimum not in (INFEASIBLE, UNKNOWN):
+        yield f"infeasible: there is a solution of value {optimum}"
+    if status is Status.OPTIMAL and not isinstance(optimum, str):
+        gap = abs(truth.excess(answer.objective, optimum))
+        if gap > truth.proof_gap:
+            yield f"optimal: {answer.objective} is called optimal, but the optimum is {optimum}"
+    bound = answer.dual_bound
+    is_bounded = bound is not None and not isinstance(optimum, str)
+    if is_bounded and truth.excess(optimum, bound) > _rounding(truth):
+        yield f"bound: {bound} is beyond the optimum, {optimum}"
+    is_proved = status in (Status.OPTIMAL, Status.INFEASIBLE)
+    is_limited = limits.time_s is not None or limits.nodes is not None
+    if answer.instance.variant in solver.exact_variants and not (is_proved or is_limited):
+        yield f"unproved: it ends {status}, {answer.message}"
+    if answer.stopped_by is StoppedBy.TIME and limits.time_s is None:
+        yield "stopped: it says it was stopped, but there was no limit"
+
+
+def _rounding(truth: Truth) -> float:
+    """Return by how much a bound may be beyond: not at all where values are integers."""
+    return 0 if isinstance(truth.optimum, int) else EXACT
+
+
+def _faults_of_solution(truth: Truth, answer: Answer) -> Iterator[str]:
+    given = answer.problem.answer(answer.instance, answer.solution)
+    try:
+        found = PROBLEMS[truth.problem].measured(truth.document, given)
+    except InvalidChoiceError as error:
+        yield f"invalid: {error}"
+        return
+    said = {**answer.measures, "objective": answer.objective}
+    for key, value in found.items():
+        if isinstance(value, tuple):
+            is_same = tuple(said[key] or ()) == value
+        else:
+            is_same = abs(truth.excess(said[key], value)) <= truth.slack
+        if not is_same:
+            yield f"measure: {key} is {said[key]}, but brute force says {value}"
+    if truth.optimum == INFEASIBLE:
+        yield f"feasible: there is no solution, but one of value {answer.objective} is said valid"
+    elif truth.optimum != UNKNOWN and truth.excess(answer.objective, truth.optimum) > truth.slack:
+        yield f"better: {answer.objective} is better than the optimum, {truth.optimum}"

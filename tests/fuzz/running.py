@@ -1,0 +1,267 @@
+"""Draw instances, have them solved and hold the answers against brute force."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.solver import Solver, find_solver, solver_names
+from lyra_opt.core.solving import refute_claims, solve_and_check
+from lyra_opt.testing.reductions import reductions
+from tests.fuzz.brute_force import PROBLEMS
+from tests.fuzz.brute_force.drawing import UNKNOWN, Draw
+from tests.fuzz.damage import DamagedFile, readers
+from tests.fuzz.judging import Truth, faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lyra_opt.core.solving import Answer
+    from tests.fuzz.brute_force.drawing import Document
+
+SHARES_OF_ENGINES = {"": 0.4, "brute-force": 0.2, "cpsat": 0.1, "gscip": 0.06, "cbc": 0.03}
+"""Of the instances that a solver is asked of, by its engine; one exact solver always is."""
+SHARE_OF_OTHERS = 0.15
+LIMITED = 0.15
+"""The share of instances that are solved with limits so short that they count."""
+WITH_START = 0.15
+"""The share of runs that are given another solver's solution to start from."""
+FILES = "files"
+"""What stands for the name of a problem where files are read."""
+MOST_REDUCTIONS = 600
+"""Documents that are tried to make that of a failure smaller."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A fault of one solver, with all that shows it again.
+
+    Parameters
+    ----------
+    problem, solver, limits
+        What was run.
+    document
+        The instance.
+    start
+        The solution that the solver began from, None for none.
+    text
+        What is wrong; its first word is the kind of fault.
+    """
+
+    problem: str
+    solver: str
+    limits: Limits
+    document: Document
+    start: Any
+    text: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What failures of one kind have in common."""
+        return self.problem, self.solver, self.text.partition(":")[0]
+
+    def written(self, path: Path) -> str:
+        """Write the instance, and return the command that shows the fault."""
+        file = path.with_suffix(".json")
+        file.write_text(json.dumps(self.document, indent=1))
+        if self.start is not None or self.limits.nodes is not None:  # which `solve` cannot say
+            _, _, seed, number = self.document["name"].split("-")
+            return f"python -m tests.fuzz --seed {seed} --of {self.problem} --number {number}"
+        limit = "" if self.limits.time_s is None else f" --time-limit {self.limits.time_s}"
+        return f"lyra-opt solve {file} --solver {self.solver}{limit}"
+
+
+@dataclass(frozen=True)
+class FileFailure:
+    """A fault of how a damaged file is read."""
+
+    file: DamagedFile
+    text: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What failures of one kind have in common."""
+        return "files", self.file.kind, self.text
+
+    def written(self, path: Path) -> str:
+        """Write the file, and return what reads it."""
+        file = path.with_name(self.file.name)
+        file.write_bytes(self.file.data)
+        return f"{file}, read as {self.file.kind}"
+
+
+@dataclass
+class Tally:
+    """What was tried and what came of it, by problem and variant; tallies can be added."""
+
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    failures: list[Failure | FileFailure] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Take in another one."""
+        self.counts += other.counts
+        self.failures += other.failures
+
+    def total(self, what: str) -> int:
+        """Return a count over all variants."""
+        return sum(count for (_, _, of), count in self.counts.items() if of == what)
+
+
+@cache
+def solvers_of(problem: str, variant: str) -> tuple[Solver, ...]:
+    """Return every registered solver that takes a variant and can run here."""
+    found = (find_solver(problem, name) for _, name in solver_names(problem))
+    return tuple(each for each in found if variant in each.variants and not each.availability())
+
+
+def variant_of(problem: str, number: int) -> str:
+    """Return the variant of the instance of a number: they take turns."""
+    variants = PROBLEMS[problem].VARIANTS
+    return str(variants[number % len(variants)])
+
+
+def asked(draw: Draw, problem: str, variant: str) -> list[Solver]:
+    """Return the solvers to ask: some of all kinds, and an exact one in any case."""
+    solvers = solvers_of(problem, variant)
+    found = [
+        solver
+        for solver in solvers
+        if draw.sometimes(SHARES_OF_ENGINES.get(solver.engine, SHARE_OF_OTHERS))
+    ]
+    if not any(variant in solver.exact_variants for solver in found):
+        quick = [
+            solver
+            for solver in solvers
+            if variant in solver.exact_variants and solver.engine not in ("cbc", "gscip")
+        ]
+        found.append(draw.choice(quick))
+    return found
+
+
+def limits_of(draw: Draw) -> Limits:
+    """Return limits: mostly none, else so few milliseconds or nodes that they count."""
+    if not draw.sometimes(LIMITED):
+        return Limits()
+    if draw.sometimes(0.2):
+        return Limits(nodes=draw.pick(0, 1, 3))
+    return Limits(time_s=draw.pick(0.0, 1e-4, 1e-3, draw.uniform(0.0, 0.05)))
+
+
+def try_instance(seed: int, problem: str, number: int) -> Tally:
+    """Draw one instance and return what came of it."""
+    variant = variant_of(problem, number)
+    draw = Draw(f"{seed} {problem} {number}")
+    name = f"fuzz-{problem}-{seed}-{number}"
+    document = PROBLEMS[problem].drawn(draw, variant, name)
+    tally = Tally()
+
+    def count(what: str, many: int = 1) -> None:
+        tally.counts[problem, variant, what] += many
+
+    truth = Truth.of(problem, document)
+    instance = find_problem(problem).parse_instance(document)
+    count("instances")
+    count("with a known optimum", truth.optimum != UNKNOWN)
+    limits, start = limits_of(draw), None
+    answers = []
+    for solver in asked(draw, problem, variant):
+        is_given = start is not None and draw.sometimes(WITH_START)
+        answer, found = attempt(truth, instance, solver, limits, start if is_given else None)
+        answers.append(answer)
+        count("runs")
+        count("declined", answer.status is Status.UNSUPPORTED)
+        is_proof = answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        count("optima confirmed", is_proof and truth.optimum != UNKNOWN and not found)
+        count("bounds checked", answer.dual_bound is not None and truth.optimum != UNKNOWN)
+        count("stopped by a limit", answer.stopped_by is not None)
+        tally.failures += found
+        start = start or answer.solution
+    if not tally.failures:
+        for answer, after in zip(answers, refute_claims(answers), strict=True):
+            if after is not answer:
+                known = (problem, answer.solver, limits, document, None)
+                tally.failures.append(Failure(*known, str(after.message)))
+    count("faults", len(tally.failures))
+    return tally
+
+
+def attempt(
+    truth: Truth, instance: Any, solver: Solver, limits: Limits, start: Any
+) -> tuple[Answer, list[Failure]]:
+    """Return a solver's answer and what is wrong with it."""
+    problem = find_problem(truth.problem)
+    answer = solve_and_check(problem, instance, solver, limits=limits, warm_start=start)
+    texts = list(faults(truth, solver, answer, limits))
+    if start is not None and answer.status not in (Status.ERROR, Status.UNSUPPORTED):
+        value = problem.check(instance, start).objective
+        if answer.solution is None or truth.excess(value, answer.objective) > truth.slack:
+            texts.append(f"worse: {answer.objective}, though it was given a start of {value}")
+    known = (truth.problem, solver.name, limits, truth.document, start)
+    return answer, [Failure(*known, text) for text in texts]
+
+
+def try_many(seed: int, problem: str, numbers: Iterable[int]) -> Tally:
+    """Draw instances by number, or damaged files, and return what came of all."""
+    tally = Tally()
+    with TemporaryDirectory() as folder:
+        for number in numbers:
+            if problem == FILES:
+                tally.add(try_file(seed, number, Path(folder)))
+            else:
+                tally.add(try_instance(seed, problem, number))
+    return tally
+
+
+def try_file(seed: int, number: int, folder: Path) -> Tally:
+    """Damage one file and return what came of reading it; kinds take turns."""
+    kinds = list(readers())
+    file = DamagedFile(seed, kinds[number % len(kinds)], number)
+    said = file.read_in(folder)
+    is_fault = said not in ("read", "refused")
+    what = "faults" if is_fault else said
+    counts = Counter({(FILES, file.kind, "files"): 1, (FILES, file.kind, what): 1})
+    return Tally(counts, [FileFailure(file, said)] if is_fault else [])
+
+
+def reduced(failure: Failure | FileFailure) -> Failure | FileFailure:
+    """Return the smallest failure of the kind that single steps lead to.
+
+    One with a start is left as it is: the start is of that instance alone.
+    """
+    if isinstance(failure, FileFailure) or failure.start is not None:
+        return failure
+    left = MOST_REDUCTIONS
+    is_smaller = True
+    while is_smaller and left > 0:
+        is_smaller = False
+        for found in smaller(failure):
+            left -= 1
+            if found is not None:
+                failure, is_smaller = found, True
+                break
+            if left <= 0:
+                break
+    return failure
+
+
+def smaller(failure: Failure) -> Iterator[Failure | None]:
+    """Yield, for each smaller document, the failure of the same kind that it shows, or None."""
+    problem = find_problem(failure.problem)
+    solver = find_solver(failure.problem, failure.solver)
+    for document in reductions(failure.document):
+        try:
+            instance = problem.parse_instance(document)
+            truth = Truth.of(failure.problem, document)
+        except (UserError, LookupError, TypeError):  # no instance: brute force checks no form
+            yield None
+            continue
+        _, found = attempt(truth, instance, solver, failure.limits, None)
+        yield next((each for each in found if each.kind == failure.kind), None)
