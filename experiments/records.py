@@ -132,8 +132,8 @@ class SolverRecord(RunRecord):
     """One run of one solver on one instance.
 
     ``wall_time_s`` is that of the solver alone, after an untimed call that loads what it needs;
-    ``cpu_time_s`` that of solver, checker and bound, with the processes that they start. ``seed``
-    is that of the instance.
+    ``cpu_time_s`` and ``peak_memory_mib`` are those of the process that runs it, with the processes
+    that the solver starts. ``seed`` is that of the instance.
 
     Parameters
     ----------
@@ -164,6 +164,8 @@ class SolverRecord(RunRecord):
         the file; None for others.
     time_limit_s
         Seconds that the solver may use, None without a limit.
+    memory_limit_mib
+        What the solver may take beyond what it begins with, None without a limit.
     certify
         Whether the problem's own bound was computed beside the solver's.
     reference
@@ -204,6 +206,7 @@ class SolverRecord(RunRecord):
     solver_sha256: str | None = None
     solver_seed: int
     time_limit_s: float | None
+    memory_limit_mib: float | None = None
     certify: bool = field(metadata=FLAG)
     reference: bool = field(metadata=FLAG)
     status: Status

@@ -10,7 +10,7 @@ from lyra_opt.experiments.contradictions import find_contradictions
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.records import SolverRecord, StudyRecord
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.task import SolverTask
+from lyra_opt.experiments.task import SolverTask, end_children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +71,10 @@ def run_study(
         settings={"problem": study.problem, "headline": list(study.headline), "command": command},
     )
     turns = list(_taking_turns(tasks))
-    status = run_stored(record, turns, folder, processes=processes, resume=resume)
+    try:
+        status = run_stored(record, turns, folder, processes=processes, resume=resume)
+    finally:
+        end_children()  # of tasks that ran here
     if status == EXIT_INTERRUPTED:
         return status
     with ResultStore.open(folder) as store:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
 
 STORE_FILE = "results.sqlite"
-STORE_VERSION = 4
+STORE_VERSION = 5
 APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
 DAMAGED = "is damaged"

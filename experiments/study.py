@@ -106,6 +106,8 @@ class Configuration:
         file; None for a registered one.
     time_limit_s
         Wall-clock seconds, None without a limit.
+    memory_limit_mib
+        What the solver may take beyond what it begins with, None without a limit.
     certify
         Whether to add the problem's own bound.
     reference
@@ -120,6 +122,7 @@ class Configuration:
     certify: bool
     reference: bool
     groups: tuple[str, ...] | None = None
+    memory_limit_mib: float | None = None
     source: str | None = None
     source_sha256: str | None = None
 
@@ -433,6 +436,7 @@ def _configurations(
                     label=name,
                     solver=name,
                     time_limit_s=limit,
+                    memory_limit_mib=study.memory_limit_mib,
                     certify=study.certify if block.certify is None else block.certify,
                     reference=block.reference,
                     groups=block.groups,

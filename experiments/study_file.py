@@ -177,6 +177,9 @@ class StudyTable:
     time_limit_s: tuple[float, ...] | None = key(
         _LIMITS, "seconds of a run; each limit of a list", None
     )
+    memory_limit_mib: float | None = key(
+        Number(above=True), "MiB that a run may take beyond what it begins with", None
+    )
     certify: bool = key(Flag(), "whether to add the problem's own bound to each result", False)
     headline: tuple[str, ...] = key(
         _NAMES, "solvers that the report begins with", (), shown="the problem's default"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-import time
+import threading
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -11,13 +10,13 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import write_traceback
+from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.experiments.pool import in_words
 from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.study import read_instance_file
@@ -26,6 +25,7 @@ from lyra_opt.instances.family import find_family
 if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solving import Answer
     from lyra_opt.experiments.study import Cell, Configuration
     from lyra_opt.experiments.trace import Trace
 
@@ -110,6 +110,7 @@ class SolverTask:
             "solver_sha256": self.configuration.source_sha256,
             "solver_seed": self.solver_seed,
             "time_limit_s": self.configuration.time_limit_s,
+            "memory_limit_mib": self.configuration.memory_limit_mib,
             "certify": self.configuration.certify,
             "reference": self.configuration.reference,
             "started_at": started_at.isoformat(timespec="milliseconds"),
@@ -157,17 +158,7 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
     problem = find_problem(task.problem)
     solver = task.configuration.find(task.problem)
     _warm_up(task, solver, generated.instance)
-    reset_peak_memory()
-    cpu_before_s = _cpu_time_s()
-    answer = solve_and_check(
-        problem,
-        generated.instance,
-        solver,
-        limits=Limits(time_s=task.configuration.time_limit_s),
-        seed=task.solver_seed,
-        certify=task.configuration.certify,
-    )
-    cpu_time_s = _cpu_time_s() - cpu_before_s
+    answer = _answer(task, solver, generated.instance, task.configuration.time_limit_s)
     write_traceback(task.key, answer.traceback)
     solution = None
     if answer.solution is not None and answer.objective is not None:
@@ -180,19 +171,45 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
         objective=answer.objective,
         dual_bound=None if answer.dual_bound is None else _plain(answer.dual_bound),
         wall_time_s=answer.wall_time_s,
-        cpu_time_s=cpu_time_s,
+        cpu_time_s=answer.cpu_time_s,
         certify_time_s=answer.certify_time_s,
-        peak_memory_mib=peak_memory_mib(),
+        peak_memory_mib=answer.peak_memory_mib,
         message=answer.message,
         counters={name: int(count) for name, count in answer.counters.items()},
         solution=solution,
     )
 
 
-def _cpu_time_s() -> float:
-    """Return the processor seconds of this process, and of those that it has waited for."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+def _answer(
+    task: SolverTask, solver: Solver, instance: Any, time_limit_s: float | None
+) -> Answer[Any]:
+    """Run the solver in a process of its own."""
+    return solve_and_check(
+        find_problem(task.problem),
+        instance,
+        solver,
+        limits=Limits(time_s=time_limit_s, memory_mib=task.configuration.memory_limit_mib),
+        seed=task.solver_seed,
+        certify=task.configuration.certify,
+        executor=_workers(),
+    )
+
+
+_of_thread = threading.local()
+
+
+def _workers() -> Workers:
+    """Return the children of this thread, which call its solvers; they end with this process."""
+    known: Workers | None = getattr(_of_thread, "workers", None)
+    if known is None:
+        known = _of_thread.workers = Workers()
+    return known
+
+
+def end_children() -> None:
+    """End the processes that were made for tasks that this thread has run."""
+    with _workers():
+        pass
 
 
 def _plain(number: Number) -> Number:
@@ -200,7 +217,7 @@ def _plain(number: Number) -> Number:
     return int(number) if isinstance(number, Integral) else float(number)
 
 
-_warm: set[tuple[str, bool, str]] = set()
+_warm: set[tuple[int | None, str, bool, str]] = set()
 
 
 def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
@@ -211,15 +228,13 @@ def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
     """
     configuration = task.configuration
     shape = "" if instance.variant in solver.exact_variants else task.cell.shape
-    if (configuration.solver, configuration.certify, shape) in _warm:
-        return
-    _warm.add((configuration.solver, configuration.certify, shape))
-    limit_s = min(WARM_UP_LIMIT_S, configuration.time_limit_s or WARM_UP_LIMIT_S)
-    solve_and_check(
-        find_problem(task.problem),
-        instance,
-        solver,
-        limits=Limits(time_s=limit_s),
-        seed=task.solver_seed,
-        certify=configuration.certify,
-    )
+    problem, workers = find_problem(task.problem), _workers()
+
+    def key() -> tuple[int | None, str, bool, str]:
+        child = workers.child_of(problem, solver)
+        return child, configuration.solver, configuration.certify, shape
+
+    if key() not in _warm:
+        limit_s = min(WARM_UP_LIMIT_S, configuration.time_limit_s or WARM_UP_LIMIT_S)
+        _answer(task, solver, instance, limit_s)
+        _warm.add(key())

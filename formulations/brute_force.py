@@ -96,7 +96,7 @@ class BruteForceSolver(Solver):
             ):
                 best = found
                 if observer is not None:
-                    observer("objective", found[1])
+                    observer("objective", found[1], found[0])
 
         try:
             for solution in self.improvements(instance):

@@ -253,7 +253,7 @@ class ExactModelSolver(Solver):
             with grace():
                 incumbent = self._begun(instance, warm_start, rng)
                 if observer is not None and incumbent is not None:
-                    observer("objective", incumbent[1])
+                    observer("objective", incumbent[1], incumbent[0])
                 bound = form.simple_bound(instance)
                 if observer is not None and bound is not None:
                     observer("dual_bound", bound)
@@ -289,7 +289,7 @@ class ExactModelSolver(Solver):
         ):
             incumbent = found
             if observer is not None:
-                observer("objective", incumbent[1])
+                observer("objective", incumbent[1], incumbent[0])
         proved = self.bound_of(data, run.bound, is_done=run.stopped_by is None)
         if proved is not None and (bound is None or instance.variant.is_better(bound, proved)):
             bound = proved
@@ -337,7 +337,7 @@ class _Watch:
             problem = self._solver.formulation.problem
             known = None if solution is None else valued(problem, self._instance, solution)
             if known is not None:
-                self._observer("objective", known[1])
+                self._observer("objective", known[1], known[0])
         except Exception as error:
             self.error = error
 

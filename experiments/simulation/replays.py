@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.progress import moment_in_words, within_run
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.core.own_files import name_in
 from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.simulation.bounds import bounds_of, require_kept
 from lyra_opt.experiments.simulation.building import files_of_schemes, make_schemes, make_setup

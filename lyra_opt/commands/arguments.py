@@ -142,6 +142,14 @@ def add_time_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
     parser.add_argument("--time-limit", type=seconds, metavar="S", dest="time_limit_s", help=said)
 
 
+def add_memory_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Let a command end solvers that take too much memory."""
+    said = f"MiB that {of} may take beyond what it begins with (default: no limit)"
+    parser.add_argument(
+        "--memory-limit", type=mebibytes, metavar="MIB", dest="memory_limit_mib", help=said
+    )
+
+
 def add_processes_option(parser: argparse.ArgumentParser, of: str) -> None:
     """Let a command do several things at once."""
     said = f"{of} at the same time (default: one for each processor)"
@@ -190,6 +198,14 @@ def seconds(text: str) -> float:
     value = number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of seconds above 0")
+    return value
+
+
+def mebibytes(text: str) -> float:
+    """Argument type: a finite number of MiB above 0."""
+    value = number(text)
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of MiB above 0")
     return value
 
 

@@ -148,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         stdout_kept_clean,
     )
     from lyra_opt.core.errors import UserError
+    from lyra_opt.core.isolation.loading import require_loadable
     from lyra_opt.core.solver import find_solver
     from lyra_opt.testing.counterexamples import (
         OPTIMUM,
@@ -157,6 +158,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     from lyra_opt.testing.small_instances import InstanceSpace
 
+    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+        for solver in (arguments.heuristic, arguments.against):
+            require_loadable(solver, arguments.problem)
     problem = _find_problem(arguments)
     heuristic = find_solver(problem, arguments.heuristic)
     against = None if arguments.against == OPTIMUM else find_solver(problem, arguments.against)

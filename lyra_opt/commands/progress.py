@@ -158,7 +158,7 @@ def solving(
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
     try:
-        yield Improvements(known.__setitem__, variant)
+        yield Improvements(lambda kind, value, _solution=None: known.update({kind: value}), variant)
     finally:
         ended.set()
         looking.join()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
     add_command,
+    add_memory_limit_option,
     add_seed_option,
     add_time_limit_option,
     completed_by_solvers,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.commands.answers import AnswersOfFile
+    from lyra_opt.core.execution import Executor
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
@@ -37,6 +39,10 @@ examples:
 Every answer is recomputed from the instance; a solver whose claim differs is reported as an
 error. Status "optimal" means that the run itself proved it; how far an answer is from the best, and
 at most from the optimum, follows from the solutions and bounds of all solvers asked.
+
+Solvers run in a process of their own. One that fails, crashes or exits is a row of the table. One
+that goes on a second, or a tenth, beyond its time limit is ended, and so is one beyond its memory
+limit; the best that it told of until then, or the start, is its answer.
 
 Exit code: 0; 1 if a solver failed, answers contradict one another, or nothing was solved; 2 for bad
 input. A solver that does not fit the problem of one file among several is a row of the table.
@@ -68,6 +74,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     completed_by_solvers(solver)
     add_time_limit_option(parser, "each run")
+    add_memory_limit_option(parser, "each run")
     parser.add_argument(
         "--threads",
         type=integer_from(1),
@@ -117,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
+    from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, load_solution, save_solution
     from lyra_opt.core.pictures import require_picture_path
     from lyra_opt.core.result import Status
@@ -144,13 +152,14 @@ def run(arguments: argparse.Namespace) -> int:
         problem, instance = loaded[0].problem, loaded[0].instance
         start, claims = load_solution(arguments.start, problem)
         require_valid_start(problem, instance, start, claims, arguments.start)
-    runs = _runs(loaded, arguments.solvers or [])
+    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+        runs = _runs(loaded, arguments.solvers or [])
     if arguments.export is not None:
         remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)
         if remark is not None:
             say(remark)
-    with stdout_kept_clean():
-        answers = _answers(runs, arguments, start)
+    with stdout_kept_clean(), Workers() as workers:
+        answers = _answers(runs, arguments, start, workers)
     flat = [answer for _, of_file in answers for answer in of_file]
     for answer in flat:
         write_traceback(answer.solver, answer.traceback)
@@ -192,11 +201,12 @@ def _runs(
 ) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
     """Return the solvers of each file; `UserError` where a name fits the problem of none."""
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.solver import find_solver, require_different_names
+    from lyra_opt.core.isolation.loading import find_solver_safely
+    from lyra_opt.core.solver import require_different_names
 
     def solver_of(entry: LoadedInstance, name: str) -> Solver | UnfitName:
         try:
-            return find_solver(entry.problem.name, name)
+            return find_solver_safely(entry.problem.name, name)
         except UserError as error:
             return UnfitName(name, error)
 
@@ -225,6 +235,7 @@ def _answers(
     runs: Sequence[tuple[LoadedInstance, Sequence[Solver | UnfitName]]],
     arguments: argparse.Namespace,
     start: Any,
+    executor: Executor,
 ) -> list[AnswersOfFile]:
     """Run every solver of every file, and say on a terminal how far it is."""
     from lyra_opt.commands.progress import solving
@@ -232,7 +243,11 @@ def _answers(
     from lyra_opt.core.solving import refute_claims, solve_and_check
     from lyra_opt.core.witnesses import solve_and_certify
 
-    limits = Limits(time_s=arguments.time_limit_s, threads=arguments.threads)
+    limits = Limits(
+        time_s=arguments.time_limit_s,
+        memory_mib=arguments.memory_limit_mib,
+        threads=arguments.threads,
+    )
     run_one = solve_and_certify if arguments.certify else solve_and_check
     answers: list[AnswersOfFile] = []
     total, begun = sum(len(solvers) for _, solvers in runs), 0
@@ -255,6 +270,7 @@ def _answers(
                     warm_start=start,
                     observer=observer,
                     record=True,
+                    executor=executor,
                 )
             of_file.append(answer)
         answers.append((entry.file, refute_claims(of_file)))

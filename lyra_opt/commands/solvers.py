@@ -43,13 +43,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, print_line
+    from lyra_opt.commands.output import print_json, print_line, stdout_kept_clean
     from lyra_opt.core.problem import find_problem
     from lyra_opt.core.solver import MAKERS, made_solver_names, solver_names
 
     if arguments.problem is not None:
         find_problem(arguments.problem)
-    records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
+    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+        records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
     if arguments.json:
         print_json(records)
         return 0
@@ -89,11 +90,11 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
 def _record(problem: str, name: str) -> dict[str, Any]:
     """Return what is known of a solver; somebody's own may be one that cannot be loaded."""
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.isolation.loading import find_solver_safely
 
     record: dict[str, Any] = {"name": name, "problem": problem}
     try:
-        solver = find_solver(problem, name)
+        solver = find_solver_safely(problem, name)
     except UserError as error:
         unknown = dict.fromkeys(("summary", "variants", "proves_optimality", "gives_bound"))
         return record | unknown | {"available": False, "reason": str(error)}

@@ -148,6 +148,12 @@ class Plugins:
             self._loaded[key] = self._load(self._points[key], name)
         return self._loaded[key]
 
+    def is_foreign(self, name: str, problem: str | None = None) -> bool:
+        """Return whether a name stands for something of a user's own; nothing is loaded."""
+        point = self._points.get(name if problem is None else f"{problem}.{name}")
+        is_own = point is not None and point.value.startswith("lyra_opt.")
+        return is_reference(name) or (point is not None and not is_own)
+
     def require_known(self, field: str, name: str, problem: str | None = None) -> None:
         """Raise `FieldError` if there is nothing of the name; nothing is loaded."""
         rule = self._unknown(name, problem)

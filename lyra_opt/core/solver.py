@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Limits
 
-Observer = Callable[[str, Number], None]
-"""Called with ("objective", value) or ("dual_bound", value) at each improvement."""
+
+class Observer(Protocol):
+    """Who is told of what a run finds."""
+
+    def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
+        """Take an improvement: ``("objective", value)`` or ``("dual_bound", value)``.
+
+        The solution of an objective is given by those who have it at hand: it is what is kept of a
+        run that must be ended from outside.
+        """
+
 
 SolveT = TypeVar("SolveT", bound=Callable[..., SolveResult[Any]])
 
@@ -255,6 +264,14 @@ def find_solver(problem: str, given: SolverLike) -> Solver:
             raise
         return made
     return solver
+
+
+def is_registered(solver: Solver) -> bool:
+    """Return whether a solver is the one that is found by its name."""
+    try:
+        return find_solver(solver.problem, solver.name) is solver
+    except UserError:
+        return False
 
 
 def require_different_names(names: Iterable[str]) -> None:

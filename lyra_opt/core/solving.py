@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from lyra_opt.core.errors import InputError, failure_of, one_line, show_value
+from lyra_opt.core.errors import InputError, failure_of, one_line
 from lyra_opt.core.evidence import Claim, Evidence
+from lyra_opt.core.execution import Call, execute
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.instance import ProblemInstance, SolutionT
-from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.representations import LARGEST_DRAWN, html_of, picture_of
 from lyra_opt.core.result import (
     Limits,
@@ -21,16 +21,15 @@ from lyra_opt.core.result import (
     StoppedBy,
     same_value,
 )
-from lyra_opt.core.seeding import generator
-from lyra_opt.core.solver import is_own
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.core.texts import show_seconds, show_value_of, words
-from lyra_opt.core.trajectory import Recorder, TrajectoryPoint
+from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lyra_opt.core.execution import Execution, Executor
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import Observer, Solver
     from lyra_opt.core.variant import Sense, Variant
@@ -152,8 +151,11 @@ class Answer(Generic[SolutionT]):
         Incumbents and dual bounds over time, where they were asked for.
     message
         The reason of a skip or of an error.
+    cpu_time_s, peak_memory_mib
+        What the processes that ran it took, where that was watched.
     traceback
-        Where an exception was raised, for developers; in no output but that of ``--debug``.
+        Where an exception was raised, or the solver was when it crashed or was ended, for
+        developers; in no output but that of ``--debug``.
     """
 
     problem: Problem
@@ -171,6 +173,8 @@ class Answer(Generic[SolutionT]):
     counters: Mapping[str, int] = field(default_factory=dict)
     trajectory: tuple[TrajectoryPoint, ...] = ()
     message: str | None = None
+    cpu_time_s: float | None = None
+    peak_memory_mib: float | None = None
     traceback: str | None = None
 
     @property
@@ -311,6 +315,7 @@ def solve_and_check(
     warm_start: SolutionT | None = None,
     observer: Observer | None = None,
     record: bool = False,
+    executor: Executor = execute,
 ) -> Answer[SolutionT]:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
@@ -332,19 +337,21 @@ def solve_and_check(
     record
         Whether to keep incumbents and bounds over time. Solvers then report what they find, which
         takes them a little time.
+    executor
+        Where the solver is called: here, or in a process of its own.
     """
-    run = _Run(problem, instance, solver, seed)
-    limits = limits or Limits()
+    call = Call(
+        limits=limits or Limits(),
+        seed=seed,
+        warm_start=warm_start,
+        observer=observer,
+        records=record,
+    )
     LOGGER.info("%s begins with %s", solver.name, instance.name)
-    given = InstanceGuard(instance) if is_own(solver) else PrivateCopy(problem, instance)
-    try:
-        answer = run.answer(
-            given.instance, limits, warm_start, observer, certify=certify, record=record
-        )
-    finally:
-        changed = given.restore()
-    if changed:
-        message = f"the solver changed the instance: {', '.join(changed[:PLACES_NAMED])}"
+    execution = executor(problem, instance, solver, call)
+    answer = _answer(problem, instance, solver, call, execution, certify=certify)
+    if execution.changed:
+        message = f"the solver changed the instance: {', '.join(execution.changed[:PLACES_NAMED])}"
         answer = _as_error(answer, message)
     LOGGER.info("%s ends with %s: %s", solver.name, instance.name, answer.status)
     return answer
@@ -371,88 +378,61 @@ def require_valid_start(
         raise InputError(source, f"is no solution to start from: {'; '.join(violations)}")
 
 
-class _Run:
-    """One run of a solver, whatever comes of it."""
-
-    def __init__(
-        self, problem: Problem, instance: ProblemInstance, solver: Solver, seed: int
-    ) -> None:
-        self._problem, self._instance, self._solver = problem, instance, solver
-        self._known: dict[str, Any] = {
-            "problem": problem,
-            "instance": instance,
-            "solver": solver.name,
-            "seed": seed,
-        }
-
-    def answer(
-        self,
-        given: Any,
-        limits: Limits,
-        warm_start: Any,
-        observer: Observer | None,
-        *,
-        certify: bool,
-        record: bool,
-    ) -> Answer:
-        """Return what comes of it if the solver is given this instance, or a copy of it."""
-        problem, instance, solver = self._problem, self._instance, self._solver
-        try:
-            skip = solver.availability() or solver.supports(given)
-        except (Exception, SystemExit) as error:  # a solver may be anybody's
-            return self._failed(error)
-        if skip is not None:
-            return Answer(**self._known, status=Status.UNSUPPORTED, message=skip.reason)
-        rng = generator(
-            problem=problem.name,
-            instance=instance.name,
-            solver=solver.name,
-            seed=self._known["seed"],
-        )
-        stopwatch = Stopwatch()
-        recorder = Recorder(instance.variant, stopwatch, observer) if record else None
-        try:
-            result = solver.solve(
-                given,
-                limits=limits,
-                rng=rng,
-                warm_start=warm_start,
-                observer=recorder or observer,
-            )
-        except (Exception, SystemExit) as error:
-            self._known["wall_time_s"] = stopwatch.elapsed_s
-            return self._failed(error)
-        self._known["wall_time_s"] = stopwatch.elapsed_s
-        if not isinstance(result, SolveResult):
-            message = f"the solver returned {show_value(result)}, which is no SolveResult"
-            return Answer(**self._known, status=Status.ERROR, message=message)
-        self._known["stopped_by"] = result.stopped_by
-        self._known["counters"] = result.counters
-        try:
-            checked = _check_claims(problem, instance, result)
-            if recorder is not None:
-                checked["trajectory"] = recorder.ended(
-                    self._known["wall_time_s"], checked.get("objective"), checked["dual_bound"]
-                )
-            if certify:
-                checked |= _certified(problem, instance, checked)
-        except RefutedClaimError as error:
-            return Answer(**self._known, status=Status.ERROR, message=str(error))
-        except Exception as error:  # the bound failed, and so nothing that was asked for is known
-            return self._failed(error)
-        messages = [] if checked["status"] is Status.OPTIMAL else [result.message]
-        if limits.threads > 1 and not solver.is_parallel:
-            messages.append("runs on one thread")
-        return Answer(**self._known, **checked, message="; ".join(filter(None, messages)) or None)
-
-    def _failed(self, error: BaseException) -> Answer:
-        """Return an error in a line, with the traceback for whoever mends the solver."""
+def _answer(
+    problem: Problem,
+    instance: ProblemInstance,
+    solver: Solver,
+    call: Call,
+    execution: Execution,
+    *,
+    certify: bool,
+) -> Answer:
+    """Return what survives of an execution, with what bounds add to it."""
+    known: dict[str, Any] = {
+        "problem": problem,
+        "instance": instance,
+        "solver": solver.name,
+        "seed": call.seed,
+        "wall_time_s": execution.wall_time_s,
+        "cpu_time_s": execution.cpu_time_s,
+        "peak_memory_mib": execution.peak_memory_mib,
+    }
+    if execution.skipped is not None:
+        return Answer(**known, status=Status.UNSUPPORTED, message=execution.skipped)
+    result = execution.result
+    if result is None:
         return Answer(
-            **self._known,
+            **known,
             status=Status.ERROR,
-            message=failure_of(error),
-            traceback="".join(format_exception(error)),
+            message=execution.error,
+            traceback=execution.traceback,
         )
+    known |= {
+        "stopped_by": result.stopped_by,
+        "counters": result.counters,
+        "traceback": execution.traceback,
+    }
+    try:
+        checked = _check_claims(problem, instance, result)
+        if execution.points is not None:
+            checked["trajectory"] = ended(
+                execution.points,
+                instance.variant,
+                execution.wall_time_s or 0.0,
+                checked.get("objective"),
+                checked["dual_bound"],
+            )
+        if certify:
+            checked |= _certified(problem, instance, checked)
+    except RefutedClaimError as error:
+        return Answer(**known, status=Status.ERROR, message=str(error))
+    except Exception as error:  # the bound failed, and so nothing that was asked for is known
+        known["traceback"] = "".join(format_exception(error))
+        return Answer(**known, status=Status.ERROR, message=failure_of(error))
+    messages = [] if checked["status"] is Status.OPTIMAL else [result.message]
+    if call.limits.threads > 1 and not solver.is_parallel:
+        messages.append("runs on one thread")
+    return Answer(**known, **checked, message="; ".join(filter(None, messages)) or None)
 
 
 def refute_claims(answers: Sequence[Answer]) -> list[Answer]:

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ItemT = TypeVar("ItemT")
 
@@ -28,6 +28,7 @@ GRACE_S = 0.1
 """What a first solution may take beyond a time limit, which is of little use without one."""
 
 _loading_s = 0.0
+_listeners: list[Callable[[bool], None]] = []
 _deadline_s: ContextVar[float] = ContextVar("deadline_s", default=math.inf)
 
 
@@ -40,10 +41,27 @@ def loading() -> Iterator[None]:
     """Mark what happens meanwhile (imports, compiling) as spent once a process."""
     global _loading_s
     started = time.perf_counter()
+    _tell(is_loading=True)
     try:
         yield
     finally:
         _loading_s += time.perf_counter() - started
+        _tell(is_loading=False)
+
+
+def _tell(*, is_loading: bool) -> None:
+    for listener in _listeners:
+        listener(is_loading)
+
+
+@contextmanager
+def on_loading(listener: Callable[[bool], None]) -> Iterator[None]:
+    """Call `listener` meanwhile when loading begins, with True, and when it ends, with False."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 def _now_s() -> float:

@@ -11,6 +11,8 @@ from lyra_opt.core.result import is_finite_number
 from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Observer
     from lyra_opt.core.stopwatch import Stopwatch
@@ -50,7 +52,7 @@ class Improvements:
         self._known: dict[str, Number] = {}
         self._lock = Lock()
 
-    def __call__(self, kind: str, value: Number) -> None:
+    def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
         """Pass on a finite objective or bound, if it is better (a bound: tighter)."""
         with self._lock:
             before = self._known.get(kind)
@@ -60,7 +62,7 @@ class Improvements:
             )
             if is_new and math.isfinite(value):
                 self._known[kind] = value
-                self._observer(kind, value)
+                self._observer(kind, value, solution)
 
 
 class Recorder:
@@ -77,11 +79,11 @@ class Recorder:
     def __init__(
         self, variant: Variant, stopwatch: Stopwatch, observer: Observer | None = None
     ) -> None:
-        self._variant, self._stopwatch, self._observer = variant, stopwatch, observer
+        self._stopwatch, self._observer = stopwatch, observer
         self._points: list[TrajectoryPoint] = []
         self._keep = Improvements(self._record, variant)
 
-    def __call__(self, kind: str, value: Number) -> None:
+    def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
         """Keep an objective or a dual bound, if it is better than the last.
 
         Raises
@@ -94,30 +96,40 @@ class Recorder:
             raise ValueError(f"the observer is told the {words(kind)} {value!r}: no finite number")
         self._keep(kind, told)
         if self._observer is not None:
-            self._observer(kind, told)
+            self._observer(kind, told, solution)
 
-    def _record(self, kind: Any, value: Number) -> None:
+    def _record(self, kind: Any, value: Number, solution: Any = None) -> None:  # noqa: ARG002
         self._points.append(TrajectoryPoint(self._stopwatch.elapsed_s, kind, value))
 
-    def ended(
-        self, elapsed_s: float, objective: Number | None, dual_bound: Number | None
-    ) -> tuple[TrajectoryPoint, ...]:
-        """Return what was kept, and after it what was checked of the run's result.
+    @property
+    def points(self) -> tuple[TrajectoryPoint, ...]:
+        """What was kept so far."""
+        return tuple(self._points)
 
-        What the result does not bear out, a better objective or a tighter bound, is left out.
-        """
-        better = self._variant.is_better
-        kept = [
-            point
-            for point in self._points
-            if not (
-                objective is None or better(point.value, objective)
-                if point.kind == "objective"
-                else dual_bound is None or better(dual_bound, point.value)
-            )
-        ]
-        if objective is not None:
-            kept.append(TrajectoryPoint(elapsed_s, "objective", objective, is_checked=True))
-        if dual_bound is not None:
-            kept.append(TrajectoryPoint(elapsed_s, "dual_bound", dual_bound, is_checked=True))
-        return tuple(kept)
+
+def ended(
+    points: Iterable[TrajectoryPoint],
+    variant: Variant,
+    elapsed_s: float,
+    objective: Number | None,
+    dual_bound: Number | None,
+) -> tuple[TrajectoryPoint, ...]:
+    """Return what a run told on its way, and after it what was checked of its result.
+
+    What the result does not bear out, a better objective or a tighter bound, is left out.
+    """
+    better = variant.is_better
+    kept = [
+        point
+        for point in points
+        if not (
+            objective is None or better(point.value, objective)
+            if point.kind == "objective"
+            else dual_bound is None or better(dual_bound, point.value)
+        )
+    ]
+    if objective is not None:
+        kept.append(TrajectoryPoint(elapsed_s, "objective", objective, is_checked=True))
+    if dual_bound is not None:
+        kept.append(TrajectoryPoint(elapsed_s, "dual_bound", dual_bound, is_checked=True))
+    return tuple(kept)

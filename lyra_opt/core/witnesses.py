@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.execution import execute
 from lyra_opt.core.result import BACKEND_RUNS, Limits, Status
 from lyra_opt.core.solver import find_solver, is_own
 from lyra_opt.core.solving import Answer, Witness, refute_claims, solve_and_check
 
 if TYPE_CHECKING:
+    from lyra_opt.core.execution import Executor
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import Observer, Solver
 
@@ -41,6 +43,7 @@ def solve_and_certify(
     warm_start: Any = None,
     observer: Observer | None = None,
     record: bool = False,
+    executor: Executor = execute,
 ) -> Answer:
     """Run and check a solver, as `solve_and_check`; hold its answer against an independent witness.
 
@@ -66,17 +69,18 @@ def solve_and_certify(
         warm_start=warm_start,
         observer=observer,
         record=record,
+        executor=executor,
     )
     if answer.status in (Status.ERROR, Status.UNSUPPORTED):
         return answer
     claims_proof = answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
     is_confirmed = answer.witness is not None and answer.witness.proves
     if is_same_bound or (claims_proof and not is_confirmed):
-        return _asked(answer, engine_of(solver), limits)
+        return _asked(answer, engine_of(solver), limits, executor)
     return answer
 
 
-def _asked(answer: Answer, engine: str, limits: Limits) -> Answer:
+def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> Answer:
     """Return the answer with what a solver of another engine says of it."""
     witness = _witness_for(answer, engine)
     if witness is None:
@@ -90,6 +94,7 @@ def _asked(answer: Answer, engine: str, limits: Limits) -> Answer:
         limits=limits,
         seed=answer.seed,
         warm_start=answer.solution,
+        executor=executor,
     )
     if said.status is not Status.ERROR:
         held, said = refute_claims([answer, said])

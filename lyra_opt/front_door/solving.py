@@ -26,6 +26,8 @@ def solve(
     solver: SolverLike | None = None,
     *,
     time_limit_s: float | None = None,
+    memory_limit_mib: float | None = None,
+    isolated: bool | None = None,
     threads: int = 1,
     start: SolutionT | Answer[SolutionT] | str | Path | None = None,
     seed: int = 0,
@@ -42,6 +44,14 @@ def solve(
         None for the problem's own choice.
     time_limit_s
         Seconds that it may take; None is no limit.
+    memory_limit_mib
+        MiB that it may take beyond what it begins with; None is no limit.
+    isolated
+        Whether it runs in a process of its own, forked for it in some ten milliseconds, where its
+        crash is an answer with status error, and where it is ended if it goes on beyond a limit (of
+        time by a second, or a tenth): the best that it told of until then, or the start, is the
+        answer. What it keeps in its own object is lost then. By default with a memory limit, and
+        where a solver that is not the toolkit's has a time limit.
     threads
         At most so many, by those who can use them; with more than one, runs differ.
     start
@@ -65,28 +75,39 @@ def solve(
         If there is no such solver, the start is no valid solution, or a number is none that it may
         be.
     """
+    from lyra_opt.core.execution import execute
+    from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.rules import Integer, Number
+    from lyra_opt.core.solver import is_own
     from lyra_opt.core.solving import solve_and_check
     from lyra_opt.core.witnesses import solve_and_certify
 
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
+    if memory_limit_mib is not None:
+        memory_limit_mib = Number(above=True).check("memory_limit_mib", memory_limit_mib)
     threads = Integer(1).check("threads", threads)
     seed = Integer().check("seed", seed)
     problem = problem_of_instance(instance)
     warm_start = None if start is None else _checked_start(problem, instance, start)
+    chosen = _solver(problem, instance, solver)
+    if isolated is None:
+        is_limited = time_limit_s is not None and not is_own(chosen)
+        isolated = is_limited or memory_limit_mib is not None
     run = solve_and_certify if certify else solve_and_check
-    return run(
-        problem,
-        instance,
-        _solver(problem, instance, solver),
-        limits=Limits(time_s=time_limit_s, threads=threads),
-        seed=seed,
-        warm_start=warm_start,
-        record=True,
-    )
+    with Workers() as workers:
+        return run(
+            problem,
+            instance,
+            chosen,
+            limits=Limits(time_s=time_limit_s, memory_mib=memory_limit_mib, threads=threads),
+            seed=seed,
+            warm_start=warm_start,
+            record=True,
+            executor=workers if isolated else execute,
+        )
 
 
 def compare(
@@ -94,6 +115,8 @@ def compare(
     solvers: Sequence[SolverLike | None],
     *,
     time_limit_s: float | None = None,
+    memory_limit_mib: float | None = None,
+    isolated: bool | None = None,
     threads: int = 1,
     start: SolutionT | Answer[SolutionT] | str | Path | None = None,
     seed: int = 0,
@@ -162,6 +185,8 @@ def compare(
                 instance,
                 each,
                 time_limit_s=time_limit_s,
+                memory_limit_mib=memory_limit_mib,
+                isolated=isolated,
                 threads=threads,
                 start=start,
                 seed=seed,

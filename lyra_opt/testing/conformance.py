@@ -76,7 +76,7 @@ def assert_conforms(
         instance,
         solver,
         seed=seed,
-        observer=lambda kind, value: seen[kind].append(value),
+        observer=lambda kind, value, _solution=None: seen[kind].append(value),
     )
     assert answer.status is not Status.ERROR, f"rule 3: {answer.message}"
     again = solve_and_check(problem, instance, solver, seed=seed)

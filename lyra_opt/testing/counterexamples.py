@@ -18,10 +18,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status, StoppedBy, same_value
+from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solver import find_solver, is_own
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.testing.reductions import reductions
@@ -49,6 +50,9 @@ CLEAR_DIFFERENCE = 1e-6
 """By more than how much, relative, a float must be worse. Within this gap an optimum in floats
 counts as proved, and checkers forgive less; integers are compared exactly."""
 
+
+LONGEST_RUN_S = 10.0
+"""Of a solver that is not the toolkit's, on one of these small instances."""
 
 UNSTEADY = "a solver answers differently when it is run again, so that nothing is known"
 
@@ -156,7 +160,9 @@ def find_counterexample(
         Seed of the search and of both solvers: the same seed gives the same answer with the same
         versions of the packages, unless the time limit ends the search.
     time_limit_s
-        Seconds for the search; None is no limit. No run of a solver is cut short.
+        Seconds for the search; None is no limit. Solvers that are not the toolkit's run in a
+        process of their own, with what is left of it, or `LONGEST_RUN_S`, as their limit; no run
+        of another is cut short.
     progress
         Called with the measures of each counterexample that is the smallest so far.
 
@@ -194,8 +200,9 @@ def find_counterexample(
     first = find_solver(space.problem, heuristic)
     second = None if against is None else find_solver(space.problem, against)
     require_comparable(space.problem, space.variant, first, second)
-    search = _Search(space, first, second, ratio, seed, time_limit_s, progress)
-    return search.run()
+    with Workers() as workers:
+        search = _Search(space, first, second, ratio, seed, time_limit_s, progress, workers)
+        return search.run()
 
 
 class _Search:
@@ -210,7 +217,9 @@ class _Search:
         seed: int,
         time_limit_s: float | None,
         progress: Callable[[Mapping[str, Number]], None] | None,
+        workers: Workers,
     ) -> None:
+        self._workers = workers
         self._space = space
         self._problem = find_problem(space.problem)
         self._heuristic = heuristic
@@ -356,17 +365,36 @@ class _Search:
             better_solver = self._prover
         answers = []
         for solver in (self._heuristic, better_solver):
-            answer = solve_and_check(self._problem, instance, solver, seed=self._seed)
+            answer = self._answer(instance, solver, self._left_s())
             if answer.status is Status.ERROR:
                 failure = f"{solver.name} failed in the search: {answer.message}"
                 raise _EndedError(failure, answer.traceback)
             is_unproved = solver is self._prover and answer.status is not Status.OPTIMAL
-            if answer.objective is None or is_unproved:
+            if answer.objective is None or is_unproved or answer.stopped_by is not None:
                 self._skipped += 1
                 self._skip_reason = self._skip_reason or _why_not_compared(answer)
                 return 1
             answers.append(answer)
         return self._ratio(*answers)
+
+    def _left_s(self) -> float:
+        """Return how long a run may take."""
+        if self._time_limit_s is None:
+            return LONGEST_RUN_S
+        return min(LONGEST_RUN_S, max(0.0, self._time_limit_s - self._stopwatch.elapsed_s))
+
+    def _answer(self, instance: Any, solver: Solver, limit_s: float) -> Answer:
+        """Run a solver: the toolkit's own here, all others where they can do no harm."""
+        if is_own(solver):
+            return solve_and_check(self._problem, instance, solver, seed=self._seed)
+        return solve_and_check(
+            self._problem,
+            instance,
+            solver,
+            limits=Limits(time_s=limit_s),
+            seed=self._seed,
+            executor=self._workers,
+        )
 
     def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
         """Return the ratio; of floats that it was asked for within rounding, just that."""
@@ -381,7 +409,7 @@ class _Search:
         read_back = problem.parse_instance(problem.instance_document(instance))
         solvers = [self._heuristic, self._prover, *([self._against] if self._against else [])]
         answers = refute_claims(
-            [solve_and_check(problem, read_back, solver, seed=self._seed) for solver in solvers]
+            [self._answer(read_back, solver, LONGEST_RUN_S) for solver in solvers]
         )
         for answer in answers:
             if answer.objective is None:

@@ -106,7 +106,7 @@ def test_failures_are_rows_and_the_study_goes_on(
     assert "ZeroDivisionError: this solver always fails" in (found[0, "raising"].message or "")
     assert found[0, "raising"].content_sha256
     assert found[0, "dying"].status is Status.ERROR
-    assert "the worker process died" in (found[0, "dying"].message or "")
+    assert "its process was ended by signal 9" in (found[0, "dying"].message or "")
     for solver in ("lyra-greedy", "raising", "dying", "first-servers"):
         assert found[1, solver].status is Status.ERROR
         assert "LookupError: no instance for an odd seed" in (found[1, solver].message or "")

@@ -107,7 +107,7 @@ def test_the_start_is_improved_to_a_proved_optimum(problem: str, name: str) -> N
         case.instance,
         find_solver(problem, name),
         warm_start=case.poor,
-        observer=lambda *told: seen.append(told),
+        observer=lambda kind, value, _: seen.append((kind, value)),
     )
     assert (answer.status, answer.stopped_by, answer.message) == (Status.OPTIMAL, None, None)
     start = find_problem(problem).check(case.instance, case.poor).objective

@@ -20,10 +20,11 @@ from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import reduce_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
 
+    from lyra_opt.core.solver import Observer
     from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
@@ -69,7 +70,7 @@ class Exact(Solver):
         limits: Limits,
         rng: np.random.Generator,
         warm_start: Solution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Solution]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         known = _Known(None if observer is None else Improvements(observer, instance.semantics))

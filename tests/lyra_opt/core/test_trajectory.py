@@ -18,7 +18,7 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import Solver, find_solver
-from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint
+from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint, ended
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
 from lyra_opt.testing.strategies import allocation_instances
@@ -38,7 +38,7 @@ def test_only_finite_improvements_are_passed_on(told: Any, maximised: bool) -> N
     """Whatever order backends tell of things in."""
     seen: list[Any] = []
     variant = next(iter(Maximised)) if maximised else Minimised.RIGID
-    improvements = Improvements(lambda *one: seen.append(one), variant)
+    improvements = Improvements(lambda kind, value, _: seen.append((kind, value)), variant)
     for kind, value in told:
         improvements(kind, value)
     for kind, sign in (("objective", -1), ("dual_bound", 1)):
@@ -55,13 +55,13 @@ def test_claims_that_the_result_does_not_bear_out_are_left_out() -> None:
     recorder = Recorder(Minimised.RIGID, clock)
     for kind, value in (("objective", 9), ("dual_bound", 2), ("objective", 4), ("dual_bound", 8)):
         recorder(kind, value)
-    assert recorder.ended(2.0, 5, 5) == (
+    assert ended(recorder.points, Minimised.RIGID, 2.0, 5, 5) == (
         TrajectoryPoint(1.0, "objective", 9),
         TrajectoryPoint(1.0, "dual_bound", 2),
         TrajectoryPoint(2.0, "objective", 5, is_checked=True),
         TrajectoryPoint(2.0, "dual_bound", 5, is_checked=True),
     )
-    assert recorder.ended(2.0, None, None) == ()
+    assert ended(recorder.points, Minimised.RIGID, 2.0, None, None) == ()
 
 
 class Telling(Solver):

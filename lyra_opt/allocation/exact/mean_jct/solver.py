@@ -32,9 +32,10 @@ from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time, requi
 from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.solver import Observer
 
 PRUNING_GAP = 5e-7
 """How much better a branch must be to be looked into."""
@@ -87,7 +88,7 @@ class MeanJctExact(Solver):
         limits: Limits,
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: Schedule | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         search = _Search(instance, limits, warm_start, observer)
@@ -131,7 +132,7 @@ class _Search:
         instance: Instance,
         limits: Limits,
         warm_start: Schedule | None,
-        observer: Callable[[str, int | float], None] | None,
+        observer: Observer | None,
     ) -> None:
         self.instance, self.limits = instance, limits
         self.observer = None if observer is None else Improvements(observer, instance.objective)
@@ -154,7 +155,7 @@ class _Search:
         data = self.data
         self.value = objective * data.jobs / data.unit_s + math.fsum(data.release)
         if self.observer is not None:
-            self.observer("objective", objective)
+            self.observer("objective", objective, schedule)
         return True
 
     def take_plan(self, plan: Plan | None) -> bool:

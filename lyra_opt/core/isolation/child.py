@@ -1,0 +1,173 @@
+"""A process that was forked from this one, works for it, and can be ended at any moment."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import suppress
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from resource import struct_rusage
+
+LONGEST_SLICE_S = 0.1
+"""Of waiting: a child may die while processes that it has started hold its end of the pipe."""
+
+ASKED_FOR_STACK = signal.SIGUSR1
+
+FIRST_TO_BE_KILLED = "500"
+"""As Linux counts when memory runs out: the solver that takes it, not the one who asked it."""
+
+
+class ChildDiedError(Exception):
+    """A child has ended by itself; the message says how."""
+
+
+class Child:
+    """A forked process.
+
+    It is forked, not spawned, because then it costs some ten milliseconds and has whatever this
+    process has: objects that no pickle can carry, and classes of an interactive session. It leads a
+    process group, which ends with it: what it has started is ended too. It ends when this process
+    does, whatever ends that. Ctrl-C in a terminal does not reach it.
+
+    Parameters
+    ----------
+    serve
+        What the child does with its end of a pipe; when that returns, it ends.
+    """
+
+    def __init__(self, serve: Callable[[Connection[Any, Any]], None]) -> None:
+        self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self.connection, other_end = Pipe()
+        ours, theirs = os.pipe()  # of which one end is here alone, so that it closes with us
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, ValueError, OSError):  # closed, or none
+                stream.flush()  # else what waits there would be written twice
+        with warnings.catch_warnings():
+            # Of threads in this process: the child runs none of theirs, and waits for none.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.process = os.fork()
+        if self.process == 0:
+            os.close(theirs)
+            self.connection.close()
+            _live(serve, other_end, ours, self._stack)
+        os.close(ours)
+        other_end.close()
+        self._lifeline: int | None = theirs
+        with suppress(OSError):  # the child may have done so itself, or be gone
+            os.setpgid(self.process, self.process)
+
+    def receive(self, until_s: float | None = None) -> Any:
+        """Return what the child sends next; None if it sends nothing until then.
+
+        Parameters
+        ----------
+        until_s
+            As `time.monotonic` counts; None is for ever.
+
+        Raises
+        ------
+        ChildDiedError
+            If it has ended; there is nothing left to do but `end`.
+        """
+        while True:
+            left_s = LONGEST_SLICE_S if until_s is None else until_s - time.monotonic()
+            if self.connection.poll(max(0.0, min(left_s, LONGEST_SLICE_S))):
+                try:
+                    return self.connection.recv()
+                except (EOFError, OSError):
+                    raise ChildDiedError(self._how_it_ended()) from None
+            if until_s is not None and left_s <= 0:
+                return None
+            if self._has_ended(os.WNOHANG) and not self.connection.poll():  # no last words
+                raise ChildDiedError(self._how_it_ended())
+
+    def _has_ended(self, options: int = 0) -> Any:
+        """Return how it has ended, and leave it to `end` to take note; None if it has not."""
+        return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOWAIT | options)
+
+    def _how_it_ended(self) -> str:
+        """Return in words how it has ended; wait for it."""
+        ended = self._has_ended()
+        if ended.si_code == os.CLD_EXITED:
+            return f"its process exited with code {ended.si_status}"
+        words = signal.strsignal(ended.si_status) or "unknown"
+        return f"its process was ended by signal {ended.si_status} ({words})"
+
+    def stack(self) -> str:
+        """Return where it is or, if it was ended by a signal, where that was; empty if unknown.
+
+        Python's lines alone, of all threads; also where compiled code never returns.
+        """
+        if self._has_ended(os.WNOHANG) is None:
+            os.kill(self.process, ASKED_FOR_STACK)
+            until_s = time.monotonic() + LONGEST_SLICE_S
+            while not os.fstat(self._stack.fileno()).st_size and time.monotonic() < until_s:
+                time.sleep(LONGEST_SLICE_S / 20)
+        self._stack.seek(0)
+        return self._stack.read().decode(errors="replace")
+
+    def end(self) -> struct_rusage | None:
+        """End it with all that it has started; return what it took, None if it is gone."""
+        if self._lifeline is None:
+            return None
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        _, _, usage = os.wait4(self.process, 0)
+        self.connection.close()
+        self._stack.close()
+        os.close(self._lifeline)
+        self._lifeline = None
+        return usage
+
+
+def _live(
+    serve: Callable[[Connection[Any, Any]], None],
+    connection: Connection[Any, Any],
+    lifeline: int,
+    stack: IO[bytes],
+) -> NoReturn:
+    """Be the child; never return to what this process did before it was one."""
+    status = 1
+    try:
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        faulthandler.enable(stack)
+        faulthandler.register(ASKED_FOR_STACK, stack)
+        _read_nothing()
+        with suppress(OSError):  # other systems have their own ways
+            Path("/proc/self/oom_score_adj").write_text(FIRST_TO_BE_KILLED, encoding="ascii")
+        threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+        serve(connection)
+        status = 0
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+        os._exit(status)
+
+
+def _read_nothing() -> None:
+    """Let the standard input be empty: a process in the background is stopped where it reads."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+
+
+def _end_with_parent(lifeline: int) -> None:
+    os.read(lifeline, 1)  # returns when the other end is closed
+    os.killpg(0, signal.SIGKILL)

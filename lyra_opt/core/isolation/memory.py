@@ -1,0 +1,75 @@
+"""Memory of a process, and of those that it has started."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RESET_PEAK = "5"  # proc(5), clear_refs: set the peak resident size back to the present one
+
+
+def reset_peak_memory() -> None:
+    """Start a new peak where the system allows it; otherwise the process's peak goes on."""
+    try:
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK, encoding="ascii")
+    except OSError:
+        return
+
+
+def peak_memory_mib() -> float:
+    """Return the peak resident memory of this process since `reset_peak_memory`, in MiB.
+
+    It counts the whole process, loaded libraries included. Where the peak cannot be reset it is
+    the largest since the process began.
+    """
+    peak_mib = _status_mib("self", "VmHWM:")
+    return _largest_mib(resource.RUSAGE_SELF) if peak_mib is None else peak_mib
+
+
+def largest_child_mib() -> float:
+    """Return the peak of the largest process that this one has started and waited for, in MiB."""
+    return _largest_mib(resource.RUSAGE_CHILDREN)
+
+
+def memory_mib(process: int) -> float:
+    """Return the resident memory of a process with all that it has started, in MiB.
+
+    Pages that they share are counted once each. 0 where the system does not tell.
+    """
+    return sum(_status_mib(str(each), "VmRSS:") or 0.0 for each in _family(process))
+
+
+def _family(process: int) -> Iterator[int]:
+    """Yield a process and its descendants."""
+    yield process
+    try:
+        threads = list(Path(f"/proc/{process}/task").iterdir())
+        started = [child for thread in threads for child in _children(thread)]
+    except OSError:  # it has ended
+        return
+    for child in started:
+        yield from _family(child)
+
+
+def _children(thread: Path) -> list[int]:
+    return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
+
+
+def _status_mib(process: str, key: str) -> float | None:
+    try:
+        text = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return next(
+        (int(line.split()[1]) / 2**10 for line in text.splitlines() if line.startswith(key)), None
+    )
+
+
+def _largest_mib(whose: int) -> float:
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes on macOS, KiB elsewhere
+    return resource.getrusage(whose).ru_maxrss / unit

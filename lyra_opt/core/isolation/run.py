@@ -1,0 +1,152 @@
+"""What is known, outside of it, of a child that calls a solver."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.execution import Execution, failed
+from lyra_opt.core.isolation.memory import memory_mib
+from lyra_opt.core.isolation.messages import Told, Turn
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
+
+    from lyra_opt.core.execution import Call
+    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.trajectory import TrajectoryPoint
+    from lyra_opt.core.variant import Variant
+
+LEAST_GRACE_S = 1.0
+RELATIVE_GRACE = 0.1
+"""How long after its time limit a solver is ended from outside: the longer of both."""
+
+SECONDS_BETWEEN_LOOKS = 0.05
+"""At the memory of a solver that runs."""
+
+
+def grace_s(time_s: float) -> float:
+    """Return how long a solver may go on after its limit before it is ended."""
+    return max(LEAST_GRACE_S, RELATIVE_GRACE * time_s)
+
+
+class Run:
+    """What is known of a call while a child does it."""
+
+    def __init__(self, problem: Problem, instance: ProblemInstance, call: Call) -> None:
+        self._problem, self._instance, self._call = problem, instance, call
+        self.execution: Execution | None = None
+        self.is_over: StoppedBy | None = None
+        self._turn = Turn("nobody")
+        self._since_s = 0.0
+        self._spent_s = 0.0
+        self._begun = self._turn
+        self._peak_mib = 0.0
+        self._points: list[TrajectoryPoint] = []
+        self._known: dict[str, Number] = {}
+        self._solution: bytes | None = None
+        self._of_solution: Number | None = None
+
+    @property
+    def _elapsed_s(self) -> float:
+        """Of the solver alone."""
+        since_s = time.monotonic() - self._since_s if self._turn.of == "solver" else 0.0
+        return self._spent_s + since_s
+
+    def next_look_s(self) -> float:
+        """Return when to look at the child, as `time.monotonic` counts."""
+        return time.monotonic() + SECONDS_BETWEEN_LOOKS
+
+    def take(self, message: Any) -> None:
+        """Take what the child sent."""
+        if isinstance(message, Turn):
+            self._spent_s, self._since_s = self._elapsed_s, time.monotonic()
+            self._turn = message
+            if message.memory_mib:
+                self._begun = message
+        elif isinstance(message, Told):
+            self._take_told(message)
+        elif isinstance(message, Execution):
+            peak_mib = max(self._peak_mib, message.peak_memory_mib or 0.0)
+            self.execution = replace(message, peak_memory_mib=peak_mib)
+
+    def _take_told(self, told: Told) -> None:
+        kind, value = told.point.kind, told.point.value
+        self._points.append(told.point)
+        variant = self._instance.variant
+        if _is_news(variant, kind, value, self._known.get(kind)):
+            self._known[kind] = value
+        if told.solution is not None and _is_news(variant, kind, value, self._of_solution):
+            self._solution, self._of_solution = told.solution, value
+        if self._call.observer is not None:
+            self._call.observer(kind, value)
+
+    def look(self, process: int) -> None:
+        """See whether a limit is passed."""
+        limits = self._call.limits
+        if self._turn.of != "solver" or self.execution is not None:
+            return
+        used_mib = memory_mib(process)
+        self._peak_mib = max(self._peak_mib, used_mib)
+        if limits.memory_mib is not None and used_mib - self._begun.memory_mib > limits.memory_mib:
+            self.is_over = StoppedBy.MEMORY
+        if limits.time_s is not None and self._elapsed_s > limits.time_s + grace_s(limits.time_s):
+            self.is_over = StoppedBy.TIME
+
+    def as_error(self, message: str, stack: str = "") -> Execution:
+        """Return that the solver failed; the stack says where."""
+        return Execution(
+            error=message,
+            traceback=stack or None,
+            wall_time_s=self._elapsed_s or None,
+            peak_memory_mib=self._peak_mib or None,
+        )
+
+    def ended_from_outside(self, usage: struct_rusage | None, stack: str) -> Execution:
+        """Return the best that is known of a run whose child was ended: told, or its start."""
+        variant = self._instance.variant
+        solution, objective = None, None
+        if self._call.warm_start is not None:
+            solution = self._call.warm_start
+            objective = self._problem.check(self._instance, solution).objective
+        told = self._of_solution
+        if (
+            self._solution is not None
+            and told is not None
+            and (objective is None or variant.is_better(told, objective))
+        ):
+            try:
+                solution, objective = pickle.loads(self._solution), told  # noqa: S301 - our child's
+            except Exception as error:
+                return self.as_error(f"its solution cannot be read: {failed(error).error}")
+        if objective is None:
+            solution = None
+        used_s = None if usage is None else usage.ru_utime + usage.ru_stime - self._begun.cpu_time_s
+        return Execution(
+            result=SolveResult(
+                status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
+                stopped_by=self.is_over,
+                solution=solution,
+                objective=objective,
+                dual_bound=self._known.get("dual_bound"),
+                message=f"went on beyond its limit of {self.is_over} and was ended from outside",
+            ),
+            traceback=stack or None,
+            points=tuple(self._points) if self._call.records else None,
+            wall_time_s=self._elapsed_s,
+            peak_memory_mib=self._peak_mib,
+            cpu_time_s=used_s,
+        )
+
+
+def _is_news(variant: Variant, kind: str, value: Number, known: Number | None) -> bool:
+    """Whether an objective or a bound is better, a bound: tighter, than what is known."""
+    if known is None:
+        return True
+    first, second = (value, known) if kind == "objective" else (known, value)
+    return bool(variant.is_better(first, second))

@@ -1,0 +1,141 @@
+"""The child's side: call solvers as it is asked to, and say what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.execution import execute, failed
+from lyra_opt.core.isolation.memory import (
+    largest_child_mib,
+    memory_mib,
+    peak_memory_mib,
+    reset_peak_memory,
+)
+from lyra_opt.core.isolation.messages import Request, Told, Turn
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.stopwatch import on_loading
+from lyra_opt.core.trajectory import TrajectoryPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+    from lyra_opt.core.execution import Execution
+    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Solver
+
+SHARE_OF_TELLING = 0.05
+"""Of its time that a solver may spend on sending its incumbents."""
+
+
+@dataclass
+class Server:
+    """The child's side.
+
+    Parameters
+    ----------
+    problem, solver
+        As `_Worker` has them.
+    request
+        The first, inherited.
+    """
+
+    problem: Problem
+    solver: Solver | None
+    request: Request
+    instance: Any = None
+    depth: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def serve(self, connection: Connection[Any, Any]) -> None:
+        """Answer requests until nobody asks."""
+        self.connection = connection
+        while True:
+            execution = self._execution()
+            try:
+                self.send(execution)
+            except (BrokenPipeError, ConnectionError):
+                return
+            except Exception as error:  # what cannot be sent
+                self.send(replace(failed(error), error=f"its answer cannot be sent: {error}"))
+            try:
+                self.request = connection.recv()
+            except (EOFError, ConnectionError):
+                return
+
+    def send(self, message: object) -> None:
+        """Send a message, from whatever thread."""
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        with self.lock:
+            self.connection.send_bytes(data)
+
+    def _execution(self) -> Execution:
+        request = self.request
+        if request.instance is not None:
+            self.instance = request.instance
+        reset_peak_memory()
+        cpu_before_s, child_before_mib = _cpu_time_s(), largest_child_mib()
+        try:
+            name = request.solver
+            solver = self.solver if name is None else find_solver(self.problem.name, name)
+            assert solver is not None
+            observer = _Teller(self)
+            call = replace(request.call, observer=observer)
+            with on_loading(self._loading):
+                execution = execute(
+                    self.problem, self.instance, solver, call, timed=self._timed(cpu_before_s)
+                )
+        except BaseException as error:  # compiled code may raise things of a kind of their own
+            execution = failed(error)
+        child_mib = largest_child_mib()
+        peak_mib = max(peak_memory_mib(), child_mib if child_mib > child_before_mib else 0.0)
+        return replace(execution, peak_memory_mib=peak_mib, cpu_time_s=_cpu_time_s() - cpu_before_s)
+
+    @contextmanager
+    def _timed(self, cpu_time_s: float) -> Iterator[None]:
+        self.send(Turn("solver", cpu_time_s, memory_mib(os.getpid())))
+        try:
+            yield
+        finally:
+            self.send(Turn("nobody"))
+
+    def _loading(self, is_loading: bool) -> None:
+        """Say whether packages are being loaded, not that it begins again within."""
+        self.depth += 1 if is_loading else -1
+        if self.depth == is_loading:
+            self.send(Turn("loading" if is_loading else "solver"))
+
+
+class _Teller:
+    """Sends what an observer is told; not every solution where that takes long."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._begun_s = time.monotonic()
+        self._telling_s = 0.0
+
+    def __call__(self, kind: Any, value: Number, solution: Any = None) -> None:
+        before_s = time.monotonic()
+        elapsed_s = before_s - self._begun_s
+        pickled = None
+        if solution is not None and self._telling_s <= SHARE_OF_TELLING * elapsed_s:
+            try:
+                pickled = pickle.dumps(solution, pickle.HIGHEST_PROTOCOL)
+            except Exception:  # then it is lost only if the run must be ended
+                pickled = None
+        self._server.send(Told(TrajectoryPoint(elapsed_s, kind, value), pickled))
+        self._telling_s += time.monotonic() - before_s
+
+
+def _cpu_time_s() -> float:
+    """Return the processor seconds of this process, and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

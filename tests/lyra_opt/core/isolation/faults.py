@@ -1,0 +1,93 @@
+"""A solver with whatever fault is asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Solver
+from lyra_opt.reclaim import Solution
+from lyra_opt.reclaim.checker import check
+
+SLEEPS = ("sleep", "97531")
+
+
+def first_servers(instance: Any) -> tuple[Solution, int]:
+    """Return the first servers of the file, and what they cost."""
+    chosen = [server.id for server in instance.servers if server.on_loan]
+    solution = Solution(tuple(chosen[: instance.reclaim_servers]))
+    objective = check(instance, solution).objective
+    assert isinstance(objective, int)
+    return solution, objective
+
+
+class Faulty(Solver):
+    """Has the fault of its name."""
+
+    problem = "reclaim"
+    variants = ("rigid", "interchangeable")
+
+    def __init__(self, fault: str) -> None:
+        self.name = fault
+
+    def solve(self, instance: Any, *, observer: Any = None, **_: Any) -> SolveResult[Any]:
+        solution, objective = first_servers(instance)
+        if self.name in ("tells-and-hangs", "tells-too-much-and-hangs"):
+            observer("objective", objective, solution)
+            observer("dual_bound", 0 if self.name == "tells-and-hangs" else objective + 1)
+        fault = getattr(self, self.name.replace("-", "_"), self.hangs)
+        returned: Any = fault(instance)
+        if returned is not None:
+            return returned
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+    def hangs(self, instance: Any) -> Any:
+        while True:
+            pass
+
+    def starts_others_and_hangs(self, instance: Any) -> Any:
+        subprocess.Popen(SLEEPS)
+        self.hangs(instance)
+
+    def prints(self, instance: Any) -> None:
+        print("printed by Python")
+        os.write(1, b"printed by native code\n")
+
+    def reads(self, instance: Any) -> None:
+        assert os.read(0, 1) == b""
+
+    def exits(self, instance: Any) -> Any:
+        sys.exit(5)
+
+    def leaves(self, instance: Any) -> Any:
+        os._exit(3)
+
+    def crashes(self, instance: Any) -> Any:
+        ctypes.string_at(0)
+
+    def kills_itself(self, instance: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def interrupts(self, instance: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def returns_nonsense(self, instance: Any) -> Any:
+        return lambda: "what no pickle can carry"
+
+    def returns_more_than_a_pickle_can_carry(self, instance: Any) -> Any:
+        return SolveResult(status=Status.FEASIBLE, solution=lambda: None, objective=1)
+
+    def changes(self, instance: Any) -> Any:
+        object.__setattr__(instance, "reclaim_servers", 1)
+
+    def eats(self, instance: Any) -> Any:
+        eaten = []
+        while True:
+            eaten.append(bytearray(4 * 2**20))
+            time.sleep(0.001)

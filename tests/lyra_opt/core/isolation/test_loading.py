@@ -1,0 +1,51 @@
+"""What a solver's own file does as it is loaded ends no command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.isolation import loading
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXITS = "import os\nos._exit(3)\n"
+CRASHES = "import ctypes\nctypes.string_at(0)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (EXITS, "cannot be loaded: its process exited with code 3"),
+        (CRASHES, "cannot be loaded: its process was ended by signal 11"),
+        ("import sys\nsys.exit(4)\n", "own.py, line 2: cannot be loaded: SystemExit: 4"),
+        ("1 / 0\n", "own.py, line 1: cannot be loaded: ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_fails(tmp_path: Path, text: str, said: str) -> None:
+    """Says how, whether it is an exception or the end of the process."""
+    path = tmp_path / "own.py"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        loading.find_solver_safely("reclaim", f"{path}:Own")
+
+
+def test_a_file_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is given a while."""
+    monkeypatch.setattr(loading, "LONGEST_LOADING_S", 0.2)
+    path = tmp_path / "own.py"
+    path.write_text("while True: pass\n")
+    with pytest.raises(UserError, match="cannot be loaded: did not end within 0.2 s"):
+        loading.require_loadable(f"{path}:Own")
+
+
+def test_commands(run: Any, tmp_path: Path) -> None:
+    """One line and exit code 2, before anything is run."""
+    path = tmp_path / "own.py"
+    path.write_text(EXITS)
+    asked = ("--heuristic", f"{path}:Own", "--against", "optimum")
+    assert_one_line_error(run("counterexample", *asked), "exited with code 3")

@@ -1,0 +1,237 @@
+"""A solver's fault costs its own answer and nothing else; limits are enforced from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.isolation.run import grace_s
+from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.reclaim import Solution
+from tests.lyra_opt.core.isolation.faults import SLEEPS, Faulty, first_servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROBLEM = find_problem("reclaim")
+FLEET: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=1)
+LIMIT_S = 0.05
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with Workers() as of_test:
+        yield of_test
+
+
+def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
+    """Return the answer of a faulty solver."""
+    return solve_and_check(PROBLEM, FLEET, Faulty(fault), executor=workers, **options)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("exits", r"it exited \(faults.py, line \d+\)"),
+        ("leaves", "its process exited with code 3"),
+        ("crashes", r"its process was ended by signal 11 \(Segmentation fault\)"),
+        ("kills-itself", r"its process was ended by signal 9 \(Killed\)"),
+        ("interrupts", r"KeyboardInterrupt \(faults.py, line \d+\)"),
+        ("returns-nonsense", "the solver returned .*, which is no SolveResult"),
+        ("returns-more-than-a-pickle-can-carry", "its answer cannot be sent: .*local object.*"),
+        ("changes", "the solver changed the instance: reclaim_servers"),
+    ],
+)
+def test_a_fault_is_an_error_that_names_it(workers: Workers, fault: str, said: str) -> None:
+    """And the next call of the same workers is none the worse."""
+    answer = solved(workers, fault)
+    assert answer.status is Status.ERROR
+    assert answer.message is not None
+    assert re.fullmatch(said, answer.message), answer.message
+    assert solved(workers, "prints").status is Status.FEASIBLE
+
+
+def test_a_crash_says_where(workers: Workers) -> None:
+    """In Python's lines, for ``--debug``."""
+    trace = solved(workers, "crashes").traceback
+    assert trace is not None
+    assert "faults.py" in trace
+    assert "in crashes" in trace
+
+
+def test_a_solver_that_looks_at_no_clock_is_ended(workers: Workers) -> None:
+    """After its limit and the grace, in compiled or other code that never returns."""
+    answer = solved(workers, "hangs", limits=Limits(time_s=LIMIT_S))
+    assert answer.status is Status.UNKNOWN
+    assert answer.stopped_by is StoppedBy.TIME
+    assert answer.message == "went on beyond its limit of time and was ended from outside"
+    assert answer.wall_time_s is not None
+    assert answer.wall_time_s >= LIMIT_S + grace_s(LIMIT_S)
+    assert answer.traceback is not None
+    assert "in hangs" in answer.traceback
+
+
+def test_what_it_told_of_is_kept(workers: Workers) -> None:
+    """The solution, checked, and the bound; and when it told of them."""
+    solution, objective = first_servers(FLEET)
+    limits = Limits(time_s=LIMIT_S)
+    answer = solved(workers, "tells-and-hangs", limits=limits, record=True)
+    assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    assert (answer.solution, answer.objective) == (solution, objective)
+    assert answer.dual_bound == 0
+    assert [point.value for point in answer.trajectory if not point.is_checked] == [objective, 0]
+
+
+def test_what_it_told_of_is_not_believed(workers: Workers) -> None:
+    """A bound beyond a valid solution is an error, told or returned."""
+    answer = solved(workers, "tells-too-much-and-hangs", limits=Limits(time_s=LIMIT_S))
+    assert answer.status is Status.ERROR
+    assert answer.message is not None
+    assert "contradicts a valid solution" in answer.message
+
+
+def test_the_start_is_kept_where_nothing_better_was_told(workers: Workers) -> None:
+    """A run that is ended has at least what it began with."""
+    best = solve_and_check(PROBLEM, FLEET, find_solver("reclaim", "exact"))
+    options: Any = {"limits": Limits(time_s=LIMIT_S), "warm_start": best.solution}
+    for fault in ("hangs", "tells-and-hangs"):
+        answer = solved(workers, fault, **options)
+        assert (answer.solution, answer.objective) == (best.solution, best.objective)
+        assert answer.stopped_by is StoppedBy.TIME
+
+
+def test_memory_is_limited(workers: Workers) -> None:
+    """A solver that takes ever more is ended, whatever its time limit."""
+    answer = solved(workers, "eats", limits=Limits(memory_mib=100))
+    assert answer.stopped_by is StoppedBy.MEMORY
+    assert answer.peak_memory_mib is not None
+    assert answer.peak_memory_mib > 100
+
+
+def test_what_a_solver_starts_ends_with_it(workers: Workers) -> None:
+    """No process outlives a run that was ended."""
+    solved(workers, "starts-others-and-hangs", limits=Limits(time_s=LIMIT_S))
+    until_s = time.monotonic() + 30
+    while any(_command(process) == SLEEPS for process in Path("/proc").glob("[0-9]*")):
+        assert time.monotonic() < until_s, "it lives on"
+        time.sleep(0.05)
+
+
+def _command(process: Path) -> tuple[str, ...]:
+    try:
+        return tuple((process / "cmdline").read_text().split("\0")[:-1])
+    except OSError:
+        return ()
+
+
+def test_memory_counts_what_a_solver_starts(workers: Workers) -> None:
+    """CBC is a process of its own."""
+    quick = solve_and_check(PROBLEM, FLEET, find_solver("reclaim", "pulp-cbc"), executor=workers)
+    assert quick.status is Status.OPTIMAL
+    assert quick.cpu_time_s is not None
+    assert quick.peak_memory_mib is not None
+
+
+def test_nothing_to_read(workers: Workers) -> None:
+    """A solver that reads what people type gets nothing, instead of waiting for ever."""
+    assert solved(workers, "reads", limits=Limits(time_s=60.0)).status is Status.FEASIBLE
+
+
+def test_children_end_with_the_workers() -> None:
+    """One serves all solvers of the toolkit; every other has its own."""
+    greedy, marginal = (find_solver("reclaim", name) for name in ("lyra-greedy", "marginal"))
+    other = Faulty("prints")
+    with Workers() as workers:
+        for solver in (greedy, marginal, other):
+            solve_and_check(PROBLEM, FLEET, solver, executor=workers)
+        children = [workers.child_of(PROBLEM, solver) for solver in (greedy, marginal, other)]
+    assert children[0] == children[1] != children[2]
+    for child in children:
+        assert child is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def test_ctrl_c_ends_a_child_that_hears_nothing() -> None:
+    """Whatever native code runs there."""
+
+    def told(*_: Any) -> None:
+        raise KeyboardInterrupt  # as Python raises it while the parent waits
+
+    with pytest.raises(KeyboardInterrupt), Workers() as workers:
+        solved(workers, "tells-and-hangs", observer=told)
+
+
+@pytest.mark.parametrize("name", [name for of, name in solver_names("reclaim")])
+def test_own_solvers_answer_as_in_this_process(name: str) -> None:
+    """Where a solver runs makes no difference to what it says."""
+    solver = find_solver("reclaim", name)
+    with Workers() as workers:
+        there = solve_and_check(PROBLEM, FLEET, solver, seed=3, executor=workers)
+    here = solve_and_check(PROBLEM, FLEET, solver, seed=3)
+    compared = ("status", "stopped_by", "solution", "objective", "dual_bound", "message")
+    assert [getattr(there, each) for each in compared] == [getattr(here, each) for each in compared]
+
+
+def test_instances_follow_one_another() -> None:
+    """A child that is kept gets each new instance, also one that is equal but for its name."""
+    other: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=2)
+    solver = find_solver("reclaim", "lyra-greedy")
+    with Workers() as workers:
+        for instance in (FLEET, other, FLEET, other, other):
+            there = solve_and_check(PROBLEM, instance, solver, executor=workers)
+            assert there.solution == solve_and_check(PROBLEM, instance, solver).solution
+
+
+def test_a_thread_of_its_own_may_have_workers() -> None:
+    """As those of other engines do."""
+    found: list[Answer[Any]] = []
+
+    def work() -> None:
+        with Workers() as workers:
+            found.append(solved(workers, "prints"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found[0].solution == Solution(first_servers(FLEET)[0].servers)
+
+
+def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
+    """Also when that is killed, and so leaves no solver behind that runs for ever."""
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import sys\n"
+        "from lyra_opt.core.isolation.child import Child\n"
+        "def serve(connection):\n"
+        "    while True: pass\n"
+        "child = Child(serve)\n"
+        "print(child.process, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    until_s = time.monotonic() + 30
+    while Path(f"/proc/{child}").exists():
+        state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
+        if state == "Z":
+            break
+        assert time.monotonic() < until_s, "it lives on"
+        time.sleep(0.05)
