@@ -203,8 +203,8 @@ class ShareProgramme:
 
         Each row of jobs, then of types, is cut; what a job needs may be missed then by about as
         much as the rows were exceeded. Engines also lose needs that are small beside what a job
-        could have, by coefficients and tolerances of 1e-9: they get a part of `even_shares`, at
-        which all others lose no more than that part.
+        could have, by coefficients and tolerances of 1e-9: where a job misses more than 1e-6 of its
+        need, all get a part of `even_shares`, at which none loses more than that part.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class ShareProgramme:
         even = self.even_shares()
         got, spare = (np.where(self.usable, self.value * x, 0.0).sum(axis=1) for x in (kept, even))
         due = self.need + (self.level * level if self.has_level else 0.0)
-        late = self.has_need & (got < due) & (due < spare)
+        late = self.has_need & (got < due * (1.0 - TOLERANCE)) & (due < spare)
         parts = (due - got)[late] / (spare - got)[late]
         part = float(parts[parts <= MOST_EVEN].max(initial=0.0))
         return (1.0 - part) * kept + part * even
