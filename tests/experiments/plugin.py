@@ -26,7 +26,7 @@ reclaim.boasting = tests.experiments.plugin:BOASTING
 reclaim.raising = tests.experiments.plugin:RAISING
 reclaim.dying = tests.experiments.plugin:DYING
 reclaim.leaving = tests.experiments.plugin:LEAVING
-reclaim.slow = tests.experiments.plugin:SLOW
+reclaim.waiting = tests.experiments.plugin:WAITING
 
 [lyra_opt.instance_families]
 reclaim.breaking = tests.experiments.plugin:BREAKING
@@ -66,8 +66,14 @@ def leave(instance: Instance) -> SolveResult[Solution]:
     raise SystemExit(3)
 
 
-def sleep(instance: Instance) -> SolveResult[Solution]:
-    time.sleep(0.4)
+GATE = "LYRA_OPT_TEST_GATE"
+
+
+def wait(instance: Instance) -> SolveResult[Solution]:
+    """Wait, on all instances but the first two, until there is no such file."""
+    gate = os.environ.get(GATE)
+    while gate and not instance.name.endswith(("seed0", "seed1")) and os.path.exists(gate):  # noqa: PTH110
+        time.sleep(0.05)
     return first_servers(instance)
 
 
@@ -97,7 +103,7 @@ BOASTING = FakeSolver("boasting", boast)
 RAISING = FakeSolver("raising", fail)
 DYING = FakeSolver("dying", die)
 LEAVING = FakeSolver("leaving", leave)
-SLOW = FakeSolver("slow", sleep)
+WAITING = FakeSolver("waiting", wait)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from lyra_opt.experiments.study import read_study
 from tests.experiments.conftest import REPOSITORY
+from tests.experiments.plugin import GATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,10 +183,12 @@ def _is_alive(pid: int) -> bool:
 def test_interrupted_study_resumes_with_every_run_exactly_once(
     ended_by: signal.Signals, plugin: Path, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
-    study = write_study(*SMALL, ("seeds = 2", "seeds = 12"), ('"scf"]', '"slow"]'))
+    study = write_study(*SMALL, ("seeds = 2", "seeds = 12"), ('"scf"]', '"waiting"]'))
+    gate = tmp_path / "gate"
+    gate.touch()  # so that the study cannot be done before it is ended
     folder = tmp_path / "out"
     command = [sys.executable, "-m", "lyra_opt", "study", str(study), "--out", str(folder)]
-    environment = os.environ | {"PYTHONPATH": f"{plugin}{os.pathsep}{REPOSITORY}"}
+    environment = os.environ | {"PYTHONPATH": f"{plugin}{os.pathsep}{REPOSITORY}", GATE: str(gate)}
     with subprocess.Popen(
         [*command, "--processes", "1"], env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -207,6 +210,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         assert process.returncode == 130
         assert f"interrupted: {len(stored)} of 24 runs are stored" in error
         assert "Traceback" not in error
+    gate.unlink()
     resumed = subprocess.run(
         [*command, "--processes", "2", "--resume"],
         env=environment,

@@ -36,12 +36,27 @@ def largest_child_mib() -> float:
     return _largest_mib(resource.RUSAGE_CHILDREN)
 
 
-def memory_mib(process: int) -> float:
-    """Return the resident memory of a process with all that it has started, in MiB.
+def resident_mib(process: int | str = "self") -> float:
+    """Return the resident memory of a process, in MiB; 0 where the system does not tell."""
+    return _status_mib(str(process), "VmRSS:") or 0.0
 
-    Pages that they share are counted once each. 0 where the system does not tell.
-    """
-    return sum(_status_mib(str(each), "VmRSS:") or 0.0 for each in _family(process))
+
+class Family:
+    """A process and all that it has started, watched from outside."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def memory_mib(self, process: int) -> float:
+        """Return the resident memory of them together, in MiB; 0 where the system does not tell.
+
+        Pages that they share are counted once for each. One that is seen for the first time does
+        not count yet: until it runs its own program it is a copy of the one that started it.
+        """
+        descendants = set(_family(process))
+        known = descendants & self._seen | {process}
+        self._seen = descendants
+        return sum(map(resident_mib, known))
 
 
 def _family(process: int) -> Iterator[int]:

@@ -30,7 +30,7 @@ class Turn:
         ``solver``, ``loading``: packages and compiled kernels, as happens once a process, or
         ``nobody``.
     cpu_time_s, memory_mib
-        Of the child so far, where it is the solver's first.
+        Of the child so far.
     """
 
     of: Literal["solver", "loading", "nobody"]

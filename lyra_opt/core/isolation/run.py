@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.execution import Execution, failed
-from lyra_opt.core.isolation.memory import memory_mib
+from lyra_opt.core.isolation.memory import Family
 from lyra_opt.core.isolation.messages import Told, Turn
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 
@@ -45,7 +45,9 @@ class Run:
         self._turn = Turn("nobody")
         self._since_s = 0.0
         self._spent_s = 0.0
-        self._begun = self._turn
+        self._cpu_before_s: float | None = None
+        self._allowed_mib = 0.0  # what it began with, and packages and compiled kernels since
+        self._family = Family()
         self._peak_mib = 0.0
         self._points: list[TrajectoryPoint] = []
         self._known: dict[str, Number] = {}
@@ -66,9 +68,11 @@ class Run:
         """Take what the child sent."""
         if isinstance(message, Turn):
             self._spent_s, self._since_s = self._elapsed_s, time.monotonic()
+            if self._cpu_before_s is None:
+                self._cpu_before_s, self._allowed_mib = message.cpu_time_s, message.memory_mib
+            elif self._turn.of == "loading":
+                self._allowed_mib += message.memory_mib - self._turn.memory_mib
             self._turn = message
-            if message.memory_mib:
-                self._begun = message
         elif isinstance(message, Told):
             self._take_told(message)
         elif isinstance(message, Execution):
@@ -91,9 +95,9 @@ class Run:
         limits = self._call.limits
         if self._turn.of != "solver" or self.execution is not None:
             return
-        used_mib = memory_mib(process)
+        used_mib = self._family.memory_mib(process)
         self._peak_mib = max(self._peak_mib, used_mib)
-        if limits.memory_mib is not None and used_mib - self._begun.memory_mib > limits.memory_mib:
+        if limits.memory_mib is not None and used_mib - self._allowed_mib > limits.memory_mib:
             self.is_over = StoppedBy.MEMORY
         if limits.time_s is not None and self._elapsed_s > limits.time_s + grace_s(limits.time_s):
             self.is_over = StoppedBy.TIME
@@ -126,7 +130,9 @@ class Run:
                 return self.as_error(f"its solution cannot be read: {failed(error).error}")
         if objective is None:
             solution = None
-        used_s = None if usage is None else usage.ru_utime + usage.ru_stime - self._begun.cpu_time_s
+        cpu_time_s = None
+        if usage is not None and self._cpu_before_s is not None:
+            cpu_time_s = usage.ru_utime + usage.ru_stime - self._cpu_before_s
         return Execution(
             result=SolveResult(
                 status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
@@ -140,7 +146,7 @@ class Run:
             points=tuple(self._points) if self._call.records else None,
             wall_time_s=self._elapsed_s,
             peak_memory_mib=self._peak_mib,
-            cpu_time_s=used_s,
+            cpu_time_s=cpu_time_s,
         )
 
 

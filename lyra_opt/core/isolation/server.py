@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import resource
 import time
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.execution import execute, failed
 from lyra_opt.core.isolation.memory import (
     largest_child_mib,
-    memory_mib,
     peak_memory_mib,
     reset_peak_memory,
+    resident_mib,
 )
 from lyra_opt.core.isolation.messages import Request, Told, Turn
 from lyra_opt.core.solver import find_solver
@@ -101,7 +100,7 @@ class Server:
 
     @contextmanager
     def _timed(self, cpu_time_s: float) -> Iterator[None]:
-        self.send(Turn("solver", cpu_time_s, memory_mib(os.getpid())))
+        self.send(Turn("solver", cpu_time_s, resident_mib()))
         try:
             yield
         finally:
@@ -111,7 +110,7 @@ class Server:
         """Say whether packages are being loaded, not that it begins again within."""
         self.depth += 1 if is_loading else -1
         if self.depth == is_loading:
-            self.send(Turn("loading" if is_loading else "solver"))
+            self.send(Turn("loading" if is_loading else "solver", 0.0, resident_mib()))
 
 
 class _Teller:

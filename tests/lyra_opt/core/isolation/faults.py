@@ -12,6 +12,7 @@ from typing import Any
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import Solver
+from lyra_opt.core.stopwatch import loading
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.checker import check
 
@@ -85,6 +86,11 @@ class Faulty(Solver):
 
     def changes(self, instance: Any) -> Any:
         object.__setattr__(instance, "reclaim_servers", 1)
+
+    def loads(self, instance: Any) -> None:
+        with loading():
+            self.loaded = bytearray(150 * 2**20)
+        time.sleep(0.2)
 
     def eats(self, instance: Any) -> Any:
         eaten = []

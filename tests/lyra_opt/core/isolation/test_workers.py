@@ -121,6 +121,11 @@ def test_memory_is_limited(workers: Workers) -> None:
     assert answer.peak_memory_mib > 100
 
 
+def test_packages_are_not_the_solvers_memory(workers: Workers) -> None:
+    """What a process loads once counts neither as time nor as memory."""
+    assert solved(workers, "loads", limits=Limits(memory_mib=100)).status is Status.FEASIBLE
+
+
 def test_what_a_solver_starts_ends_with_it(workers: Workers) -> None:
     """No process outlives a run that was ended."""
     solved(workers, "starts-others-and-hangs", limits=Limits(time_s=LIMIT_S))
