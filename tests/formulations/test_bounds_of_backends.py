@@ -120,9 +120,12 @@ def test_bounds_on_the_way_go_through_the_same_place(problem: str, end: str) -> 
             settings.watch.bounded(bound)
         return BackendRun(stopped_by=ENDS[end])
 
-    solve_with(
-        solver, run, case, observer=lambda kind, value: told.append(value) if kind[0] == "d" else 0
-    )
+    def observer(kind: str, value: float, _solution: Any = None) -> None:
+        if kind == "dual_bound":
+            told.append(value)
+
+    answer = solve_with(solver, run, case, observer=observer)
+    assert answer.status is Status.FEASIBLE
     assert told == [solver.formulation.simple_bound(case.instance)]
 
 
