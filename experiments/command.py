@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
     add_command,
-    add_processes_option,
+    add_engine_options,
     add_resume_option,
     completed_by,
 )
@@ -35,6 +34,7 @@ examples:
   lyra-opt study reclaim-gap
   lyra-opt study reclaim-gap --resume
   lyra-opt study my-study.toml --processes 1
+  lyra-opt study my-study.toml --scheduler tcp://head-node:8786
   lyra-opt study reclaim-gap-snapshot --trace TRACE.csv.gz --out philly
 
 "lyra-opt study --keys" explains every key of a study file, "--schema" prints its JSON schema.
@@ -97,7 +97,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--schema", action="store_true", help="print the JSON schema of study files, likewise"
     )
     study.add_argument("--out", metavar="DIR", help="folder of the results (default results/NAME)")
-    add_processes_option(study, "runs")
+    add_engine_options(study, "runs")
     study.add_argument(
         "--trace",
         metavar="FILE",
@@ -146,6 +146,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.runner import run_study
+    from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.study import read_study
     from lyra_opt.experiments.study_file import StudyTable
     from lyra_opt.experiments.trace import find_trace
@@ -161,11 +162,10 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     trace = None if arguments.trace is None else find_trace(arguments.trace)
     study = read_study(find_study(arguments.study), trace)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
-    processes = arguments.processes or available_processors()
     return run_study(
         study,
         folder,
-        processes=processes,
+        engine=engine_of(arguments.scheduler, arguments.processes),
         resume=arguments.resume,
         command=arguments.command_line,
     )
@@ -238,10 +238,3 @@ def find_study(name: str) -> Path:
         hint = meant(name, bundled_studies())
         raise InputError(name, f"is no file, and no bundled study; {hint}")
     return Path(name)
-
-
-def available_processors() -> int:
-    """Return how many processors this process may use, which can be less than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

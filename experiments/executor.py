@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import complain, say
 from lyra_opt.commands.progress import progress
-from lyra_opt.core.errors import DiskFullError, UserError
-from lyra_opt.experiments.pool import new_shares, run_tasks
+from lyra_opt.core.errors import CutShortError, UserError
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from lyra_opt.experiments.pool import Task
+    from lyra_opt.experiments.pool import Engine, Task
     from lyra_opt.experiments.records import StudyRecord
 
 LOGGER = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ def run_stored(
     tasks: Sequence[Task],
     folder: Path,
     *,
-    processes: int,
+    engine: Engine,
     resume: bool = False,
     is_kept: bool = True,
 ) -> int:
@@ -47,8 +46,8 @@ def run_stored(
         All of them, in the order in which they start; no two have one key.
     folder
         Where the store is, or is made.
-    processes
-        Worker processes; `lyra_opt.experiments.pool.IN_THIS_PROCESS` runs them here.
+    engine
+        Where they run; whatever it is, the store is written here.
     resume
         Whether to go on with a store that is there already. Runs that ended in an error are
         run again, all others are kept.
@@ -64,7 +63,7 @@ def run_stored(
     ------
     UserError
         If there is a store and `resume` is false, or it holds something else, or it cannot be
-        written; `DiskFullError`, with what is kept, if that is for want of room.
+        written; `CutShortError`, with what is kept, if the disk is full or the scheduler is lost.
     """
     assert len({task.key for task in tasks}) == len(tasks), "a key is that of one task"
     with _open_store(study, folder, resume=resume) as store:
@@ -72,12 +71,11 @@ def run_stored(
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
         say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
-        shares = new_shares(processes)
-        records = run_tasks(waiting, processes, folder, shares)
-        showing = progress(study.name, len(waiting), begun=lambda: sum(shares))
+        started = engine.start(waiting, folder)
+        showing = progress(study.name, len(waiting), begun=started.begun)
         try:
             with _terminating_like_ctrl_c(), showing as advance:
-                for record in records:
+                for record in started.records:
                     store.add(record)
                     LOGGER.info("stored: %s: %s", record.key, record.status)
                     stored += 1
@@ -87,11 +85,11 @@ def run_stored(
             done = f"interrupted: {stored} of {len(tasks)} runs are"
             say(f"{done} stored; --resume goes on" if is_kept else f"{done} done; --out keeps them")
             return EXIT_INTERRUPTED
-        except DiskFullError as error:
+        except CutShortError as error:
             kept = f"{stored} of {len(tasks)} runs are stored, and --resume goes on with them"
-            raise DiskFullError(f"{error}; {kept}") from error
+            raise type(error)(f"{error}; {kept}") from error
         finally:
-            records.close()
+            started.records.close()
         return _verdict(study, store)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.proofs import Proofs
-from lyra_opt.experiments.records import TABLES, RunRecord, SolverRecord
+from lyra_opt.experiments.records import BESIDE, RunRecord, SolverRecord
 from lyra_opt.experiments.store import ResultStore
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """Return records of one kind, at least one, as `load_study` does."""
     import pandas as pd
 
-    kept = [column.name for column in fields(runs[0]) if column.metadata != TABLES]
+    kept = [column.name for column in fields(runs[0]) if column.metadata != BESIDE]
     columns = {
         name: _column([getattr(run, name) for run in runs]) for name in kept if name not in SPREAD
     }

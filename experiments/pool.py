@@ -11,7 +11,7 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import ModuleType
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lyra_opt.commands.messages import Loudness, as_loud_as, loudness, show_traceback
 from lyra_opt.commands.progress import listening
 from lyra_opt.core.errors import DiskFullError
-from lyra_opt.experiments.store import write_tables
+from lyra_opt.experiments.store import files_beside, write_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -50,11 +50,45 @@ class Task(Protocol):
     def key(self) -> str:
         """What identifies the run in its store: printable words."""
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """What it reads from disk, for machines that share none."""
+
     def run(self) -> RunRecord:
         """Return the row of a run; an exception of any kind makes it a failed one."""
 
     def failed(self, started_at: datetime, message: str) -> RunRecord:
         """Return the row of a run that ended in an error."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Tasks that run.
+
+    Parameters
+    ----------
+    records
+        Yields the row of each as it completes, what lies beside it written to the folder; closed,
+        it ends those that run.
+    begun
+        Returns how much of them is done that has begun: the sum of their shares.
+    """
+
+    records: Generator[RunRecord, None, None]
+    begun: Callable[[], float]
+
+
+class Engine(Protocol):
+    """Where tasks run."""
+
+    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
+        """Return the tasks as they run, started in order.
+
+        Parameters
+        ----------
+        folder
+            Of the store, which others write.
+        """
 
 
 Shares = Any
@@ -64,6 +98,37 @@ Shares = Any
 def new_shares(processes: int) -> Shares:
     """Return shares for so many workers, or for `IN_THIS_PROCESS`."""
     return multiprocessing.get_context("spawn").RawArray("d", TASKS_AHEAD * max(1, processes))
+
+
+def available_processors() -> int:
+    """Return how many processors this process may use, which can be less than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Worker processes on this machine, which run tasks.
+
+    Parameters
+    ----------
+    processes
+        How many; `IN_THIS_PROCESS` runs tasks in turn here.
+    spares_one
+        Whether to run tasks here too where a single worker would do.
+    """
+
+    processes: int
+    spares_one: bool = False
+
+    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
+        """Return the rows of tasks as they complete; see `run_tasks`."""
+        count = min(self.processes, len(tasks))
+        if self.spares_one and count == 1:
+            count = IN_THIS_PROCESS
+        shares = new_shares(count)
+        return Started(run_tasks(tasks, count, folder, shares), lambda: sum(shares))
 
 
 def run_tasks(
@@ -87,7 +152,8 @@ def run_tasks(
     shares = new_shares(processes) if shares is None else shares
     if processes == IN_THIS_PROCESS:
         for task in tasks:
-            yield _run(task, folder, partial(shares.__setitem__, 0), Exception, SystemExit)
+            show = partial(shares.__setitem__, 0)
+            yield attempt(task, partial(write_beside, folder), show, Exception, SystemExit)
             shares[0] = 0.0
         return
     waiting = deque(tasks)
@@ -161,24 +227,37 @@ def _run_in_worker(task: Task, folder: Path, place: int) -> RunRecord:
         if _shares is not None:
             _shares[place] = share
 
-    return _run(task, folder, show, BaseException)
+    return attempt(task, partial(write_beside, folder), show, BaseException)
 
 
-def _run(
-    task: Task, folder: Path, show: Callable[[float], None], *caught: type[BaseException]
+def attempt(
+    task: Task,
+    keep: Callable[[dict[str, bytes]], None],
+    show: Callable[[float], None],
+    *caught: type[BaseException],
 ) -> RunRecord:
-    """Run a task and keep its tables; whatever fails in it is a row of status error."""
+    """Run a task; whatever fails in it is a row of status error.
+
+    Parameters
+    ----------
+    keep
+        Is given what lies beside the row, as `lyra_opt.experiments.store.files_beside` has it.
+    show
+        Is told how far the run is, from 0 to 1.
+    caught
+        What counts as a failure.
+    """
     started_at = datetime.now(UTC)
     try:
         with listening(show):
             record = task.run()
-        write_tables(folder, record)
+        keep(files_beside(record))
     except DiskFullError:  # no run after it could be kept either
         raise
     except caught as error:
         show_traceback(error, task.key)
         return task.failed(started_at, in_words(error))
-    return replace(record, tables={})
+    return replace(record, tables={}, documents={})
 
 
 def in_words(error: BaseException) -> str:

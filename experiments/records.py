@@ -28,8 +28,8 @@ NUMBER: Final = MappingProxyType({"stored": "number"})
 """A number of any size; an integer beyond 64 bits is stored as text."""
 FLAG: Final = MappingProxyType({"stored": "flag"})
 """True or false, stored as 1 or 0."""
-TABLES: Final = MappingProxyType({"stored": "tables"})
-"""Tables by name, stored as files beside the row."""
+BESIDE: Final = MappingProxyType({"stored": "beside"})
+"""Files beside the row."""
 
 ERROR = "error"
 """The status of a run that failed, whatever its kind."""
@@ -96,6 +96,8 @@ class RunRecord:
     tables
         What is kept beside the row, by name, as ``runs/KEY/NAME.csv.gz``; see
         `lyra_opt.experiments.store.table_path`. No column: rows that are read have none.
+    documents
+        Texts that are kept elsewhere, by the absolute path of the file. No column either.
     """
 
     kind: ClassVar[str]
@@ -123,7 +125,10 @@ class RunRecord:
     platform: str
     started_at: str
     tables: Mapping[str, pd.DataFrame] = field(
-        default_factory=dict, metadata=TABLES, repr=False, compare=False
+        default_factory=dict, metadata=BESIDE, repr=False, compare=False
+    )
+    documents: Mapping[str, str] = field(
+        default_factory=dict, metadata=BESIDE, repr=False, compare=False
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.study import Study
 
 
@@ -23,7 +24,7 @@ def run_study(
     study: Study,
     folder: Path,
     *,
-    processes: int,
+    engine: Engine,
     resume: bool = False,
     command: str | None = None,
 ) -> int:
@@ -33,7 +34,7 @@ def run_study(
     ----------
     study
         A validated study.
-    folder, processes, resume
+    folder, engine, resume
         As in `lyra_opt.experiments.executor.run_stored`.
     command
         The command line that asked for it, where there was one.
@@ -72,7 +73,7 @@ def run_study(
     )
     turns = list(_taking_turns(tasks))
     try:
-        status = run_stored(record, turns, folder, processes=processes, resume=resume)
+        status = run_stored(record, turns, folder, engine=engine, resume=resume)
     finally:
         end_children()  # of tasks that ran here
     if status == EXIT_INTERRUPTED:

@@ -24,17 +24,17 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote
 
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
-from lyra_opt.experiments.records import FLAG, JSON, KINDS, NUMBER, TABLES, RunRecord, StudyRecord
+from lyra_opt.experiments.records import BESIDE, FLAG, JSON, KINDS, NUMBER, RunRecord, StudyRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from dataclasses import Field
-    from pathlib import Path
     from types import TracebackType
 
     from lyra_opt.core.result import Number
@@ -67,7 +67,17 @@ def table_path(folder: Path, key: str, name: str) -> Path:
     return folder / RUNS_FOLDER / shown / f"{name}.csv.gz"
 
 
-def write_tables(folder: Path, record: RunRecord) -> None:
+def files_beside(record: RunRecord) -> dict[str, bytes]:
+    """Return what a run keeps beside its row, by path: in the folder of the store, or absolute."""
+    files = {path: text.encode() for path, text in record.documents.items()}
+    for name, table in record.tables.items():
+        text = table.to_csv(index=False, lineterminator="\n")
+        packed = gzip.compress(text.encode(), GZIP_LEVEL, mtime=0)
+        files[str(table_path(Path(), record.key, name))] = packed
+    return files
+
+
+def write_beside(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write what a run keeps beside its row, each file whole or not at all.
 
     Raises
@@ -75,18 +85,17 @@ def write_tables(folder: Path, record: RunRecord) -> None:
     UserError
         If a file cannot be written.
     """
-    for name, table in record.tables.items():
-        path = table_path(folder, record.key, name)
+    for name, content in files.items():
+        path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(path, error) from None
-        text = table.to_csv(index=False, lineterminator="\n")
-        write_bytes(path, gzip.compress(text.encode(), GZIP_LEVEL, mtime=0))
+        write_bytes(path, content)
 
 
 def _columns(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
-    return [column for column in fields(record) if column.metadata != TABLES]
+    return [column for column in fields(record) if column.metadata != BESIDE]
 
 
 def _names(record: type[StudyRecord | RunRecord]) -> str:

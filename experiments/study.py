@@ -23,6 +23,7 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
 from lyra_opt.core.solver import SOLVERS, find_solver
+from lyra_opt.core.stand_ins import stand_in
 from lyra_opt.core.validation import require_choice
 from lyra_opt.experiments.study_file import (
     LARGEST_STUDY_RUNS,
@@ -77,7 +78,7 @@ class Cell:
 
     def arguments(self, trace: Trace | None) -> dict[str, Any]:
         """Return what the family is asked for; a cell that reads no trace ignores `trace`."""
-        path = trace.path if trace is not None and self.reads_trace else None
+        path = str(stand_in(trace.path)) if trace is not None and self.reads_trace else None
         return {**dict(self.parameters), "trace": path}
 
     @property
@@ -404,7 +405,7 @@ def read_instance_file(problem: str, cell: Cell) -> Any:
         If it cannot be read, is no instance of the problem, or has changed since the study was
         loaded.
     """
-    path = str(dict(cell.parameters)[FILE])
+    path = str(stand_in(str(dict(cell.parameters)[FILE])))
     if _sha256(path) != cell.file_sha256:
         raise InputError(path, "has changed since the study was loaded")
     loaded = load_instance(path)

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import write_traceback
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.loading import content_hash
+from lyra_opt.core.own_files import files_of
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import derive_seed
@@ -19,7 +21,7 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.pool import in_words
 from lyra_opt.experiments.records import SolverRecord
-from lyra_opt.experiments.study import read_instance_file
+from lyra_opt.experiments.study import FILE, read_instance_file
 from lyra_opt.instances.family import find_family
 
 if TYPE_CHECKING:
@@ -66,6 +68,16 @@ class SolverTask:
     def key(self) -> str:
         """What identifies the run in the store."""
         return f"{self.cell.key}, {self.configuration.label}"
+
+    @property
+    def files(self) -> list[Path]:
+        """What it reads: a trace or an instance, and a solver of a user's own."""
+        source, found = self.configuration.source, []
+        if self.trace is not None and self.cell.reads_trace:
+            found.append(Path(self.trace.path))
+        if self.cell.file_sha256 is not None:
+            found.append(Path(str(dict(self.cell.parameters)[FILE])))
+        return found + ([] if source is None else files_of(source))
 
     @property
     def solver_seed(self) -> int:

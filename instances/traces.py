@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.stand_ins import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,9 +110,9 @@ def locate(file: str) -> Path:
     As given too if it is in neither place, so that whoever reads it says what is wrong.
     """
     folder = os.environ.get(TRACES_VARIABLE)
-    given = Path(file)
-    if folder and not given.exists() and (Path(folder) / file).is_file():
-        return Path(folder) / file
+    given = stand_in(file)
+    if folder and not given.exists() and (in_folder := stand_in(Path(folder, file))).is_file():
+        return in_folder
     return given
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.arguments import (
-    add_processes_option,
+    add_engine_options,
     add_resume_option,
     integer_from,
 )
@@ -77,7 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="workloads that means are over; of lyra, table 5 and figures 10 and 13 take three of "
         "them at most, and other tables a number of their own (default: see above)",
     )
-    add_processes_option(parser, "simulations")
+    add_engine_options(parser, "simulations")
     parser.add_argument("--out", metavar="DIR", help="folder of the pages (default: see above)")
     add_resume_option(parser, "simulations that are there already")
     parser.set_defaults(run=run)
@@ -115,8 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.core.errors import UserError
-    from lyra_opt.experiments.command import available_processors
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.document import find_paper
     from lyra_opt.paper_figures.page import write_pages
     from lyra_opt.paper_figures.paper import report_of, run_paper
@@ -130,14 +130,14 @@ def run(arguments: argparse.Namespace) -> int:
     require_folder_path("--out", folder)
     publications = chosen or list(paper.publications)
     scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
-    processes = arguments.processes or available_processors()
+    engine = engine_of(arguments.scheduler, arguments.processes, spares_one=True)
     with output_folder("--out", folder), stdout_kept_clean():
         setting = Setting(paper, scale, seeds)
         status, results = run_paper(
             setting,
             publications,
             folder,
-            processes=processes,
+            engine=engine,
             resume=arguments.resume,
             command=arguments.command_line,
         )

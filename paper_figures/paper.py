@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS
 from lyra_opt.paper_figures.evaluation import compared, function_of, runs_of
 from lyra_opt.paper_figures.page import Report
 from lyra_opt.paper_figures.results import Results
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.simulation.replays import ReplayTask
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.setting import Setting
@@ -25,7 +25,7 @@ def run_paper(
     publications: Sequence[PublicationTable],
     folder: Path,
     *,
-    processes: int,
+    engine: Engine,
     resume: bool,
     command: str,
 ) -> tuple[int, Results]:
@@ -39,8 +39,8 @@ def run_paper(
         The tables and figures asked for.
     folder
         Where the store is, or is made if anything has to be run.
-    processes
-        Replays at the same time.
+    engine
+        Where replays run.
     resume
         Whether to go on with a store that is there already.
     command
@@ -65,7 +65,7 @@ def run_paper(
         setting.study(tasks, command),
         tasks,
         folder,
-        processes=IN_THIS_PROCESS if processes == 1 else processes,
+        engine=engine,
         resume=resume,
     )
     if status == EXIT_INTERRUPTED:

@@ -29,6 +29,7 @@ from lyra_opt.experiments.bench.timing import figures_table
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED
 from lyra_opt.experiments.page import PLOTS_FOLDER
+from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.report import make_report, write_files
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
@@ -195,7 +196,7 @@ class Bench:
         study = read_study(path, changes=changes)
         if not self._resume:
             (folder / STORE_FILE).unlink(missing_ok=True)
-        status = run_study(study, folder, processes=1, resume=True)
+        status = run_study(study, folder, engine=LocalProcesses(1), resume=True)
         if status == EXIT_INTERRUPTED:
             raise KeyboardInterrupt
         report = make_report(folder)

@@ -11,7 +11,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.frames import load_study
-from lyra_opt.experiments.pool import IN_THIS_PROCESS
+from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
@@ -72,7 +72,9 @@ def replayed(
     tasks = replay_tasks(found, schemes)
     tasks[0].setup()  # what is not there is an error now, and no failed run
     with TemporaryDirectory(prefix="lyra-opt-") as folder:
-        if run_stored(study_of(found, tasks), tasks, Path(folder), processes=processes):
+        if run_stored(
+            study_of(found, tasks), tasks, Path(folder), engine=LocalProcesses(processes)
+        ):
             raise RuntimeError(f"a replay of {scenario} failed or was interrupted")
         return load_study(folder)
 

@@ -21,6 +21,7 @@ from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
 from lyra_opt.instances.network.trace_jobs import shares_of
+from lyra_opt.instances.traces import locate
 from lyra_opt.instances.workloads.lyra_like import bootstrapped
 from lyra_opt.instances.workloads.named import find_workload
 from lyra_opt.instances.workloads.readers import read_workload
@@ -86,6 +87,15 @@ def files_of_schemes(scenario: Scenario, names: Sequence[str] = ()) -> dict[str,
                 source = located(name, scenario.folder) if is_in_file else name
                 found[source] = content_sha256(source)
     return found
+
+
+def traces_of_workload(scenario: Scenario) -> list[Path]:
+    """Return the traces that a scenario's named workload draws from, as far as they are there."""
+    name = scenario.table.jobs.workload
+    if name is None:
+        return []
+    reads = _found(find_workload, name, "jobs.workload", scenario).reads
+    return [path for path in map(locate, reads) if path.is_file()]
 
 
 def _entries(scenario: Scenario, names: Sequence[str]) -> list[SchemeEntry]:

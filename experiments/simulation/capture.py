@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lyra_opt.allocation.instance import Objective
-from lyra_opt.core.documents import write_text
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
@@ -20,7 +19,6 @@ from lyra_opt.core.solver import find_solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     import numpy as np
 
@@ -168,13 +166,13 @@ class Capture:
         )
         return f"scheme {self._scheme}: captured {counts}"
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write an instance file for each decision kept; return their paths.
+    def documents(self) -> dict[str, str]:
+        """Return an instance file for each decision kept, by name.
 
         A file is called after kind, sample, scheme and moment, such as
         ``reclaim-contested-lyra-at-300-s.json``; decisions of one moment are numbered.
         """
-        paths = []
+        documents = {}
         namesakes: Counter[tuple[str, str]] = Counter()
         for (kind, name), sample in self._samples.items():
             problem = find_problem(kind)
@@ -184,7 +182,6 @@ class Capture:
                 if (number := namesakes[kind, moment]) > 1:
                     moment = f"{moment}-{number}"
                 named = replace(instance, name=f"{self._workload}-{kind}-{self._scheme}-{moment}")
-                path = folder / f"{kind}-{name}-{self._scheme}-{moment}.json"
-                write_text(path, instance_text(problem, named))
-                paths.append(path)
-        return paths
+                file = f"{kind}-{name}-{self._scheme}-{moment}.json"
+                documents[file] = instance_text(problem, named)
+        return documents

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
     add_command,
-    add_processes_option,
+    add_engine_options,
     add_repeated_option,
     add_resume_option,
     completed_by,
@@ -130,7 +130,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--out", metavar="DIR", help="keep the runs there, with a page, plots and tables"
     )
     add_resume_option(parser, "runs that --out holds already")
-    add_processes_option(parser, "replays")
+    add_engine_options(parser, "replays")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -159,8 +159,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
-    from lyra_opt.experiments.command import available_processors
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.simulation.printing import print_replays
     from lyra_opt.experiments.simulation.report import write_report
     from lyra_opt.experiments.simulation.running import run_scenario
@@ -175,7 +175,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
             arguments.schemes,
             out=out,
             resume=arguments.resume,
-            processes=arguments.processes or available_processors(),
+            engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
             capture=capture,
             command=arguments.command_line,
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
 
-def simulate(
+def simulate(  # noqa: PLR0913 - all but the first are given by name
     scenario: str | Path | Mapping[str, Any] | Scenario = "plain",
     *,
     schemes: Sequence[SchemeLike | Mapping[str, Any]] = (),
@@ -29,6 +29,7 @@ def simulate(
     out: str | Path | None = None,
     resume: bool = False,
     processes: int = 1,
+    scheduler: str | None = None,
     progress: bool | None = None,
 ) -> Runs:
     """Replay jobs on a simulated cluster under one or more schemes.
@@ -64,6 +65,9 @@ def simulate(
         Replays that run at once, each in a process of its own. A single one runs in this process,
         and so do all where an object that is given cannot be sent to another one, as one cannot
         that is defined in a notebook or in the script that runs.
+    scheduler
+        Address of a Dask scheduler whose workers do the replays instead, ``"tcp://HOST:PORT"``
+        (needs ``lyra-opt[cluster]``); objects of any kind can be sent there.
     progress
         Whether to say on stderr what is asked of the cluster and how far it is; None does so in a
         terminal and in a notebook.
@@ -95,6 +99,8 @@ def simulate(
     from lyra_opt.core.errors import FieldError
     from lyra_opt.core.rules import Integer
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.pool import LocalProcesses
+    from lyra_opt.experiments.settings import ADDRESS, engine_of
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.running import run_scenario
 
@@ -104,6 +110,10 @@ def simulate(
     entries = _entries(schemes)
     wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
     found = _scenario(scenario, wanted, jobs, cluster, entries)
+    if scheduler is not None:
+        engine = engine_of(ADDRESS.check("scheduler", scheduler), None)
+    else:
+        engine = LocalProcesses(processes if _can_be_sent(found) else 1, spares_one=True)
     is_told = _is_watched() if progress is None else progress
     with as_loud_as(Loudness.USUAL if is_told else Loudness.QUIET):
         status, replays = run_scenario(
@@ -111,7 +121,7 @@ def simulate(
             list(entries),
             out=None if out is None else Path(out),
             resume=resume,
-            processes=processes if _can_be_sent(found) else 1,
+            engine=engine,
         )
     if status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.experiments.sent_once import SentOnce
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
@@ -49,7 +50,7 @@ class SchemeEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Given(SentOnce):
     """What is given, none of it by default.
 
     Parameters

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.progress import moment_in_words, within_run
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
-from lyra_opt.core.own_files import name_in
+from lyra_opt.core.own_files import files_of, name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.simulation.bounds import bounds_of, require_kept
-from lyra_opt.experiments.simulation.building import files_of_schemes, make_schemes, make_setup
+from lyra_opt.experiments.simulation.building import (
+    files_of_schemes,
+    make_schemes,
+    make_setup,
+    traces_of_workload,
+)
 from lyra_opt.experiments.simulation.capture import Capture
 from lyra_opt.experiments.simulation.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario import variants
@@ -53,7 +58,7 @@ class ReplayTask:
     position
         Place of the run among all.
     capture
-        Folder that decisions are written to; None keeps none.
+        Folder that decisions are written to, absolute; None keeps none.
     """
 
     scenario: Scenario
@@ -76,7 +81,7 @@ class ReplayTask:
         reset_peak_memory()
         setup = self.setup()
         (scheme,) = make_schemes(self.scenario, [self.scheme])
-        capture = None
+        capture, documents = None, {}
         if self.capture is not None:
             capture = Capture(
                 workload=setup.workload.name,
@@ -97,10 +102,11 @@ class ReplayTask:
             require_kept(figures, bounds)
             figures |= bounds
         if capture is not None and self.capture is not None:
-            paths = capture.save(self.capture)
+            kept = capture.documents()
             figures["captured"] = capture.in_words()
-            setting["captured_in"] = str(self.capture.resolve())
-            setting["captured_files"] = [path.name for path in paths]
+            setting["captured_in"] = str(self.capture)
+            setting["captured_files"] = list(kept)
+            documents = {str(self.capture / name): text for name, text in kept.items()}
         return self._record(
             started_at,
             ReplayStatus.FINISHED,
@@ -113,7 +119,18 @@ class ReplayTask:
             figures=figures,
             assumptions=finished.assumptions,
             tables={"jobs": finished.jobs, "series": series_table(finished.series)},
+            documents=documents,
         )
+
+    @property
+    def files(self) -> list[Path]:
+        """What it reads: what its scenario names, and files of a user's own with their imports."""
+        own = files_of_schemes(self.scenario, self.schemes)
+        return [
+            *self.scenario.files,
+            *traces_of_workload(self.scenario),
+            *(path for each in own for path in files_of(each)),
+        ]
 
     def failed(self, started_at: datetime, message: str) -> ReplayRecord:
         """Return the row of a run that ended in an error."""
@@ -230,7 +247,7 @@ def replay_tasks(
             scheme=label,
             seed=seed,
             position=position,
-            capture=capture,
+            capture=None if capture is None else capture.resolve(),
         )
         for position, (point, variant, seed, label) in enumerate(places)
     ]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.folders import output_folder, require_folder_path
 from lyra_opt.experiments.executor import require_own_store, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS
 from lyra_opt.experiments.simulation.printing import say_demand
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
 from lyra_opt.experiments.simulation.runs import load_replays
@@ -19,6 +18,7 @@ from lyra_opt.experiments.simulation.runs import load_replays
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.simulation.runs import Replays
     from lyra_opt.experiments.simulation.scenario import Scenario
 
@@ -29,7 +29,7 @@ def run_scenario(
     *,
     out: Path | None = None,
     resume: bool = False,
-    processes: int = 1,
+    engine: Engine,
     capture: Path | None = None,
     command: str | None = None,
 ) -> tuple[int, Replays]:
@@ -45,8 +45,8 @@ def run_scenario(
         Folder that keeps the replays; None keeps them as long as the object that is returned.
     resume
         Whether to go on with the replays that the folder holds.
-    processes
-        How many replays run at once; a single one runs in this process.
+    engine
+        Where replays run.
     command
         The command line that asked for it, where there was one.
 
@@ -81,7 +81,7 @@ def run_scenario(
                 study,
                 tasks,
                 kept,
-                processes=IN_THIS_PROCESS if min(processes, len(tasks)) == 1 else processes,
+                engine=engine,
                 resume=resume,
                 is_kept=out is not None,
             )

@@ -36,6 +36,8 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
+from lyra_opt.core.stand_ins import stand_in
+from lyra_opt.experiments.sent_once import SentOnce
 from lyra_opt.experiments.simulation.given import Given, SchemeEntry
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
@@ -464,7 +466,7 @@ class ScenarioTable:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scenario:
+class Scenario(SentOnce):
     """A scenario that has been read; equal to one of the same source that says the same.
 
     Parameters
@@ -521,6 +523,11 @@ class Scenario:
         files = "".join(map(_sha256_of, self._files(meaning)))
         return hashlib.sha256(f"{text}{files}{self.given.meaning}".encode()).hexdigest()
 
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files that it names, as far as they exist."""
+        return list(self._files(self.document))
+
     def _files(self, value: object) -> Iterator[Path]:
         """Yield the files that a part of the document names, in its order, as far as they exist."""
         if isinstance(value, str):
@@ -538,7 +545,7 @@ class Scenario:
         """Return where a file is that it names: beside it, as given, or among the traces."""
         from lyra_opt.instances.traces import locate
 
-        beside = self.folder / file
+        beside = stand_in(self.folder / file)
         found = beside if beside.is_file() else locate(file)
         _require_no_stream(found)
         return found

@@ -239,7 +239,7 @@ class _Question:
     def tuned(self, arguments: argparse.Namespace) -> Tuning:
         """Tune the timers, and compare them."""
         from lyra_opt.commands.progress import progress
-        from lyra_opt.experiments.command import available_processors
+        from lyra_opt.experiments.pool import available_processors
         from lyra_opt.experiments.tuning.clairvoyant import compared_with, search_all
         from lyra_opt.experiments.tuning.outcome import compare
         from lyra_opt.experiments.tuning.search import tune

@@ -5,6 +5,7 @@ A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import TYPE_CHECKING
@@ -44,13 +45,21 @@ NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
 """Of what no public trace says: no job is elastic, fungible or heterogeneous."""
 
 
+@dataclass(frozen=True)
 class NamedWorkload(NamedMaker):
     """A generator of workloads: `make(cluster, seed)` returns the jobs.
 
     Arguments of `make` that may only be given by name are parameters that a scenario may set; but
     ``assumptions`` gets what the scenario assumes of jobs, which is drawn afterwards for generators
     that do not ask for it, and ``table`` its table of throughputs.
+
+    Parameters
+    ----------
+    reads
+        Traces that it looks for with `lyra_opt.instances.traces.locate`.
     """
+
+    reads: tuple[str, ...] = ()
 
     @property
     def asks_for(self) -> tuple[str, ...]:
@@ -197,6 +206,7 @@ HADAR_480 = NamedWorkload(
     "480 jobs of the Philly trace by class of GPU time; "
     f"{PHILLY_TRACE} must be here or in the folder that {TRACES_VARIABLE} names",
     _hadar_480,
+    reads=(PHILLY_TRACE,),
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(

@@ -150,10 +150,22 @@ def add_memory_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
     )
 
 
-def add_processes_option(parser: argparse.ArgumentParser, of: str) -> None:
+def add_processes_option(parser: argparse._ActionsContainer, of: str) -> None:
     """Let a command do several things at once."""
     said = f"{of} at the same time (default: one for each processor)"
     parser.add_argument("--processes", type=integer_from(1), metavar="N", help=said)
+
+
+def add_engine_options(parser: argparse.ArgumentParser, of: str) -> None:
+    """Let a command run tasks in processes of this machine, or on other machines."""
+    where = parser.add_mutually_exclusive_group()
+    add_processes_option(where, of)
+    where.add_argument(
+        "--scheduler",
+        metavar="tcp://HOST:PORT",
+        help=f"a Dask scheduler, whose workers do the {of}; or the key scheduler of a "
+        "lyra-opt.toml in this folder or above it",
+    )
 
 
 def add_resume_option(parser: argparse.ArgumentParser, what: str) -> None:

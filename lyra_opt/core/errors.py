@@ -62,7 +62,11 @@ class MissingFieldError(FieldError):
         return MissingFieldError(f"{prefix}.{self.field}")
 
 
-class DiskFullError(UserError):
+class CutShortError(UserError):
+    """Something other than a run ends them all; those that are stored are kept."""
+
+
+class DiskFullError(CutShortError):
     """There is no room for a file, so that whatever goes on would be lost as well."""
 
 

@@ -11,14 +11,17 @@ import hashlib
 import re
 import sys
 import traceback
+from functools import lru_cache
 from importlib import import_module
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.util import spec_from_loader
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.nearest import meant
+from lyra_opt.core.stand_ins import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +46,7 @@ def path_in(reference: str) -> Path:
 def located(text: str, folder: Path) -> str:
     """Return a reference to a file in a folder, if it is there; else the text as it is."""
     beside = str(folder / text)
-    return beside if is_reference(text) and path_in(beside).is_file() else text
+    return beside if is_reference(text) and stand_in(path_in(beside)).is_file() else text
 
 
 def name_in(text: str) -> str:
@@ -59,6 +62,23 @@ def name_in(text: str) -> str:
 def content_sha256(reference: str) -> str:
     """Return the SHA-256 of the file in a reference; `InputError` if it cannot be read."""
     return hashlib.sha256(_read(path_in(reference))).hexdigest()
+
+
+def files_of(reference: str) -> list[Path]:
+    """Return the file in a reference and those that it imports from beside it, as absolute paths.
+
+    What it opens while it runs is none of them.
+    """
+    file = path_in(reference).absolute()
+    return list(_beside(file, hashlib.sha256(_read(file)).hexdigest()))
+
+
+@lru_cache(maxsize=16)
+def _beside(file: Path, sha256: str) -> tuple[Path, ...]:  # noqa: ARG001 - part of the key
+    beside = ModuleFinder(path=[str(file.parent)])  # reads imports, and runs nothing
+    beside.run_script(str(file))
+    files = (getattr(each, "__file__", None) for each in beside.modules.values())
+    return tuple(sorted({file, *map(Path, filter(None, files))}))
 
 
 def load_reference(reference: str) -> Any:
@@ -98,7 +118,7 @@ def _module_of(path: Path) -> ModuleType:
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:  # somebody's own module may fail in any way
-        where = _line_of(error, str(path.resolve()))
+        where = _line_of(error, str(stand_in(path).resolve()))
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(f"{path}{where}", f"cannot be loaded: {said}") from error
     module.__dict__["__sha256__"] = sha256
@@ -117,7 +137,7 @@ def _line_of(error: BaseException, file: str) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return stand_in(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InputError(str(path), f"cannot be read: {reason or error}") from None
@@ -153,8 +173,8 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if not fullname.startswith(_MODULE):
             return None
-        file = bytes.fromhex(fullname.removeprefix(_MODULE)).decode()
-        return spec_from_loader(fullname, _Source(file))
+        file = stand_in(bytes.fromhex(fullname.removeprefix(_MODULE)).decode())
+        return spec_from_loader(fullname, _Source(str(file)))
 
 
 sys.meta_path.append(_Finder())

@@ -18,9 +18,9 @@ from lyra_opt.commands.progress import within_run
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS, new_shares, run_tasks
+from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, new_shares, run_tasks
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
-from lyra_opt.experiments.store import ResultStore, table_path, write_tables
+from lyra_opt.experiments.store import ResultStore, files_beside, table_path, write_beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,8 @@ class Replay:
     dies: bool = False
     calls: Path | None = None
     waits_until: Path | None = None
+
+    files = ()
 
     def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
         environment = current_environment()
@@ -93,7 +95,7 @@ def runs_of(folder: Path) -> list[ReplayRecord]:
 def test_rows_and_tables_of_any_kind_come_back(processes: int, tmp_path: Path) -> None:
     """With workers or without: the same rows, and floats of tables to the last digit."""
     tasks = [Replay("a/b, seed=0", 0), Replay("é" * 100, 1), Replay("..", 2, fails=SystemExit)]
-    assert run_stored(STUDY, tasks, tmp_path, processes=processes) == 1
+    assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes)) == 1
     runs = runs_of(tmp_path)
     assert [run.key for run in runs] == [task.key for task in tasks]
     assert [run.status for run in runs] == ["finished", "finished", "error"]
@@ -127,7 +129,7 @@ def test_long_runs_show_how_far_they_are(processes: int, tmp_path: Path) -> None
 
 def test_a_worker_that_dies_costs_one_row(tmp_path: Path) -> None:
     tasks = [Replay("a", 0), Replay("b", 1, dies=True), Replay("c", 2)]
-    assert run_stored(STUDY, tasks, tmp_path, processes=2) == 1
+    assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(2)) == 1
     assert [run.status for run in runs_of(tmp_path)] == ["finished", "error", "finished"]
 
 
@@ -135,20 +137,22 @@ def test_resume_runs_only_what_failed(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     tasks = [Replay("a", 0, calls=calls), Replay("b", 1, fails=ValueError, calls=calls)]
     folder = tmp_path / "out"
-    assert run_stored(STUDY, tasks, folder, processes=IN_THIS_PROCESS) == 1
+    assert run_stored(STUDY, tasks, folder, engine=LocalProcesses(IN_THIS_PROCESS)) == 1
     mended = [tasks[0], replace(tasks[1], fails=None)]
-    assert run_stored(STUDY, mended, folder, processes=IN_THIS_PROCESS, resume=True) == 0
+    assert (
+        run_stored(STUDY, mended, folder, engine=LocalProcesses(IN_THIS_PROCESS), resume=True) == 0
+    )
     assert calls.read_text().split() == ["a", "b", "b"]
     other = replace(STUDY, meaning_hash="2")
     with pytest.raises(UserError, match="another study"):
-        run_stored(other, mended, folder, processes=IN_THIS_PROCESS, resume=True)
+        run_stored(other, mended, folder, engine=LocalProcesses(IN_THIS_PROCESS), resume=True)
 
 
 def test_interrupt_in_this_process_keeps_what_is_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = [Replay("a", 0), Replay("b", 1, fails=KeyboardInterrupt), Replay("c", 2)]
-    code = run_stored(STUDY, tasks, tmp_path, processes=IN_THIS_PROCESS)
+    code = run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(IN_THIS_PROCESS))
     assert code == EXIT_INTERRUPTED
     assert [run.key for run in runs_of(tmp_path)] == ["a"]
     assert "interrupted: 1 of 3 runs are stored" in capsys.readouterr().err
@@ -167,7 +171,7 @@ def test_folders_of_runs_are_inside_and_apart(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(UserError, match="cannot be written"):
-        write_tables(tmp_path, Replay("a").run())
+        write_beside(tmp_path, files_beside(Replay("a").run()))
 
 
 @pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 1])
@@ -175,7 +179,10 @@ def test_a_full_disk_ends_a_study_that_can_go_on(processes: int, tmp_path: Path)
     """It is called full, what is stored is counted, and no run after it is a failed one."""
     tasks = [Replay("a", 0), Replay("b", 1, fails=DiskFullError), Replay("c", 2)]
     with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored, and --resume"):
-        run_stored(STUDY, tasks, tmp_path, processes=processes)
+        run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes))
     assert [run.key for run in runs_of(tmp_path)] == ["a"]
     there_is_room = [replace(task, fails=None) for task in tasks]
-    assert run_stored(STUDY, there_is_room, tmp_path, processes=processes, resume=True) == 0
+    assert (
+        run_stored(STUDY, there_is_room, tmp_path, engine=LocalProcesses(processes), resume=True)
+        == 0
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.study import read_study
 from tests.experiments.test_runner import SMALL, runs_of
@@ -48,7 +49,7 @@ def test_rows_say_where_the_solver_is_from(
     """Here and in worker processes; called by its own name, which is its headline's too."""
     headline = ("seeds = 2", 'seeds = 2\nheadline = ["my-greedy"]')
     study = read_study(write_study(*SMALL, NAMED, headline))
-    assert run_study(study, tmp_path / "out", processes=processes) == 0
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(processes)) == 0
     rows = runs_of(tmp_path / "out")
     mine = [row for row in rows if row.solver == "my-greedy"]
     theirs = [row for row in rows if row.solver == "lyra-greedy"]
@@ -68,13 +69,13 @@ def test_a_solver_that_changes_is_another_study(
     study = read_study(write_study(*SMALL, NAMED))
     own.write_text(f"{OWN}\n# changed\n")
     assert read_study(study.source).meaning_hash() != study.meaning_hash()
-    assert run_study(study, tmp_path / "out", processes=0) == 1
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(0)) == 1
     failed = [row for row in runs_of(tmp_path / "out") if row.solver == "my-greedy"]
     assert failed
     for row in failed:
         assert "mine.py: has changed since the study was loaded" in (row.message or "")
     with pytest.raises(UserError, match="another study"):
-        run_study(read_study(study.source), tmp_path / "out", processes=0, resume=True)
+        run_study(read_study(study.source), tmp_path / "out", engine=LocalProcesses(0), resume=True)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from lyra_opt.experiments.study import read_study
@@ -40,7 +41,7 @@ def runs_of(folder: Path) -> list[SolverRecord]:
 
 def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> None:
     study = read_study(write_study(*SMALL))
-    assert run_study(study, tmp_path / "out", processes=1) == 0
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 0
     runs = runs_of(tmp_path / "out")
     assert [(run.cell, run.configuration) for run in runs] == [
         (f"rnd-trace servers=10 reclaim_percent=30 seed={seed}", solver)
@@ -70,7 +71,7 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
 def test_stored_solution_is_what_verify_reads(
     write_study: Callable[..., Path], tmp_path: Path, write_json: Callable[..., Path]
 ) -> None:
-    run_study(read_study(write_study(*SMALL)), tmp_path / "out", processes=1)
+    run_study(read_study(write_study(*SMALL)), tmp_path / "out", engine=LocalProcesses(1))
     run = runs_of(tmp_path / "out")[0]
     path = write_json("solution.json", run.solution)
     solution, claims = load_solution(path, find_problem("reclaim"))
@@ -96,7 +97,7 @@ def test_failures_are_rows_and_the_study_goes_on(
         )
     )
     with as_loud_as(Loudness.DEBUG):
-        assert run_study(study, tmp_path / "out", processes=2) == 1
+        assert run_study(study, tmp_path / "out", engine=LocalProcesses(2)) == 1
     found = {(run.seed, run.solver): run for run in runs_of(tmp_path / "out")}
     assert len(found) == 10
     assert found[0, "leaving"].status is Status.ERROR
@@ -120,9 +121,9 @@ def test_resume_keeps_what_succeeded_and_tries_failures_again(
     plugin: Path, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     study = read_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
-    assert run_study(study, tmp_path / "out", processes=1) == 1
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 1
     before = {run.position: run.started_at for run in runs_of(tmp_path / "out")}
-    assert run_study(study, tmp_path / "out", processes=1, resume=True) == 1
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1), resume=True) == 1
     after = runs_of(tmp_path / "out")
     assert len(after) == len(before)
     for run in after:
@@ -134,13 +135,13 @@ def test_existing_store_is_refused_without_resume(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     study = read_study(write_study(*SMALL))
-    run_study(study, tmp_path / "out", processes=1)
+    run_study(study, tmp_path / "out", engine=LocalProcesses(1))
     content = (tmp_path / "out" / STORE_FILE).read_bytes()
     with pytest.raises(UserError, match="--resume"):
-        run_study(study, tmp_path / "out", processes=1)
+        run_study(study, tmp_path / "out", engine=LocalProcesses(1))
     changed = read_study(write_study(*SMALL, ("seeds = 2", "seeds = 1")))
     with pytest.raises(UserError, match="another study"):
-        run_study(changed, tmp_path / "out", processes=1, resume=True)
+        run_study(changed, tmp_path / "out", engine=LocalProcesses(1), resume=True)
     assert (tmp_path / "out" / STORE_FILE).read_bytes() == content
 
 
@@ -153,7 +154,7 @@ def test_contradiction_between_solvers_is_an_error(
     study = read_study(
         write_study(("[10, 20]", "[20]"), ("[10, 30]", "[30]"), ('"scf"]', '"boasting"]'))
     )
-    assert run_study(study, tmp_path / "out", processes=1) == 1
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 1
     error = capfd.readouterr().err
     assert (
         "CONTRADICTION: rnd-trace servers=20 reclaim_percent=30 seed=0: lyra-greedy found" in error

@@ -13,6 +13,7 @@ import pytest
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.command import bundled_studies, find_study
+from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.study import read_study
@@ -200,7 +201,7 @@ def test_instance_files_stand_in_place_of_families(
     (cell,) = (cell for cell in study.cells if cell.group == "captured")
     assert cell.key == f"file file={path.parent / 'one.json'} seed=0"
     assert cell.axes == ()
-    assert run_study(study, tmp_path / "out", processes=1) == 0
+    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 0
     with ResultStore.open(tmp_path / "out") as store:
         found = [run.objective for run in store.runs() if run.family_group == "captured"]
     assert found == [1, 1]

@@ -162,12 +162,15 @@ class TestCapture:
         capture = Capture(workload="w", scheme="s", seed=0)
         for count in (1, 2, 1):
             capture("reclaim", reclaim(count))
-        names = [path.name for path in capture.save(tmp_path)]
+        documents = capture.documents()
+        names = list(documents)
         assert names == [
             "reclaim-easy-s-at-0-s.json",
             "reclaim-easy-s-at-0-s-2.json",
             "reclaim-easy-s-at-0-s-3.json",
         ]
+        for name, text in documents.items():
+            (tmp_path / name).write_text(text)
         instances = [load_instance(tmp_path / name).instance for name in names]
         assert [instance.reclaim_servers for instance in instances] == [1, 2, 1]
         assert len({instance.name for instance in instances}) == 3
@@ -183,15 +186,17 @@ class TestCapture:
             "scheme s: captured 1 of 1 easy allocation decisions, "
             "2 of 2 contested reclaim decisions, 3 of 18 easy reclaim decisions"
         )
-        names = [path.name for path in capture.save(tmp_path)]
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+        documents = capture.documents()
+        names = list(documents)
         assert [name for name in names if "contested" in name] == [
             "reclaim-contested-s-at-4-s.json",
             "reclaim-contested-s-at-9-s.json",
         ]
         assert sum(name.startswith("reclaim-easy-s-at-") for name in names) == 3
         assert "allocation-easy-s-at-0-s.json" in names
-        kept = load_instance(tmp_path / "reclaim-contested-s-at-9-s.json").instance
+        path = tmp_path / "reclaim-contested-s-at-9-s.json"
+        path.write_text(documents[path.name])
+        kept = load_instance(path).instance
         assert kept == replace(reclaim(3, moment_s=9), name="w-reclaim-s-at-9-s")
 
     def test_by_seed(self) -> None:

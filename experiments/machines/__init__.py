@@ -1,0 +1,1 @@
+"""Runs on other machines, through Dask's scheduler: the extra ``lyra-opt[cluster]``."""

@@ -1,0 +1,99 @@
+"""A process of a worker, which carries out its tasks one after the other.
+
+So whatever a task does to its process is done to no worker: native code that holds Python's lock,
+a crash, all memory used. And what one call has loaded is not there for the next.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.messages import as_loud_as
+from lyra_opt.core.stand_ins import work_as_in
+from lyra_opt.experiments.machines.parcels import Unpickler
+from lyra_opt.experiments.pool import WORKER_DIED, attempt, in_words
+from lyra_opt.instances.traces import TRACES_VARIABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lyra_opt.experiments.machines.parcels import Errand
+
+COPIES, OBJECTS = "copies", "objects"
+"""Folders of an errand: files by their paths, and pickled objects by their SHA-256."""
+
+OBJECTS_KEPT = 16
+"""Tasks on one scenario follow one another."""
+
+RUN, HAS_DIED = "run", "has died"
+"""What is asked for: to run a task, or the row of one that has killed its process."""
+
+SHARE, ROW, FAULT = "share", "row", "fault"
+"""What is answered: how far a task is; its row and what lies beside it, pickled; why none is."""
+
+
+def main() -> None:
+    """Carry out what comes in through the connection whose descriptor is the first argument."""
+    connection = Connection(int(sys.argv[1]))
+    errand, folder = connection.recv()
+    work_as_in(errand.working_folder, folder / COPIES)
+    _take_environment(errand)
+    answer: tuple[str, bytes | str]
+    asked: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
+    threading.Thread(target=_read, args=(connection, asked), daemon=True).start()
+    with as_loud_as(errand.loudness):
+        while True:
+            what, data = asked.get()
+            try:
+                answer = ROW, _row(what, data, folder / OBJECTS, connection)
+            except BaseException as error:  # not the task's, which would be its row
+                answer = FAULT, in_words(error)
+            connection.send(answer)
+
+
+def _take_environment(errand: Errand) -> None:
+    if errand.traces_folder is None:
+        os.environ.pop(TRACES_VARIABLE, None)
+    else:
+        os.environ[TRACES_VARIABLE] = errand.traces_folder
+
+
+def _read(connection: Connection, asked: SimpleQueue[tuple[str, bytes]]) -> None:
+    """Take what is asked for; end this process and all that it has started with its worker."""
+    try:
+        while True:
+            asked.put(connection.recv())
+    except (EOFError, OSError):
+        os.killpg(0, signal.SIGKILL)  # it leads a group
+
+
+def _row(what: str, data: bytes, objects: Path, connection: Connection) -> bytes:
+    task = Unpickler(io.BytesIO(data), lambda digest: _object(objects, digest)).load()
+    beside: dict[str, bytes] = {}
+    if what == HAS_DIED:
+        row = task.failed(datetime.now(UTC), WORKER_DIED)
+    else:
+        row = attempt(
+            task, beside.update, lambda share: connection.send((SHARE, share)), BaseException
+        )
+    return pickle.dumps((row, beside))
+
+
+@lru_cache(maxsize=OBJECTS_KEPT)
+def _object(folder: Path, digest: str) -> Any:
+    data = (folder / digest).read_bytes()
+    return Unpickler(io.BytesIO(data), lambda inner: _object(folder, inner)).load()
+
+
+if __name__ == "__main__":
+    main()

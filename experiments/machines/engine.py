@@ -1,0 +1,316 @@
+"""Tasks on the workers of a Dask scheduler, which may come, go and be lost while they run."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+import time
+import warnings
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.messages import Loudness, loudness, say
+from lyra_opt.core.errors import CutShortError, DiskFullError, UserError
+from lyra_opt.experiments.pool import WORKER_DIED, Started, in_words
+from lyra_opt.experiments.store import write_beside
+
+try:
+    from distributed import Client, KilledWorker
+except ImportError as missing:
+    raise UserError(
+        f"other machines need the extra cluster, pip install 'lyra-opt[cluster]': {missing}"
+    ) from None
+
+from lyra_opt.experiments.machines import worker
+from lyra_opt.experiments.machines.parcels import Contents, new_errand
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from distributed import Future
+
+    from lyra_opt.experiments.pool import Task
+    from lyra_opt.experiments.records import RunRecord
+
+FIRST_ANSWER_S = 10.0
+"""How long a scheduler may take to answer at all."""
+
+LONGEST_ABSENCE_S = 600.0
+"""How long a scheduler that is lost is waited for."""
+
+SECONDS_BETWEEN_TRIES = 1.0
+SECONDS_BETWEEN_COUNTS = 5.0
+SECONDS_BETWEEN_LOOKS = 0.5
+
+TASKS_AHEAD = 2
+"""Tasks handed out for each thread of a worker."""
+
+LEAST_AHEAD = 32
+"""Tasks handed out however few workers there are, for those that come."""
+
+MOST_AT_ONCE = 256
+"""Tasks sent, or rows fetched, in one message."""
+
+LONGEST_FETCH_S = 60.0
+"""How long rows that are there may take to arrive; their worker may be lost meanwhile."""
+
+CANNOT_BE_READ = (ImportError, AttributeError, pickle.PickleError, worker.VersionsDifferError)
+"""What a worker raises that has other versions than this machine."""
+
+
+class _LostError(Exception):
+    """The scheduler does not answer."""
+
+
+class SchedulerLostError(CutShortError):
+    """A scheduler has not come back."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The workers of a Dask scheduler: an engine.
+
+    Parameters
+    ----------
+    scheduler
+        Its address.
+
+    Raises
+    ------
+    UserError
+        If it does not answer.
+    """
+
+    scheduler: str
+
+    def __post_init__(self) -> None:
+        try:
+            _client(self.scheduler, FIRST_ANSWER_S).close()
+        except Exception as error:
+            raise UserError(f"scheduler {self.scheduler}: cannot be reached: {error}") from None
+
+    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
+        """Return the tasks as they run; see `lyra_opt.experiments.pool.Engine`.
+
+        The store's folder is written by this process alone.
+
+        Raises
+        ------
+        UserError
+            While records are taken: if a task cannot be sent, or workers have other versions;
+            `SchedulerLostError` if the scheduler is away for longer than `LONGEST_ABSENCE_S`.
+        """
+        run = _Run(self.scheduler, tasks, folder)
+        return Started(run.records(), run.begun)
+
+
+class _Run:
+    """Tasks on their way."""
+
+    def __init__(self, scheduler: str, tasks: Sequence[Task], folder: Path) -> None:
+        self._scheduler, self._tasks, self._folder = scheduler, tasks, folder
+        self._errand = new_errand()
+        self._contents = Contents()
+        self._waiting = deque(range(len(tasks)))
+        self._sent: dict[int, Future] = {}
+        self._finished: SimpleQueue[int] = SimpleQueue()
+        self._shares: dict[str, float] = {}
+        self._kept: dict[str, Future] = {}
+        self._threads, self._counted_s = 0, float("-inf")
+        self._has_workers = True
+
+    def begun(self) -> float:
+        """Return how much is done of the tasks that have begun."""
+        return sum(self._shares.copy().values())
+
+    def records(self) -> Generator[RunRecord, None, None]:
+        """Yield rows as they complete, however often the scheduler is lost."""
+        while self._waiting:
+            with self._connected() as client:
+                try:
+                    yield from self._served(client)
+                except _LostError:
+                    say(
+                        f"scheduler {self._scheduler} is lost; what it had not completed is given "
+                        f"to it again if it is back within {LONGEST_ABSENCE_S / 60:.0f} minutes"
+                    )
+                    self._waiting.extendleft(sorted(self._sent, reverse=True))
+                    self._sent, self._kept, self._shares = {}, {}, {}
+                    self._finished = SimpleQueue()
+                    self._counted_s = float("-inf")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Client]:
+        """Return a client; what it has not completed at the end is cancelled."""
+        client = self._new_client()
+        try:
+            client.subscribe_topic(self._errand.id, self._take_share)
+            yield client
+        finally:
+            with suppress(Exception):  # of a scheduler that is gone
+                client.cancel(list(self._sent.values()), force=True)
+            with suppress(Exception):
+                client.close(timeout=FIRST_ANSWER_S)
+
+    def _new_client(self) -> Client:
+        deadline_s = time.monotonic() + LONGEST_ABSENCE_S
+        while True:
+            try:
+                return _client(self._scheduler, FIRST_ANSWER_S)
+            except Exception as error:
+                if time.monotonic() > deadline_s:
+                    raise SchedulerLostError(
+                        f"scheduler {self._scheduler} has been away for "
+                        f"{LONGEST_ABSENCE_S / 60:.0f} minutes: {error}"
+                    ) from None
+            time.sleep(SECONDS_BETWEEN_TRIES)
+
+    def _take_share(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        _, told = event
+        if told["key"] in {future.key for future in self._sent.copy().values()}:
+            self._shares[told["key"]] = told["share"]
+
+    def _served(self, client: Client) -> Generator[RunRecord, None, None]:
+        """Yield rows until all tasks are done; `_LostError` if the scheduler is lost."""
+        while self._waiting or self._sent:
+            self._count_threads(client)
+            with _lost_if_it_fails():
+                self._send(client)
+            yield from self._received(client, self._next_finished())
+
+    def _count_threads(self, client: Client) -> None:
+        """Find out now and then how many tasks can run at once; say if none can."""
+        if time.monotonic() - self._counted_s < SECONDS_BETWEEN_COUNTS:
+            return
+        with _lost_if_it_fails():
+            self._threads = sum(client.nthreads().values())
+        self._counted_s = time.monotonic()
+        if self._has_workers and not self._threads:
+            say(f"scheduler {self._scheduler} has no worker: waiting until one comes")
+        self._has_workers = bool(self._threads)
+
+    def _send(self, client: Client) -> None:
+        """Hand out tasks, so many that no worker has to wait for one."""
+        room = max(LEAST_AHEAD, TASKS_AHEAD * self._threads) - len(self._sent)
+        numbers = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+        for start in range(0, len(numbers), MOST_AT_ONCE):
+            self._send_some(client, numbers[start : start + MOST_AT_ONCE])
+
+    def _send_some(self, client: Client, numbers: Sequence[int]) -> None:
+        parcels = [self._contents.parcel(self._tasks[number]) for number in numbers]
+        for sha256 in dict.fromkeys(each for parcel in parcels for each in parcel.contents):
+            if sha256 not in self._kept:
+                self._kept[sha256] = client.submit(
+                    worker.kept, self._contents[sha256], key=f"lyra-opt-{sha256}", pure=False
+                )
+        contents = [
+            {sha256: self._kept[sha256] for sha256 in parcel.contents} for parcel in parcels
+        ]
+        keys = [f"{self._errand.id}-{number}" for number in numbers]
+        futures = client.map(
+            worker.carry_out, [self._errand] * len(keys), parcels, contents, key=keys, pure=False
+        )
+        for number, future in zip(numbers, futures, strict=True):
+            self._sent[number] = future
+            self._watch(number, future)
+
+    def _watch(self, number: int, future: Future) -> None:
+        finished = self._finished  # of this connection
+        future.add_done_callback(lambda _: finished.put(number))
+
+    def _next_finished(self) -> list[int]:
+        """Return tasks that are done, after a while none."""
+        numbers = []
+        with suppress(Empty):
+            numbers.append(self._finished.get(timeout=SECONDS_BETWEEN_LOOKS))
+            while len(numbers) < MOST_AT_ONCE:
+                numbers.append(self._finished.get_nowait())
+        return numbers
+
+    def _received(self, client: Client, numbers: Sequence[int]) -> Generator[RunRecord, None, None]:
+        """Yield the rows of tasks that are done."""
+        if client.status != "running":
+            raise _LostError
+        states = {number: self._sent[number].status for number in numbers}
+        there = [number for number in numbers if states[number] == "finished"]
+        rows: Mapping[int, bytes | None] = {}
+        if there:
+            with _lost_if_it_fails(TimeoutError):
+                rows = client.sync(
+                    client._gather,  # noqa: SLF001 - its public form cannot be limited
+                    {number: self._sent[number] for number in there},
+                    errors="skip",
+                    callback_timeout=LONGEST_FETCH_S,
+                )
+        for number in numbers:
+            if row := rows.get(number):
+                yield self._done(number, self._row(number, row))
+            elif states[number] == "error":
+                yield self._done(number, self._failed(number, self._sent[number]))
+            elif states[number] in ("cancelled", "lost"):
+                raise _LostError
+            else:  # its row was lost with its worker: it runs again
+                self._watch(number, self._sent[number])
+
+    def _done(self, number: int, record: RunRecord) -> RunRecord:
+        self._shares.pop(self._sent.pop(number).key, None)
+        return record
+
+    def _row(self, number: int, row: bytes) -> RunRecord:
+        """Return a row, what lies beside it written."""
+        record: RunRecord
+        try:
+            record, beside = pickle.loads(row)  # noqa: S301 - our own workers have made it
+            write_beside(self._folder, beside)
+        except DiskFullError:
+            raise
+        except Exception as error:
+            return self._tasks[number].failed(datetime.now(UTC), in_words(error))
+        return record
+
+    def _failed(self, number: int, future: Future) -> RunRecord:
+        """Return the row of a task whose workers were lost, or did not understand it."""
+        with _lost_if_it_fails():
+            error = future.exception(timeout=FIRST_ANSWER_S)
+        if isinstance(error, CANNOT_BE_READ):
+            here = ", ".join(f"{name} {each}" for name, each in self._errand.versions.items())
+            raise CutShortError(
+                f"scheduler {self._scheduler}: a worker cannot run what it is sent: {error} "
+                f"(all machines must have what this one has: {here})"
+            )
+        said = WORKER_DIED if isinstance(error, KilledWorker) else None
+        return self._tasks[number].failed(
+            datetime.now(UTC), said or f"no result arrived: {in_words(error)}"
+        )
+
+
+@contextmanager
+def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
+    """Raise `_LostError` for what a client raises without its scheduler."""
+    try:
+        yield
+    except passed:
+        return
+    except UserError:
+        raise
+    except Exception as error:
+        logging.getLogger(__name__).info("lost: %s", in_words(error))
+        raise _LostError from error
+
+
+def _client(scheduler: str, timeout_s: float) -> Client:
+    """Return a client, which says nothing by itself; raises whatever it does without scheduler."""
+    import dask
+
+    if loudness() < Loudness.VERBOSE:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    dask.config.set({"distributed.admin.large-graph-warning-threshold": sys.maxsize})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions; ours are compared by workers
+        return Client(scheduler, timeout=timeout_s, set_as_default=False)

@@ -1,0 +1,222 @@
+"""Tasks as bytes for other machines; files, and what tasks share, go by their content, once."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import platform
+import sys
+import sysconfig
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import cloudpickle
+
+from lyra_opt.commands.messages import Loudness, loudness
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.environment import current_environment
+from lyra_opt.experiments.pool import in_words
+from lyra_opt.experiments.sent_once import SentOnce
+from lyra_opt.instances.traces import TRACES_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from lyra_opt.experiments.pool import Task
+
+SAME = ("python", "lyra-opt")
+"""Whose versions have to be the same on all machines; of Python the first two numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """What holds for all tasks of one call, on whatever machine.
+
+    Parameters
+    ----------
+    id
+        Of the call; no two have the same.
+    working_folder, traces_folder
+        Of the process that asks, absolute; the latter is what LYRA_OPT_TRACES names, None if it
+        names none.
+    versions
+        Of what has to be the same, by name.
+    loudness
+        How much is said in the logs of workers.
+    """
+
+    id: str
+    working_folder: str
+    traces_folder: str | None
+    versions: dict[str, str]
+    loudness: Loudness
+
+
+def new_errand() -> Errand:
+    """Return an errand of this process."""
+    traces = os.environ.get(TRACES_VARIABLE)
+    return Errand(
+        id=f"lyra-opt-{uuid4().hex}",
+        working_folder=str(Path.cwd()),
+        traces_folder=None if traces is None else str(Path(traces).absolute()),
+        versions=versions_here(),
+        loudness=loudness(),
+    )
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions of what has to be the same on all machines, by name."""
+    versions = current_environment().versions | {
+        "python": ".".join(platform.python_version_tuple()[:2])
+    }
+    return {name: str(versions[name]) for name in SAME}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A task as it is sent.
+
+    Parameters
+    ----------
+    task
+        Pickled, without what is sent once.
+    files
+        What it reads: the SHA-256 of each file by its absolute path.
+    objects
+        The SHA-256 of each pickled object that it shares with others.
+    """
+
+    task: bytes
+    files: dict[str, str]
+    objects: tuple[str, ...]
+
+    @property
+    def contents(self) -> list[str]:
+        """The SHA-256 of each content that it needs."""
+        return list(dict.fromkeys([*self.files.values(), *self.objects]))
+
+
+class Contents:
+    """What tasks need beside themselves, read or pickled once, by SHA-256."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[str, bytes] = {}
+        self._files: dict[str, str] = {}
+        self._objects: dict[int, tuple[Any, tuple[str, ...]]] = {}
+        self._modules = list(_own_modules())
+
+    def __getitem__(self, content_sha256: str) -> bytes:
+        return self._bytes[content_sha256]
+
+    def parcel(self, task: Task) -> Parcel:
+        """Return a task as it is sent, its contents kept here.
+
+        Raises
+        ------
+        UserError
+            If something in it cannot be sent, or a file cannot be read.
+        """
+        with _pickled_by_value(self._modules):
+            try:
+                data, objects = self._pickled(task)
+            except Exception as error:  # somebody's own object may raise anything
+                reason = in_words(error)
+                raise UserError(f"{task.key}: cannot be sent to other machines: {reason}") from None
+        files = {path: self._file(path) for path in map(os.path.abspath, task.files)}
+        return Parcel(task=data, files=files, objects=objects)
+
+    def _file(self, path: str) -> str:
+        if path not in self._files:
+            try:
+                self._files[path] = self._kept(Path(path).read_bytes())
+            except OSError as error:
+                raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+        return self._files[path]
+
+    def _kept(self, data: bytes) -> str:
+        digest = sha256(data).hexdigest()
+        self._bytes[digest] = data
+        return digest
+
+    def object(self, value: SentOnce) -> tuple[str, ...]:
+        """Return the SHA-256 of an object, and of those that it holds."""
+        if id(value) not in self._objects:
+            data, inner = self._pickled(value)
+            self._objects[id(value)] = value, (self._kept(data), *inner)  # so that its id stays
+        return self._objects[id(value)][1]
+
+    def _pickled(self, value: Any) -> tuple[bytes, tuple[str, ...]]:
+        stream = io.BytesIO()
+        pickler = _Pickler(stream, value, self.object)
+        pickler.dump(value)
+        return stream.getvalue(), tuple(pickler.objects)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Leaves out what is sent once, and sends classes by value that no other machine can have."""
+
+    def __init__(
+        self, stream: io.BytesIO, whole: Any, sent: Callable[[SentOnce], tuple[str, ...]]
+    ) -> None:
+        super().__init__(stream)
+        self._whole, self._sent = whole, sent
+        self.objects: dict[str, None] = {}
+
+    def persistent_id(self, value: Any) -> str | None:
+        """Return the SHA-256 of what is sent once, None for all else."""
+        if not isinstance(value, SentOnce) or value is self._whole:
+            return None
+        found = self._sent(value)
+        self.objects |= dict.fromkeys(found)
+        return found[0]
+
+
+class Unpickler(pickle.Unpickler):
+    """Reads what a parcel holds.
+
+    Parameters
+    ----------
+    stream
+        Of the bytes.
+    shared
+        Returns what is sent once, by SHA-256.
+    """
+
+    def __init__(self, stream: io.BytesIO, shared: Callable[[str], Any]) -> None:
+        super().__init__(stream)
+        self._shared = shared
+
+    def persistent_load(self, pid: str) -> Any:
+        """Return what is sent once."""
+        return self._shared(pid)
+
+
+def _own_modules() -> Iterator[ModuleType]:
+    """Yield the modules of this process that are neither installed nor a file of one's own.
+
+    Those files are sent, and found by their names.
+    """
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None or name == "__main__" or name.startswith("lyra_opt"):
+            continue
+        if not any(map(Path(file).is_relative_to, installed)):
+            yield module
+
+
+@contextmanager
+def _pickled_by_value(modules: list[ModuleType]) -> Iterator[None]:
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)

@@ -1,0 +1,264 @@
+"""What a Dask worker does: lay out what came with a task, and have a child carry it out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distributed import Reschedule, Status, get_worker
+
+from lyra_opt.core.stand_ins import copy_below
+from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN
+from lyra_opt.experiments.machines.parcels import versions_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lyra_opt.experiments.machines.parcels import Errand, Parcel
+
+SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_WORDS = 2.0
+"""How often a worker asks whether a run is still wanted, and says how far it is at most."""
+
+KEPT_IDLE_S = 60.0
+"""How long a child without a task is kept, and with the last one the files of its errand."""
+
+ATTEMPTS = 2
+"""Of a task that kills its process: for want of memory another one may be to blame."""
+
+GONE = {"cancelled", "released", "forgotten"}
+"""States of a task that nobody wants any more."""
+
+
+class VersionsDifferError(Exception):
+    """The worker has other versions than the machine that asks."""
+
+
+def kept(content: bytes) -> bytes:
+    """Return a content: as a task of its own, it is made again where the worker is lost."""
+    return content
+
+
+def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> bytes:
+    """Run a task on this worker.
+
+    Parameters
+    ----------
+    contents
+        What the parcel needs, by SHA-256.
+
+    Returns
+    -------
+    bytes
+        The pickled row of the run, and a dictionary of what lies beside it.
+
+    Raises
+    ------
+    VersionsDifferError
+        If versions here are others.
+    """
+    here = versions_here()
+    for name, version in errand.versions.items():
+        if here[name] != version:
+            address = get_worker().address
+            raise VersionsDifferError(
+                f"worker {address} has {name} {here[name]}, but {version} is here"
+            )
+    with _folder_of(errand) as folder:
+        _lay_out(folder, parcel, contents)
+        for _ in range(ATTEMPTS):
+            with suppress(ChildDiedError):
+                return _by_child(errand, folder, RUN, parcel.task)
+        return _by_child(errand, folder, HAS_DIED, parcel.task)
+
+
+def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> None:
+    wanted = {copy_below(folder / COPIES, path): sha256 for path, sha256 in parcel.files.items()}
+    wanted |= {folder / OBJECTS / sha256: sha256 for sha256 in parcel.objects}
+    for path, sha256 in wanted.items():
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Another task of this worker may want it too.
+            handle, unfinished = tempfile.mkstemp(dir=folder)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(contents[sha256])
+            Path(unfinished).replace(path)
+
+
+class ChildDiedError(Exception):
+    """A child ended without a row."""
+
+
+class Child:
+    """A process that carries out tasks of one errand.
+
+    Parameters
+    ----------
+    errand
+        The errand.
+    folder
+        Of its files on this machine.
+    """
+
+    def __init__(self, errand: Errand, folder: Path) -> None:
+        self._connection, theirs = Pipe()
+        command = [sys.executable, "-P", "-m", "lyra_opt.experiments.machines.child"]
+        # No `multiprocessing.Process`: a worker under a nanny is a daemon, which may have none.
+        self._process = subprocess.Popen(  # noqa: S603
+            [*command, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._connection.send((errand, folder))
+
+    def answer(
+        self,
+        what: str,
+        task: bytes,
+        *,
+        is_wanted: Callable[[], bool],
+        tell: Callable[[float], None],
+    ) -> bytes:
+        """Return what comes of a task: its row, pickled.
+
+        Parameters
+        ----------
+        is_wanted
+            Whether the task is still to be done; asked now and then.
+        tell
+            Is told how far it is, from 0 to 1.
+
+        Raises
+        ------
+        ChildDiedError
+            If the task kills the process.
+        Reschedule
+            If it is not wanted any more.
+        RuntimeError
+            If the process cannot read the task, or write its row; says why.
+        """
+        try:
+            self._connection.send((what, task))
+            looked_s = time.monotonic()
+            while True:
+                if self._connection.poll(SECONDS_BETWEEN_LOOKS):
+                    kind, value = self._connection.recv()
+                    if kind == ROW:
+                        return bytes(value)
+                    if kind == FAULT:
+                        raise RuntimeError(value)
+                    tell(value)
+                if time.monotonic() - looked_s > SECONDS_BETWEEN_LOOKS:
+                    looked_s = time.monotonic()
+                    if not is_wanted():
+                        self.end()
+                        raise Reschedule  # for whoever wants it again
+        except (EOFError, OSError):
+            self.end()
+            raise ChildDiedError from None
+
+    def end(self) -> None:
+        """End the process with all that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._connection.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it takes no more tasks."""
+        return self._connection.closed
+
+
+class _Errands:
+    """The children of this process's workers, by the folder of their errand."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[Path, list[Child]] = {}
+        self._used_s: dict[Path, float] = {}
+        self._in_use: dict[Path, int] = {}
+        threading.Thread(target=self._tidy, daemon=True).start()
+
+    @contextmanager
+    def using(self, folder: Path) -> Iterator[None]:
+        """Keep a folder meanwhile, and for a while after."""
+        with self._lock:
+            self._in_use[folder] = self._in_use.get(folder, 0) + 1
+            folder.joinpath(OBJECTS).mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_use[folder] -= 1
+                self._used_s[folder] = time.monotonic()
+
+    def _tidy(self) -> None:
+        """End what has not been used for long, again and again."""
+        while True:
+            time.sleep(KEPT_IDLE_S / 4)
+            with self._lock:
+                for folder, used_s in list(self._used_s.items()):
+                    if not self._in_use[folder] and time.monotonic() - used_s > KEPT_IDLE_S:
+                        del self._in_use[folder], self._used_s[folder]
+                        for child in self._idle.pop(folder, []):
+                            child.end()
+                        shutil.rmtree(folder, ignore_errors=True)
+
+    def take(self, errand: Errand, folder: Path) -> Child:
+        """Return a child without a task."""
+        with self._lock:
+            if idle := self._idle.get(folder):
+                return idle.pop()
+        return Child(errand, folder)
+
+    def give_back(self, child: Child, folder: Path) -> None:
+        """Keep a child for a further task."""
+        if not child.has_ended:
+            with self._lock:
+                self._idle.setdefault(folder, []).append(child)
+
+
+_errands = _Errands()
+
+
+@contextmanager
+def _folder_of(errand: Errand) -> Iterator[Path]:
+    folder = Path(get_worker().local_directory) / errand.id
+    with _errands.using(folder):
+        yield folder
+
+
+def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
+    worker: Any = get_worker()
+    key = worker.get_current_task()
+    told_s = [float("-inf")]
+
+    def is_wanted() -> bool:
+        state = worker.state.tasks.get(key)
+        is_here = worker.status not in (Status.closing, Status.closed, Status.failed)
+        return is_here and state is not None and state.state not in GONE
+
+    def tell(share: float) -> None:
+        if time.monotonic() - told_s[0] >= SECONDS_BETWEEN_WORDS:
+            told_s[0] = time.monotonic()
+            worker.log_event(errand.id, {"key": key, "share": share})
+
+    child = _errands.take(errand, folder)
+    try:
+        return child.answer(what, task, is_wanted=is_wanted, tell=tell)
+    finally:
+        _errands.give_back(child, folder)
