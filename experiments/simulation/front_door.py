@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.simulation.given import SchemeEntry
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.scenario import Scenario
@@ -66,8 +67,8 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
         and so do all where an object that is given cannot be sent to another one, as one cannot
         that is defined in a notebook or in the script that runs.
     scheduler
-        Address of a Dask scheduler whose workers do the replays instead, ``"tcp://HOST:PORT"``
-        (needs ``lyra-opt[cluster]``); objects of any kind can be sent there.
+        Address of a Dask scheduler whose workers do the replays instead, ``"tcp://HOST:PORT"``;
+        they can be sent objects of any kind. Needs ``lyra-opt[cluster]``.
     progress
         Whether to say on stderr what is asked of the cluster and how far it is; None does so in a
         terminal and in a notebook.
@@ -96,24 +97,14 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
     from pathlib import Path
 
     from lyra_opt.commands.messages import Loudness, as_loud_as
-    from lyra_opt.core.errors import FieldError
-    from lyra_opt.core.rules import Integer
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
-    from lyra_opt.experiments.pool import LocalProcesses
-    from lyra_opt.experiments.settings import ADDRESS, engine_of
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.running import run_scenario
 
-    processes = Integer(1).check("processes", processes)
-    if out is not None and not isinstance(out, str | Path):
-        raise FieldError("out", str(out), "must be the path of a folder")
+    processes = _checked(processes, out)
     entries = _entries(schemes)
     wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
     found = _scenario(scenario, wanted, jobs, cluster, entries)
-    if scheduler is not None:
-        engine = engine_of(ADDRESS.check("scheduler", scheduler), None)
-    else:
-        engine = LocalProcesses(processes if _can_be_sent(found) else 1, spares_one=True)
     is_told = _is_watched() if progress is None else progress
     with as_loud_as(Loudness.USUAL if is_told else Loudness.QUIET):
         status, replays = run_scenario(
@@ -121,11 +112,32 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
             list(entries),
             out=None if out is None else Path(out),
             resume=resume,
-            engine=engine,
+            engine=_engine(scheduler, processes, found),
         )
     if status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     return Runs(replays)
+
+
+def _checked(processes: int, out: object) -> int:
+    """Return a number of processes; `FieldError` if it or the folder is none."""
+    from pathlib import Path
+
+    from lyra_opt.core.errors import FieldError
+    from lyra_opt.core.rules import Integer
+
+    if out is not None and not isinstance(out, str | Path):
+        raise FieldError("out", str(out), "must be the path of a folder")
+    return Integer(1).check("processes", processes)
+
+
+def _engine(scheduler: str | None, processes: int, scenario: Scenario) -> Engine:
+    from lyra_opt.experiments.pool import LocalProcesses
+    from lyra_opt.experiments.settings import ADDRESS, engine_of
+
+    if scheduler is not None:
+        return engine_of(ADDRESS.check("scheduler", scheduler), None)
+    return LocalProcesses(processes if _can_be_sent(scenario) else 1, spares_one=True)
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
