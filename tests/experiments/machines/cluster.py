@@ -1,0 +1,78 @@
+"""A scheduler and workers as on several machines: processes that share no folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lyra_opt.instances.traces import TRACES_VARIABLE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONGEST_START_S = 60.0
+
+
+class Cluster:
+    """Processes of Dask's own command, each leader of a group, in folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._folder = folder
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self, workers: int) -> None:
+        """Start a scheduler, and workers, and wait until they are there."""
+        self.scheduler = self._started("scheduler", "--port", str(self.port), "--host", "127.0.0.1")
+        self.add(workers)
+        self.wait_for(workers)
+
+    def add(self, workers: int) -> None:
+        """Start further workers of one thread."""
+        for _ in range(workers):
+            self.workers.append(self._started("worker", self.address, "--nthreads", "1"))
+
+    def wait_for(self, workers: int) -> None:
+        """Wait until so many workers are there."""
+        from distributed import Client
+
+        with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=LONGEST_START_S)
+
+    def stop(self) -> None:
+        """Kill all of it."""
+        for process in (self.scheduler, *self.workers):
+            if process is not None:
+                kill(process)
+
+    def _started(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        home = self._folder / f"machine-{time.monotonic_ns()}"
+        home.mkdir(parents=True)
+        local = ("--local-directory", str(home)) if what == "worker" else ()
+        environment = {name: each for name, each in os.environ.items() if name != TRACES_VARIABLE}
+        with (home / "log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "dask", what, *arguments, "--no-dashboard", *local],
+                cwd=home,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with those that it has started, as a machine does that loses its power."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,35 @@
+"""Two machines for all tests of a module, or for one that damages them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.experiments.machines.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return two machines that stay as they are."""
+    cluster = Cluster(tmp_path_factory.mktemp("machines"))
+    try:
+        cluster.start(workers=2)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def frail_machines(tmp_path: Path) -> Iterator[Cluster]:
+    """Return two machines that a test may kill."""
+    cluster = Cluster(tmp_path / "machines")
+    try:
+        cluster.start(workers=2)
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,272 @@
+"""Tasks on other machines: the same rows as at home, with nothing of home's disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.executor import run_stored
+from lyra_opt.experiments.machines import engine
+from lyra_opt.experiments.machines.engine import Machines
+from lyra_opt.experiments.pool import WORKER_DIED, LocalProcesses
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.store import ResultStore, table_path
+from lyra_opt.experiments.study import read_study
+from lyra_opt.simulation.policy import QueuePolicy
+from tests.experiments.test_executor import STUDY, Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.simulation.view import View
+    from tests.experiments.machines.cluster import Cluster
+
+LIBRARY = Path(__file__).parents[3] / "instances" / "library"
+
+MEASURED = {"wall_time_s", "cpu_time_s", "certify_time_s", "peak_memory_mib", "started_at"}
+"""Columns in which two runs of the same differ."""
+
+OWN = """
+import os
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+from beside.choice import chosen
+
+
+class Mine(ReclaimHeuristic):
+    name = "mine"
+
+    def choose(self, instance, rng):
+        return chosen(instance)
+
+
+class Killer(ReclaimHeuristic):
+    name = "killer"
+
+    def choose(self, instance, rng):
+        os.kill(os.getpid(), 9)
+"""
+
+BESIDE = """
+def chosen(instance):
+    from beside.order import ordered
+    return ordered(instance)[: instance.reclaim_servers]
+"""
+
+ORDER = """
+def ordered(instance):
+    return [int(server) for server in instance.index.on_loan]
+"""
+
+STUDY_TEXT = """
+format = "lyra-opt/study"
+version = 2
+name = "travels"
+problem = "reclaim"
+seeds = 2
+
+[[instances]]
+files = ["instances/*.json"]
+
+[[instances]]
+families = ["bf-dist"]
+servers = 20
+reclaim_percent = 20
+
+[[solvers]]
+names = ["lyra-greedy", "mine.py:Mine", "exact"]
+certify = true
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working folder with a study, its instances and a solver of one's own."""
+    home = tmp_path / "home"
+    (home / "beside").mkdir(parents=True)
+    (home / "instances").mkdir()
+    name = "lyra-figure-5.json"
+    (home / "instances" / name).write_bytes((LIBRARY / name).read_bytes())
+    (home / "mine.py").write_text(OWN)
+    (home / "beside" / "__init__.py").write_text("")
+    (home / "beside" / "choice.py").write_text(BESIDE)
+    (home / "beside" / "order.py").write_text(ORDER)
+    (home / "study.toml").write_text(STUDY_TEXT)
+    monkeypatch.chdir(home)
+    return home
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """Return all that is stored but for what is measured."""
+    with ResultStore.open(folder) as store:
+        return [
+            {name: value for name, value in asdict(run).items() if name not in MEASURED}
+            for run in store.runs()
+        ]
+
+
+def test_a_study_comes_out_as_at_home(home: Path, machines: Cluster) -> None:
+    """Instances, a solver and what it imports travel, and rows are the same in all columns."""
+    study = read_study("study.toml")
+    assert run_study(study, Path("there"), engine=Machines(machines.address)) == 0
+    assert run_study(study, Path("here"), engine=LocalProcesses(1)) == 0
+    assert rows_of(Path("there")) == rows_of(Path("here"))
+    assert len(rows_of(Path("there"))) == 9
+
+
+@pytest.mark.slow
+def test_only_files_of_one_call_are_read(home: Path, machines: Cluster) -> None:
+    """A module beside the solver that has changed is the new one, though workers live on."""
+    study = read_study("study.toml")
+    assert run_study(study, Path("before"), engine=Machines(machines.address)) == 0
+    text = ORDER.replace("on_loan]", "on_loan][::-1]")
+    (home / "beside" / "order.py").write_text(text)
+    assert run_study(study, Path("after"), engine=Machines(machines.address)) == 0
+    solutions = [
+        [row["solution"] for row in rows_of(Path(folder)) if row["solver"] == "mine"]
+        for folder in ("before", "after")
+    ]
+    assert all(one != other for one, other in zip(*solutions, strict=True))
+
+
+@pytest.mark.slow
+def test_a_fault_costs_one_row(tmp_path: Path, machines: Cluster) -> None:
+    """As with processes at home: what raises, exits or kills its process; tables come back."""
+    tasks = [
+        Replay("a/b, seed=0", 0),
+        Replay("b", 1, fails=ValueError),
+        Replay("c", 2, dies=True),
+        Replay("d", 3, fails=SystemExit),
+        Replay("e", 4),
+    ]
+    assert run_stored(STUDY, tasks, tmp_path / "there", engine=Machines(machines.address)) == 1
+    assert run_stored(STUDY, tasks, tmp_path / "here", engine=LocalProcesses(2)) == 1
+    assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
+    with ResultStore.open(tmp_path / "there") as store:
+        runs = store.runs()
+    assert [run.status for run in runs] == ["finished", "error", "error", "error", "finished"]
+    assert [runs[place].message for place in (1, 2)] == ["ValueError: as asked", WORKER_DIED]
+    for key in ("a/b, seed=0", "e"):
+        there, here = (table_path(tmp_path / each, key, "jobs") for each in ("there", "here"))
+        assert there.read_bytes() == here.read_bytes()
+
+
+@pytest.mark.slow
+def test_how_far_runs_are_is_seen(tmp_path: Path, machines: Cluster) -> None:
+    """What a run tells arrives while it runs, and is gone when it is done."""
+    seen = tmp_path / "seen"
+    started = Machines(machines.address).start([Replay("a", waits_until=seen)], tmp_path)
+
+    def looking() -> float:
+        share = started.begun()
+        if share:
+            seen.write_text("")
+        return share
+
+    shares: list[float] = []
+    records = started.records
+    stop = _every_moment(lambda: shares.append(looking()))
+    assert [record.status for record in records] == ["finished"]
+    stop()
+    assert 0.5 in shares
+    assert started.begun() == 0
+
+
+def _every_moment(call: Callable[[], None]) -> Callable[[], None]:
+    ended = threading.Event()
+
+    def again() -> None:
+        while not ended.wait(0.05):
+            call()
+
+    thread = threading.Thread(target=again, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        ended.set()
+        thread.join()
+
+    return stop
+
+
+@pytest.mark.slow
+def test_other_versions_are_one_line(
+    tmp_path: Path, machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of two versions of the program must not be mixed, nor a study end in tracebacks."""
+    errand = engine.new_errand()
+    other = replace(errand, versions=errand.versions | {"lyra-opt": "0.0.1"})
+    monkeypatch.setattr(engine, "new_errand", lambda: other)
+    with pytest.raises(UserError, match=r"has lyra-opt .*, but 0.0.1 is here"):
+        run_stored(STUDY, [Replay("a")], tmp_path, engine=Machines(machines.address))
+
+
+@pytest.mark.slow
+def test_what_cannot_be_sent_is_one_line(tmp_path: Path, machines: Cluster) -> None:
+    task = replace(Replay("a"), calls=threading.Lock())
+    with pytest.raises(UserError, match="a: cannot be sent to other machines: TypeError"):
+        run_stored(STUDY, [task], tmp_path / "out", engine=Machines(machines.address))
+
+
+def test_nobody_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is written, so that the same command can be tried again."""
+    monkeypatch.setattr(engine, "FIRST_ANSWER_S", 0.2)
+    with pytest.raises(UserError, match=r"scheduler tcp://127.0.0.1:1: cannot be reached: "):
+        Machines("tcp://127.0.0.1:1")
+
+
+class ByArrival(QueuePolicy):
+    """A policy of this module, which no worker can import."""
+
+    def decide(self, view: View) -> None:
+        """Start whoever waits."""
+        for run in list(self.waiting.values()):
+            if parts := view.fit(run):
+                self.start(view, run, parts)
+
+
+@pytest.mark.slow
+def test_objects_and_captured_decisions_travel(home: Path, machines: Cluster) -> None:
+    """A policy that only this process knows, jobs as an object, and instance files of a run."""
+    import lyra_opt as lo
+    from lyra_opt.experiments.simulation.running import run_scenario
+    from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+
+    changes = {"cluster.servers": 2, "jobs.parameters.days": 1}
+    given = {"changes": changes, "schemes": ["fifo", ByArrival]}
+    there = lo.simulate("lyra-paper", scheduler=machines.address, **given)
+    here = lo.simulate("lyra-paper", **given)
+    assert there.jobs.equals(here.jobs)
+    assert list(there.summary.jct_mean_s) == list(here.summary.jct_mean_s)
+
+    scenario = load_scenario("lyra-paper", [Change(path, value) for path, value in changes.items()])
+    engines = {"there": Machines(machines.address), "here": LocalProcesses(1)}
+    for name, each in engines.items():
+        run_scenario(scenario, ["lyra"], engine=each, capture=Path(name))
+    files = {path.name: path.read_bytes() for path in Path("here").iterdir()}
+    assert files
+    assert {path.name: path.read_bytes() for path in Path("there").iterdir()} == files
+
+
+@pytest.mark.slow
+def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
+    """After Ctrl-C no worker goes on with what nobody waits for: the next study begins at once."""
+    never = tmp_path / "never"
+    tasks = [Replay(str(place), place, waits_until=never) for place in range(2)]
+    started = Machines(machines.address).start(tasks, tmp_path)
+    stop = _every_moment(
+        lambda: os.kill(os.getpid(), signal.SIGINT) if started.begun() >= 1 else None
+    )
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(started.records)
+    finally:
+        stop()
+        started.records.close()
+    assert run_stored(STUDY, [Replay("a")], tmp_path / "a", engine=Machines(machines.address)) == 0
