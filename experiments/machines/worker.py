@@ -163,6 +163,8 @@ class Child:
                     tell(value)
                 if time.monotonic() - looked_s > SECONDS_BETWEEN_LOOKS:
                     looked_s = time.monotonic()
+                    if self._process.poll() is not None:  # what it has started may hold the pipe
+                        raise EOFError
                     if not is_wanted():
                         self.end()
                         raise Reschedule  # for whoever wants it again
@@ -172,6 +174,8 @@ class Child:
 
     def end(self) -> None:
         """End the process with all that it has started."""
+        if self.has_ended:
+            return
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
