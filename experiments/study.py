@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.core.fields import parsed
+from lyra_opt.core.isolation.loading import find_solver_safely
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
@@ -457,7 +458,7 @@ def _named(given: str, problem: str, path: str, folder: Path) -> tuple[str, str 
         return given, None, None
     source = located(given, folder)
     try:
-        name = find_solver(problem, source).name
+        name = find_solver_safely(problem, source).name
         return (name, source, content_sha256(source)) if is_reference(given) else (name, None, None)
     except UserError as error:
         raise FieldError(path, given, str(error)) from error.__cause__

@@ -16,6 +16,7 @@ from lyra_opt.core.stopwatch import loading
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.checker import check
 
+EATEN_MIB = 300
 SLEEPS = ("sleep", "97531")
 
 
@@ -86,6 +87,10 @@ class Faulty(Solver):
 
     def changes(self, instance: Any) -> Any:
         object.__setattr__(instance, "reclaim_servers", 1)
+
+    def has_one_that_eats(self, instance: Any) -> None:
+        program = f"x = bytearray({EATEN_MIB} * 2**20); x[::4096] = x[::4096]"
+        subprocess.run([sys.executable, "-c", program], check=True)
 
     def loads(self, instance: Any) -> None:
         with loading():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation import loading
+from lyra_opt.core.solver import SOLVERS
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -49,3 +51,26 @@ def test_commands(run: Any, tmp_path: Path) -> None:
     path.write_text(EXITS)
     asked = ("--heuristic", f"{path}:Own", "--against", "optimum")
     assert_one_line_error(run("counterexample", *asked), "exited with code 3")
+
+
+def test_a_plug_in_that_ends_its_process(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is a line of the list, beside those that can run."""
+    metadata = tmp_path / "ending-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: ending\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[lyra_opt.solvers]\nreclaim.ending = ending:E\n")
+    (tmp_path / "ending.py").write_text(EXITS)
+    monkeypatch.syspath_prepend(tmp_path)
+    SOLVERS.forget()
+    try:
+        exit_code, out, _ = run("solvers", "--problem", "reclaim", "--json")
+    finally:
+        monkeypatch.undo()
+        SOLVERS.forget()
+    assert exit_code == 0
+    known = {record["name"]: record for record in json.loads(out)}
+    assert not known["ending"]["available"]
+    assert known["ending"]["reason"].endswith("its process exited with code 3")
+    assert known["exact"]["available"]
