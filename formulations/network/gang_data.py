@@ -167,7 +167,8 @@ def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
         instance=instance,
         racks=racks,
         worth=tuple(
-            tuple(rounded_up((value or Fraction(0)) / unit) for value in of_job)
+            # What is worth more than all can be together has no room, and may be beyond floats.
+            tuple(rounded_up(min(value or Fraction(0), most) / unit) for value in of_job)
             for of_job in values
         ),
         unit=unit,

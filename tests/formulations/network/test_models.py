@@ -241,6 +241,14 @@ def test_nothing_can_start(name: str) -> None:
         assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
 
 
+@pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
+def test_what_has_no_room_may_be_worth_far_more(name: str) -> None:
+    """By more than floats can hold."""
+    far = instance(job("a", 2, weight=1e-300), job("b", 11, weight=1e12))
+    found = solved(far, name)
+    assert (found.status, found.objective) == (Status.OPTIMAL, 2e-300)
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_models_agree_beyond_brute_force(objective: str) -> None:
     """Nine machines and eleven gangs, by the two models and two independent backends."""

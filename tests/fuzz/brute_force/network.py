@@ -34,7 +34,7 @@ def drawn(draw: Draw, variant: str, name: str) -> Document:
     if draw.sometimes(0.03):
         machines[0] |= {"gpus": MOST_GPUS - sum(each["gpus"] for each in machines[1:])}
     shares = draw.pick((1.0,), (1.0, 0.5), (1.0, 0.9, 0.3, 0.05), (1e-9, 1.0), (0.1, 0.2, 0.3))
-    weights = draw.pick((1.0,), (1.0, 2.0), (1e12, 1e-12), (0.1, 0.3), (1e-60, 1.0))
+    weights = draw.pick((1.0,), (1.0, 2.0), (1e12, 1e-12), (0.1, 0.3), (1e-270, 1.0))
     scores = draw.pick((0.0,), (1.0,), (0.0, 0.25, 1.0), (1.0, 1 - 2**-53))
     waits = draw.pick((0.0,), (0.0, 3600.0), (1.0, 7200.0), (1e12, 0.0))
     free_gpus = sum(machine["free_gpus"] for machine in machines)
