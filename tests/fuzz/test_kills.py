@@ -55,7 +55,8 @@ def rows_of(folder: Path) -> dict[tuple[str, str], Any]:
     try:
         runs = load_study(folder)
     except UserError as error:  # not a row yet
-        assert re.search("holds no run yet|holds no store", str(error)), error
+        if not re.search("holds no run yet|holds no store", str(error)):
+            raise
         return {}
     found = runs.set_index(["cell", "configuration"])["started_at"].to_dict()
     assert len(found) == len(runs), "a run is stored twice"
