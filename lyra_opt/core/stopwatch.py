@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
 ItemT = TypeVar("ItemT")
 
@@ -80,30 +81,37 @@ class Stopwatch:
         return _now_s() - self._started_s
 
 
-@contextmanager
-def time_limit(time_s: float | None) -> Iterator[None]:
+class _Deadline:
+    """Is in force within a `with` block; a class, because generators take three times as long."""
+
+    __slots__ = "_deadline_s", "_token"
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+
+    def __enter__(self) -> None:
+        self._token = _deadline_s.set(self._deadline_s)
+
+    def __exit__(self, *_: object) -> None:
+        _deadline_s.reset(self._token)
+
+
+def time_limit(time_s: float | None) -> AbstractContextManager[None]:
     """Hold what happens meanwhile to a limit of wall-clock seconds, None for none of its own.
 
     Of limits within one another the one that ends first counts. As in `Stopwatch`, what a process
     loads once does not count. A limit holds in one thread.
     """
-    limited = time_s is not None and time_s < LONGEST_TIME_LIMIT_S
-    own_s = _now_s() + time_s if limited and time_s is not None else math.inf
-    token = _deadline_s.set(min(own_s, _deadline_s.get()))
-    try:
-        yield
-    finally:
-        _deadline_s.reset(token)
+    around_s = _deadline_s.get()
+    if time_s is None or time_s >= LONGEST_TIME_LIMIT_S:
+        return _Deadline(around_s)
+    return _Deadline(min(_now_s() + time_s, around_s))
 
 
-@contextmanager
-def grace() -> Iterator[None]:
+def grace() -> AbstractContextManager[None]:
     """Leave what happens meanwhile at least `GRACE_S`, whatever the limit in force."""
-    token = _deadline_s.set(max(_now_s() + GRACE_S, _deadline_s.get()))
-    try:
-        yield
-    finally:
-        _deadline_s.reset(token)
+    around_s = _deadline_s.get()
+    return _Deadline(around_s if around_s == math.inf else max(_now_s() + GRACE_S, around_s))
 
 
 def remaining_s() -> float | None:
