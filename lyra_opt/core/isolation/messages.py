@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a child is asked to do; None is what it has already."""
+    """What a child is asked to do; None is what it has already.
 
+    Each message that answers it comes after its number: threads of backends may speak after the
+    end of a call.
+    """
+
+    number: int
     solver: str | None
     instance: ProblemInstance | None
     call: Call

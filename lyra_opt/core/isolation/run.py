@@ -133,15 +133,19 @@ class Run:
         cpu_time_s = None
         if usage is not None and self._cpu_before_s is not None:
             cpu_time_s = usage.ru_utime + usage.ru_stime - self._cpu_before_s
-        return Execution(
-            result=SolveResult(
+        try:
+            result = SolveResult(
                 status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
                 stopped_by=self.is_over,
                 solution=solution,
                 objective=objective,
                 dual_bound=self._known.get("dual_bound"),
                 message=f"went on beyond its limit of {self.is_over} and was ended from outside",
-            ),
+            )
+        except ValueError as error:  # what it told is no number
+            return self.as_error(str(error), stack)
+        return Execution(
+            result=result,
             traceback=stack or None,
             points=tuple(self._points) if self._call.records else None,
             wall_time_s=self._elapsed_s,

@@ -72,7 +72,7 @@ class Server:
 
     def send(self, message: object) -> None:
         """Send a message, from whatever thread."""
-        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((self.request.number, message), pickle.HIGHEST_PROTOCOL)
         with self.lock:
             self.connection.send_bytes(data)
 
@@ -80,6 +80,7 @@ class Server:
         request = self.request
         if request.instance is not None:
             self.instance = request.instance
+        self.depth = 0
         reset_peak_memory()
         cpu_before_s, child_before_mib = _cpu_time_s(), largest_child_mib()
         try:

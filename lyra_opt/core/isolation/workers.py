@@ -77,6 +77,7 @@ class _Worker:
         self._problem, self._solver = problem, solver
         self._child: Child | None = None
         self._instance: ProblemInstance | None = None
+        self._calls = 0
 
     @property
     def process(self) -> int | None:
@@ -92,7 +93,9 @@ class _Worker:
             child = self._asked(instance, solver, call)
             try:
                 while run.execution is None and run.is_over is None:
-                    run.take(child.receive(run.next_look_s()))
+                    number, message = child.receive(run.next_look_s()) or (self._calls, None)
+                    if number == self._calls:
+                        run.take(message)
                     run.look(child.process)
             except ChildDiedError as died:
                 stack = self._stack()
@@ -114,7 +117,9 @@ class _Worker:
 
     def _asked(self, instance: ProblemInstance, solver: Solver, call: Call) -> Child:
         """Send a call to a child that has what no pickle can carry from its birth."""
+        self._calls += 1
         request = Request(
+            number=self._calls,
             solver=solver.name if self._solver is None else None,
             instance=None if instance is self._instance else instance,
             call=replace(call, observer=None),

@@ -43,6 +43,8 @@ class Faulty(Solver):
         if self.name in ("tells-and-hangs", "tells-too-much-and-hangs"):
             observer("objective", objective, solution)
             observer("dual_bound", 0 if self.name == "tells-and-hangs" else objective + 1)
+        if self.name == "tells-nonsense-and-hangs":
+            observer("dual_bound", float("nan"))
         fault = getattr(self, self.name.replace("-", "_"), self.hangs)
         returned: Any = fault(instance)
         if returned is not None:

@@ -110,6 +110,15 @@ def test_what_it_told_of_is_not_believed(workers: Workers) -> None:
     assert "contradicts a valid solution" in answer.message
 
 
+def test_nonsense_that_it_told_is_its_error(workers: Workers) -> None:
+    """Not that of whoever asked."""
+    answer = solved(workers, "tells-nonsense-and-hangs", limits=Limits(time_s=LIMIT_S))
+    assert (answer.status, answer.message) == (
+        Status.ERROR,
+        "the dual bound nan is no int or finite float",
+    )
+
+
 def test_the_start_is_kept_where_nothing_better_was_told(workers: Workers) -> None:
     """A run that is ended has at least what it began with."""
     best = solve_and_check(PROBLEM, FLEET, find_solver("reclaim", "exact"))
