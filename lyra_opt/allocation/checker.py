@@ -8,11 +8,14 @@ by `math.fsum`: the relative error is at most 2**-52. A schedule consists of flo
 computed, so each of its rules is kept if it is broken by no more than 1e-9:
 
 * times (a gap between two pieces of a job, a start before the release or, of a running job,
-  after 0): 1e-9 of the end of the schedule;
+  after 0): 1e-9 of the time from the first release to the end of the schedule;
 * workers below w_min or above w_max: 1e-9 of these;
-* GPUs above `gpus`: together 1e-9 of all GPU-seconds up to the end of the schedule;
+* GPUs above `gpus`: together 1e-9 of all GPU-seconds of that time;
 * work done above or below the work due: 1e-9 of it, and what four units in the last place of the
   time of each piece's end are worth.
+
+As many units in the last place of the end of the schedule may times be off that do not count from
+0, and pieces hold their GPUs for longer.
 
 Workers that overlap with an earlier piece of the same job within that tolerance do no work twice.
 """
@@ -208,7 +211,10 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
         f"job {job!r} is not in the instance" for job in pieces if job not in instance.job_position
     ]
     makespan_s = Fraction(max((piece.end_s for piece in schedule.pieces), default=0.0))
-    slack_s = TOLERANCE * makespan_s
+    origin_s = Fraction(instance.first_release_s)
+    span_s = max(Fraction(0), makespan_s - origin_s)
+    rounding_s = ROUNDINGS * Fraction(math.ulp(float(makespan_s))) if origin_s else Fraction(0)
+    slack_s = TOLERANCE * span_s + rounding_s
     stretches: list[tuple[ElasticJob, list[_Stretch]]] = []
     for job in instance.jobs:
         if job.id not in pieces:
@@ -219,7 +225,12 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
         violations += _time_violations(job, ordered, slack_s)
         violations += _work_violations(job, of_job)
         stretches.append((job, of_job))
-    violations += _capacity_violations(instance.gpus, stretches, makespan_s)
+    allowed_gpu_s = TOLERANCE * instance.gpus * span_s
+    if rounding_s:
+        allowed_gpu_s += rounding_s * sum(
+            piece.workers * job.gpus_per_worker for job, of_job in stretches for piece in of_job
+        )
+    violations += _capacity_violations(instance.gpus, stretches, allowed_gpu_s)
     if violations:
         return Report.invalid(violations)
     jobs = len(instance.jobs)
@@ -292,7 +303,7 @@ def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch]) -> list[str
 
 
 def _capacity_violations(
-    gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]], makespan_s: Fraction
+    gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]], allowed_gpu_s: Fraction
 ) -> list[str]:
     """Return whether more GPUs than there are are held for longer than rounding explains."""
     changes: dict[Fraction, Fraction] = defaultdict(Fraction)
@@ -308,7 +319,7 @@ def _capacity_violations(
         excess = max(Fraction(0), held - gpus)
         excess_gpu_s += excess * (end_s - start_s)
         worst = max(worst, (excess * (end_s - start_s), start_s))
-    if excess_gpu_s <= TOLERANCE * gpus * makespan_s:
+    if excess_gpu_s <= allowed_gpu_s:
         return []
     return [
         f"more than the {gpus} GPUs are held from {float(worst[1]):g} s on "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import math
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -218,6 +219,32 @@ class Instance(ProblemInstance["Solution"]):
             )
             graph.add_edge(("cluster",), node, min_gpus=job.min_gpus, max_gpus=job.max_gpus)
         return graph
+
+    @property
+    def first_release_s(self) -> float:
+        """The earliest release; 0 where a job is running."""
+        return min(job.release_s for job in self.jobs)
+
+    @property
+    def rounding_s(self) -> float:
+        """How far apart floats are at the latest time that a schedule needs; 0 without a shift.
+
+        By so much, at most, may the times of a schedule be off that was computed from the first
+        release on; see `lyra_opt.allocation.clock_times`.
+        """
+        if self.first_release_s == 0:
+            return 0.0
+        work_s = math.fsum(job.work_worker_s / job.min_workers for job in self.jobs)
+        return math.ulp(max(job.release_s for job in self.jobs) + work_s)
+
+    @cached_property
+    def from_first_release(self) -> Instance:
+        """The same with times counted from the first release; itself where that is at 0."""
+        origin_s = self.first_release_s
+        if origin_s == 0:
+            return self
+        jobs = tuple(replace(job, release_s=job.release_s - origin_s) for job in self.jobs)
+        return replace(self, jobs=jobs)
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:

@@ -13,12 +13,13 @@ from typing import Any
 
 from lyra_opt.formulations.allocation.mean_jct.grid import (
     RATE_UNIT,
+    GridSolver,
     ScheduleModel,
     ScheduleVariables,
     on_grid,
 )
 from lyra_opt.formulations.backends.cpsat import BACKEND
-from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.exact_model import Statement
 
 # Variables
 
@@ -109,10 +110,10 @@ def add_objective(model: Any, data: ScheduleModel, variables: ScheduleVariables)
 STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
 
-def schedule_on_grid(step_s: float | None = None) -> ExactModelSolver:
+def schedule_on_grid(step_s: float | None = None) -> GridSolver:
     """Return the solver whose slots are so long, by default a 24th of the longest needed time.
 
     Never below the optimum of `mean_jct`, and equal to it where an optimum with whole workers
     changes on the grid alone. It gives no bound.
     """
-    return ExactModelSolver(on_grid(ScheduleModel, step_s), STATEMENT, BACKEND)
+    return GridSolver(on_grid(ScheduleModel, step_s), STATEMENT, BACKEND)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.backends.backend import CostUnit
-from lyra_opt.formulations.exact_model import Formulation
+from lyra_opt.formulations.exact_model import ExactModelSolver, Formulation
 from lyra_opt.formulations.exact_solver import ABSOLUTE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -85,6 +86,16 @@ class OnGrid(ABC):
     def of_job(self, kind: ByJobAndSlot, j: int) -> list[Any]:
         """Return the variables of a job, slot by slot."""
         return [kind[j, s] for s in range(self.slots)]
+
+
+class GridSolver(ExactModelSolver):
+    """A model of a grid that begins at the first release."""
+
+    solve = from_first_release(ExactModelSolver.solve)
+
+    def model(self, instance: Instance) -> Any:
+        """Return the whole model, with mean JCT, which does not depend on the origin of time."""
+        return super().model(instance.from_first_release)
 
 
 def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
@@ -192,7 +203,7 @@ class SlotModel(OnGrid):
         sum_s = float(cost) * self.step
         margin_s = ABSOLUTE_TOLERANCE * max(sum_s, releases_s)
         mean_s = (sum_s - releases_s - margin_s) / len(instance.jobs)
-        return min(self.known_s, max(0.0, mean_s))
+        return max(0.0, mean_s)
 
 
 def _known_sum_s(instance: Instance, known_s: float) -> float:
@@ -254,8 +265,8 @@ class ScheduleModel(OnGrid):
             tuple(
                 SchedulePiece(
                     job=self.instance.jobs[j].id,
-                    start_s=float(start),
-                    end_s=float(end),
+                    start_s=float(start),  # floats may be no less apart than a piece is long
+                    end_s=max(float(end), math.nextafter(start, math.inf)),
                     workers=float(held),
                 )
                 for start, j, end, held in sorted(pieces)

@@ -12,9 +12,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.formulations.allocation.mean_jct.grid import SlotModel, SlotVariables, on_grid
+from lyra_opt.formulations.allocation.mean_jct.grid import (
+    GridSolver,
+    SlotModel,
+    SlotVariables,
+    on_grid,
+)
 from lyra_opt.formulations.backends.mathopt import GSCIP, run_gscip
-from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
+from lyra_opt.formulations.exact_model import Statement
 
 if TYPE_CHECKING:
     from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings, Values
@@ -203,13 +208,13 @@ BACKEND = replace(
 )
 
 
-def time_indexed(step_s: float | None = None) -> ExactModelSolver:
+def time_indexed(step_s: float | None = None) -> GridSolver:
     """Return the solver whose slots are so long, a sixteenth of the horizon by default.
 
     It bounds mean JCT from below and returns the schedule that it starts from; halving the step
     never lowers the model's value.
     """
-    return ExactModelSolver(on_grid(SlotModel, step_s), STATEMENT, BACKEND)
+    return GridSolver(on_grid(SlotModel, step_s), STATEMENT, BACKEND)
 
 
 TIME_INDEXED = time_indexed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
 from lyra_opt.core.result import SolveResult, Status
@@ -32,6 +33,8 @@ class SchedulePolicySolver(HeuristicSolver):
 
     problem = "allocation"
     variants = (Objective.MEAN_JCT,)
+
+    solve = from_first_release(HeuristicSolver.solve)
 
     def objective_of(self, instance: Instance, solution: Schedule) -> float:
         """Return its mean JCT in seconds."""

@@ -129,3 +129,12 @@ def test_cpsat_is_one_solver_for_all_objectives(objective: Objective) -> None:
     assert isinstance(answer.solution, Schedule if over_time else WorkerAllocation)
     assert answer.status is (Status.FEASIBLE if over_time else Status.OPTIMAL)
     assert (answer.dual_bound is None) == over_time
+
+
+def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule() -> None:
+    """A slot late on a long grid, of a job of an instant: its start and end are one float."""
+    long = ElasticJob(id="long", min_workers=1, max_workers=1, work_worker_s=1e9)
+    short = ElasticJob(id="short", min_workers=1, max_workers=1, work_worker_s=1e-9, release_s=9e8)
+    one = Instance(name="late", objective="mean_jct", gpus=1, jobs=(long, short))
+    answer = solve_and_check(find_problem("allocation"), one, CpsatSolver())
+    assert answer.status is Status.FEASIBLE, answer.message

@@ -13,6 +13,7 @@ import numpy as np
 from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
 from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS
 from lyra_opt.allocation.bounds.mean_jct.prices import priced_schedules_bound
+from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
     Kind,
@@ -81,6 +82,7 @@ class MeanJctExact(Solver):
     gives_bound = True
 
     @keeps_time
+    @from_first_release
     def solve(
         self,
         instance: Instance,
