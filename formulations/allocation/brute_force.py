@@ -10,7 +10,7 @@ from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
 from lyra_opt.allocation.instance import Objective, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.core.stopwatch import require_time
+from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
 
 if TYPE_CHECKING:
@@ -64,10 +64,24 @@ class BruteForce(BruteForceSolver):
             if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
                 require_time()
 
+    def without_search(self, instance: Instance) -> WorkerAllocation:
+        """Return the base demands of all that must run."""
+        return WorkerAllocation(
+            tuple(
+                job.min_workers if starts and not can_wait else 0
+                for job, starts, can_wait in _decisions(instance)
+            )
+        )
+
     def simple_bound(self, instance: Instance) -> float:
-        """Return the value of the best choice of each job alone."""
-        least = sum(min(cost for _, _, cost in of_job) for of_job in _choices(instance))
-        return float(-least if instance.objective is Objective.JCT_REDUCTION else least)
+        """Return the value of the best choice of each job alone: as many workers as it can use."""
+        reduces = instance.objective is Objective.JCT_REDUCTION
+        least = sum(
+            job.duration_s(job.max_workers) - reduces * job.duration_s(job.min_workers)
+            for job, starts, _ in _decisions(instance)
+            if starts
+        )
+        return float(-least if reduces else least)
 
 
 def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
@@ -98,7 +112,9 @@ def _choices(instance: Instance) -> Choices:
                     (workers - job.min_workers * reduces) * job.gpus_per_worker,
                     job.duration_s(workers) - base_s * reduces,
                 )
-                for workers in range(job.min_workers, job.max_workers + 1)
+                for workers in within_time(
+                    range(job.min_workers, job.max_workers + 1), CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK
+                )
             ]
         choices.append(of_job)
     return choices

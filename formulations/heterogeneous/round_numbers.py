@@ -17,7 +17,7 @@ from lyra_opt.core.rounding import float_up
 from lyra_opt.formulations.heterogeneous.modes import modes_of, places_of
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import due_steps, worth
-from lyra_opt.heterogeneous.instance import Objective, RoundSchedule
+from lyra_opt.heterogeneous.instance import MOST_ROUNDS, Objective, RoundSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -320,6 +320,7 @@ def _job_data(
         rounds_needed=tuple(
             (math.ceil(1 / rate), {key: math.ceil(part / rate) for key, part in parts.items()})
             for rate in sorted(set(parts.values()))
+            if rate * MOST_ROUNDS >= 1  # else it says nothing, in numbers beyond all backends
         ),
     )
 

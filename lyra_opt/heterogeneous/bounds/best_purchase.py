@@ -31,6 +31,8 @@ STEP_TOLERANCE = 1e-12
 
 CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**17
 """Prices that are sorted in about ten milliseconds."""
+ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK = 200
+"""Completions that are valued in some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,10 @@ class PricingOracle:
         first = self._instance.first_round(job)
         rounds = range(self._instance.horizon_rounds)
         return np.array(
-            [float(worth(self._instance, job, last)) if last >= first else 0.0 for last in rounds]
+            [
+                float(worth(self._instance, job, last)) if last >= first else 0.0
+                for last in within_time(rounds, ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK)
+            ]
         )
 
     def most_worth(self, job: GangJob) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.solver import Answering
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.heterogeneous.instance import Instance, Objective, Placement
+from lyra_opt.heterogeneous.instance import MOST_ELAPSED_S, Instance, Objective, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ class RoundState:
                 active.job,
                 steps=active.steps_left,
                 release_s=0.0,
-                elapsed_s=max(0.0, self.now_s - active.submitted_s),
+                elapsed_s=min(MOST_ELAPSED_S, max(0.0, self.now_s - active.submitted_s)),
                 current=active.placements[0] if len(active.placements) == 1 else {},
             )
             for active in within_time(self.jobs)

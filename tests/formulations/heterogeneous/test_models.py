@@ -187,6 +187,16 @@ def test_staying_saves_the_restart() -> None:
         )
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("slow", [1e-60, 1e-9])
+def test_a_rate_at_which_no_job_completes(name: str, slow: float) -> None:
+    """How many rounds a job needs at such a rate is a number beyond what backends take."""
+    rates = {"fast": 4.0, "slow": slow}
+    jobs = [job(each, 2, throughput=rates) for each in "ab"]
+    found = solved(instance(*jobs, objective="mean_jct"), name)
+    assert (found.status, found.objective) == (Status.OPTIMAL, 3.0)
+
+
 @pytest.mark.parametrize("name", [*BACKENDS, "brute-force"])
 def test_infeasible_is_proved(name: str) -> None:
     """Where the horizon is too short for the objective, and only there."""

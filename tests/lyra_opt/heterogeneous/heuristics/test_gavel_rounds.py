@@ -152,6 +152,22 @@ def test_a_gang_that_no_type_holds_never_runs() -> None:
     assert decided(ROUND_POLICIES["hadar"](), state_of(instance)) != {}
 
 
+def test_a_job_that_can_run_nowhere_has_no_rates() -> None:
+    """It waits, and what types of GPUs it does not name is no error."""
+    nowhere = job("nowhere", 2, gang=2, throughput={"b": 1})
+    jobs = [nowhere, job("x", 2, throughput={"a": 1})]
+    instance = instance_of([{"a": 1}, {"b": 1}], jobs)
+    assert set(decided(ROUND_POLICIES["gavel-las"](), state_of(instance))) == {"x"}
+
+
+def test_time_beyond_what_shares_are_told_is_cut() -> None:
+    """Rounds may be longer than a job may be said to have been there."""
+    jobs = [job("x", 2e30), job("y", 2e30)]
+    instance = instance_of([{"a": 1}], jobs, round_s=1e30, horizon_rounds=9)
+    policy = ROUND_POLICIES["gavel-las"]()
+    assert run_policy(policy, instance, np.random.default_rng(0)).schedule.entries
+
+
 def test_isolated_time_is_counted_in_steps() -> None:
     """Two jobs, one GPU: alone on half of it a job would have taken twice as long."""
     assert isolated_rate(job("x", 1), {"a": 1}, 2) == 0.5
