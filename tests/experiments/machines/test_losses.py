@@ -1,0 +1,188 @@
+"""Machines that go, schedulers that go, and what is left of a study then: all of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from distributed import Client
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
+from lyra_opt.experiments.machines import engine
+from lyra_opt.experiments.machines.engine import Machines
+from lyra_opt.experiments.pool import WORKER_DIED, LocalProcesses, Started
+from lyra_opt.experiments.runner import run_study
+from lyra_opt.experiments.store import STORE_FILE
+from lyra_opt.experiments.study import read_study
+from tests.experiments.machines.cluster import kill
+from tests.experiments.machines.test_machines import rows_of
+from tests.experiments.test_executor import STUDY, Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from lyra_opt.experiments.pool import Engine, Task
+    from lyra_opt.experiments.records import RunRecord
+    from tests.experiments.machines.cluster import Cluster
+
+pytestmark = pytest.mark.slow
+
+SLOW = """
+import time
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+
+
+class Slow(LyraGreedy):
+    name = "slow"
+
+    def solve(self, instance, **rest):
+        time.sleep(0.3)
+        return super().solve(instance, **rest)
+"""
+
+STUDY_TEXT = """
+format = "lyra-opt/study"
+version = 2
+name = "slow"
+problem = "reclaim"
+seeds = 12
+
+[[instances]]
+families = ["bf-dist"]
+servers = 20
+reclaim_percent = 20
+
+[[solvers]]
+names = ["lyra-greedy", "slow.py:Slow"]
+certify = true
+"""
+
+
+@dataclass(frozen=True)
+class After:
+    """An engine to which something happens after so many rows."""
+
+    engine: Engine
+    rows: int
+    happens: Callable[[], object]
+
+    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
+        started = self.engine.start(tasks, folder)
+
+        def records() -> Generator[RunRecord, None, None]:
+            for number, record in enumerate(started.records, start=1):
+                yield record
+                if number == self.rows:
+                    self.happens()
+
+        return Started(records(), started.begun)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working folder with a study of some seconds."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "slow.py").write_text(SLOW)
+    (home / "study.toml").write_text(STUDY_TEXT)
+    monkeypatch.chdir(home)
+    return home
+
+
+def require_as_at_home(folder: str) -> None:
+    """Check that a folder holds what one machine comes to, but for what is measured."""
+    assert run_study(read_study("study.toml"), Path("here"), engine=LocalProcesses(2)) == 0
+    assert rows_of(Path(folder)) == rows_of(Path("here"))
+
+
+def test_a_machine_that_goes_costs_nothing(home: Path, frail_machines: Cluster) -> None:
+    """One of two, with its nanny, in mid-study: its running task is done by the other one."""
+    first, _ = frail_machines.workers
+    frail = After(Machines(frail_machines.address), 5, lambda: kill(first))
+    assert run_study(read_study("study.toml"), Path("there"), engine=frail) == 0
+    require_as_at_home("there")
+
+
+def test_a_scheduler_that_is_restarted_costs_nothing(
+    home: Path, frail_machines: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It knows nothing of the study then, and its workers are others."""
+
+    def restart() -> None:
+        frail_machines.stop()
+        frail_machines.start(workers=2)
+
+    frail = After(Machines(frail_machines.address), 5, restart)
+    assert run_study(read_study("study.toml"), Path("there"), engine=frail) == 0
+    assert "is lost; what it had not completed is given to it again" in capsys.readouterr().err
+    require_as_at_home("there")
+
+
+def test_a_scheduler_that_stays_away_ends_with_one_line(
+    home: Path, frail_machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored stays, and goes on anywhere."""
+    monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
+    monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
+    study = read_study("study.toml")
+    frail = After(Machines(frail_machines.address), 5, frail_machines.stop)
+    with pytest.raises(UserError, match=r"has been away .* of 24 runs are stored, and --resume"):
+        run_study(study, Path("there"), engine=frail)
+    assert len(rows_of(Path("there"))) >= 5
+    assert run_study(study, Path("there"), engine=LocalProcesses(2), resume=True) == 0
+    require_as_at_home("there")
+
+
+def test_workers_may_come_late(
+    tmp_path: Path, frail_machines: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As they do where they are queued: the command says that it waits."""
+    for worker in frail_machines.workers:
+        kill(worker)
+    with Client(frail_machines.address, set_as_default=False) as client:
+        while client.nthreads():
+            time.sleep(0.05)
+    started = Machines(frail_machines.address).start([Replay("a")], tmp_path)
+    threading.Timer(1.0, frail_machines.add, [1]).start()
+    assert [record.status for record in started.records] == ["finished"]
+    assert "has no worker: waiting until one comes" in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class WorkerKiller(Replay):
+    """Kills not its own process but that of the worker."""
+
+    def run(self) -> Any:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+
+
+def test_what_kills_workers_is_a_row(tmp_path: Path, frail_machines: Cluster) -> None:
+    """Else it would go through all machines of a cluster, one after the other."""
+    tasks = [Replay("a", 0), WorkerKiller("b", 1), Replay("c", 2)]
+    assert run_stored(STUDY, tasks, tmp_path, engine=Machines(frail_machines.address)) == 1
+    rows = rows_of(tmp_path)
+    assert [row["status"] for row in rows] == ["finished", "error", "finished"]
+    assert rows[1]["message"] == WORKER_DIED
+
+
+def test_sigterm_leaves_what_resume_goes_on_with(home: Path, frail_machines: Cluster) -> None:
+    """As batch systems end a command; the workers are free at once."""
+    command = [sys.executable, "-m", "lyra_opt", "study", "study.toml", "--out", "there"]
+    with subprocess.Popen([*command, "--scheduler", frail_machines.address]) as process:
+        while not Path("there", STORE_FILE).exists() or len(rows_of(Path("there"))) < 4:
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait() == EXIT_INTERRUPTED
+    there = Machines(frail_machines.address)
+    assert run_study(read_study("study.toml"), Path("there"), engine=there, resume=True) == 0
+    require_as_at_home("there")
