@@ -19,6 +19,7 @@ from lyra_opt.experiments.bench import (
     heterogeneous,
     heterogeneous_decisions,
     heterogeneous_shares,
+    machines,
     network,
     overshoot,
     reclaim,
@@ -64,6 +65,7 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   network     decisions, proofs and simulations of gangs in a network of tiers
   overshoot   by how much each solver exceeds a limit of 0.3 s, at most 0.2 s if it is our own
               and 1 s if it runs a backend; up to 50,000 jobs or servers, some ten minutes
+  machines    runs through a scheduler: two workers, and a thousand simulated ones
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
               turn on the same instances in one process
@@ -248,6 +250,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "rounds": lambda _: replays.round_figures(),
     "network": lambda bench: network.network_figures(bench.seeds),
     "overshoot": lambda _: overshoot.overshoot_figures(),
+    "machines": lambda _: machines.machine_figures(),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.experiments.machines.cluster import Cluster
+from lyra_opt.experiments.bench.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

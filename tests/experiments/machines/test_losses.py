@@ -16,6 +16,7 @@ import pytest
 from distributed import Client
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.bench.cluster import kill
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.machines import engine
 from lyra_opt.experiments.machines.engine import Machines
@@ -23,16 +24,15 @@ from lyra_opt.experiments.pool import WORKER_DIED, LocalProcesses, Started
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
-from tests.experiments.machines.cluster import kill
 from tests.experiments.machines.test_machines import rows_of
 from tests.experiments.test_executor import STUDY, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from lyra_opt.experiments.bench.cluster import Cluster
     from lyra_opt.experiments.pool import Engine, Task
     from lyra_opt.experiments.records import RunRecord
-    from tests.experiments.machines.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 

@@ -25,8 +25,8 @@ from tests.experiments.test_executor import STUDY, Replay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lyra_opt.experiments.bench.cluster import Cluster
     from lyra_opt.simulation.view import View
-    from tests.experiments.machines.cluster import Cluster
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "library"
 

@@ -1,4 +1,4 @@
-"""A scheduler and workers as on several machines: processes that share no folder."""
+"""A scheduler and workers on this machine as on several: processes that share no folder."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class Cluster:
     def start(self, workers: int) -> None:
         """Start a scheduler, and workers, and wait until they are there."""
         self.scheduler = self._started("scheduler", "--port", str(self.port), "--host", "127.0.0.1")
-        self.add(workers)
-        self.wait_for(workers)
+        if workers:
+            self.add(workers)
+            self.wait_for(workers)
 
     def add(self, workers: int) -> None:
         """Start further workers of one thread."""
@@ -61,7 +62,7 @@ class Cluster:
         local = ("--local-directory", str(home)) if what == "worker" else ()
         environment = {name: each for name, each in os.environ.items() if name != TRACES_VARIABLE}
         with (home / "log").open("wb") as log:
-            return subprocess.Popen(
+            return subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-P", "-m", "dask", what, *arguments, "--no-dashboard", *local],
                 cwd=home,
                 env=environment,

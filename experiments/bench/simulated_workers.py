@@ -1,0 +1,55 @@
+"""Many Dask workers in one process, which carry out tasks that only wait, in their own threads."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import pickle
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from distributed import Worker
+
+from lyra_opt.experiments.machines import worker
+from lyra_opt.experiments.machines.parcels import Unpickler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.experiments.machines.parcels import Errand, Parcel
+
+
+def carry_out(
+    errand: Errand,  # noqa: ARG001 - as a worker that is none of these
+    parcel: Parcel,
+    contents: Mapping[str, bytes],  # noqa: ARG001
+) -> bytes:
+    """Run a task in this thread: a process for each of a thousand workers would not fit here."""
+    task = Unpickler(io.BytesIO(parcel.task), str).load()
+    return pickle.dumps((task.run(), {}))
+
+
+async def serve(scheduler: str, count: int) -> None:
+    """Be so many workers of one thread each, until this process is ended."""
+    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as folder:
+        workers = [
+            Worker(
+                scheduler,
+                nthreads=1,
+                local_directory=folder,
+                memory_limit=0,
+                dashboard=False,
+            )
+            for _ in range(count)
+        ]
+        for each in workers:
+            await each
+        await asyncio.gather(*(each.finished() for each in workers))
+
+
+if __name__ == "__main__":
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    worker.carry_out = carry_out  # is called by this name
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
