@@ -70,7 +70,7 @@ def read_settings() -> SettingsTable:
         path = folder / SETTINGS_FILE
         if path.is_file():
             shown = os.path.relpath(path)
-            document = parse_toml(read_text(path, LARGEST_SETTINGS_BYTES), shown, "settings")
+            document = parse_toml(read_text(shown, LARGEST_SETTINGS_BYTES), shown, "settings")
             try:
                 return parsed(SettingsTable, document)
             except FieldError as error:

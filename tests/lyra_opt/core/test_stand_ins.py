@@ -1,0 +1,62 @@
+"""Files of one's own on another machine: which ones go there, and where they are found."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.core import stand_ins
+from lyra_opt.core.own_files import files_of, load_reference
+from lyra_opt.core.stand_ins import copy_below, stand_in, work_as_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of copies; this process is here again afterwards."""
+    monkeypatch.chdir(tmp_path)  # undone after the test
+    monkeypatch.setattr(stand_ins, "_copies", [])
+    return tmp_path / "copies"
+
+
+def test_imports_beside_a_file_go_with_it(tmp_path: Path) -> None:
+    """Also those within functions and of packages; neither what is installed nor other files."""
+    texts = {
+        "mine.py": "import numpy, near\ndef later():\n    from package.inner import thing\n",
+        "near.py": "import json\n",
+        "package/__init__.py": "",
+        "package/inner.py": "from package import other\nthing = 1\n",
+        "package/other.py": "",
+        "package/apart.py": "",
+        "far.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {str(path.relative_to(tmp_path)) for path in files_of(f"{tmp_path}/mine.py:Mine")}
+    assert found == set(texts) - {"package/apart.py", "far.py"}
+
+
+def test_copies_stand_in_for_files(tmp_path: Path, elsewhere: Path) -> None:
+    """Where there is one; by relative paths as by absolute ones."""
+    home = tmp_path / "home"  # on another machine: not there
+    copy = copy_below(elsewhere, home / "mine.py")
+    copy.parent.mkdir(parents=True)
+    copy.write_text("class Mine: pass\n")
+    assert stand_in(home / "mine.py") == home / "mine.py"
+    work_as_in(str(home), elsewhere)
+    assert stand_in(home / "mine.py") == copy
+    assert stand_in("mine.py").read_text() == copy.read_text()
+    assert stand_in(home / "other.py") == home / "other.py"
+    assert load_reference(f"{home}/mine.py:Mine").__name__ == "Mine"
+    assert load_reference("mine.py:Mine").__name__ == "Mine"
+
+
+def test_the_folder_is_there_without_copies(tmp_path: Path, elsewhere: Path) -> None:
+    """A run may write what it likes where it works, which is not somebody's home."""
+    work_as_in("/home/somebody", elsewhere)
+    assert os.getcwd() == str(elsewhere / "home" / "somebody")  # noqa: PTH109 - as text
