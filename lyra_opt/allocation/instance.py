@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""
+LATEST_END_S = 1e30
+"""Of a schedule: 10^14 jobs of the most work, one after another, end before."""
 
 
 class Objective(Variant):
@@ -277,8 +279,8 @@ class SchedulePiece:
     """A stretch of time in which a job holds a constant, possibly fractional number of workers."""
 
     job: str = key(Text(), "its id")
-    start_s: float = key(Number(most=LARGEST_AMOUNT, as_given=True), "from when")
-    end_s: float = key(Number(most=LARGEST_AMOUNT, as_given=True), "until when, above start_s")
+    start_s: float = key(Number(most=LATEST_END_S, as_given=True), "from when")
+    end_s: float = key(Number(most=LATEST_END_S, as_given=True), "until when, above start_s")
     workers: float = key(
         Number(most=LARGEST_AMOUNT, above=True, as_given=True),
         "from the job's w_min to its w_max; a fraction is realised by time-sharing",

@@ -83,10 +83,16 @@ def run(seed: int, kinds: Sequence[str], numbers: range, processes: int) -> tupl
         }
         for number, task in enumerate(as_completed(tasks), start=1):
             try:
-                tally.add(task.result())
+                found = task.result()
             except BrokenProcessPool:
                 print(f"a process died, at the latest of {tasks[task]}", file=sys.stderr)
                 return tally, False
+            known = {failure.kind for failure in tally.failures}
+            for failure in found.failures:
+                if failure.kind not in known:
+                    print(f"{' '.join(failure.kind)}: {failure.text}", flush=True)
+                    known.add(failure.kind)
+            tally.add(found)
             if number % 50 == 0 or number == len(tasks):
                 counts = (
                     f"{tally.total(what):,} {what}" for what in ("instances", "runs", "faults")

@@ -629,10 +629,13 @@ def schedule_of(instance: Instance, data: OrderData, plan: Plan) -> Schedule:
         fit = min(float(spread), data.extra[job] / data_job.gpus_per_worker)
         workers = data_job.min_workers + share * fit
         pieces = found.setdefault(job, [])
+        begin_s = pieces[-1][1] if pieces else max(begin * scale, data_job.release_s)
         if pieces and math.isclose(pieces[-1][2], workers, rel_tol=1e-12):
-            pieces[-1][1] = end * scale
-        elif end * scale > (pieces[-1][1] if pieces else begin * scale):
-            pieces.append([pieces[-1][1] if pieces else begin * scale, end * scale, workers])
+            pieces[-1][1] = max(pieces[-1][1], end * scale)
+        elif end * scale > begin_s:
+            pieces.append([begin_s, end * scale, workers])
+        elif not pieces:  # it is shorter than floats are apart, but has to be somewhere
+            pieces.append([begin_s, math.nextafter(begin_s, math.inf), workers])
     pieces_s = [
         (piece[0], job, piece[1], piece[2]) for job, held in found.items() for piece in held
     ]
@@ -640,7 +643,7 @@ def schedule_of(instance: Instance, data: OrderData, plan: Plan) -> Schedule:
         tuple(
             SchedulePiece(
                 job=instance.jobs[job].id,
-                start_s=max(begin, instance.jobs[job].release_s),
+                start_s=begin,
                 end_s=end,
                 workers=workers,
             )

@@ -218,6 +218,21 @@ def test_releases_far_from_zero() -> None:
     assert optimum(far) == pytest.approx(optimum(instance), rel=1e-5)
 
 
+@pytest.mark.parametrize("work", [1e-9, 1e-60])
+def test_a_job_shorter_than_floats_are_apart_is_somewhere(work: float) -> None:
+    """It completes as it starts, and before a job that takes weeks."""
+    short = ElasticJob(id="B", min_workers=3, max_workers=3, work_worker_s=work, release_s=1)
+    first = instance_of(3, ((1, 1, 4e6),))
+    found = solved(replace(first, jobs=(*first.jobs, short)))
+    assert (found.status, found.objective) == (Status.OPTIMAL, pytest.approx(2e6 + 0.5))
+
+
+def test_a_schedule_may_end_after_the_latest_release() -> None:
+    """The largest amounts, one after another."""
+    most = 2**53 - 1
+    assert optimum(instance_of(1, ((1, 1, most),) * 3)) == pytest.approx(2 * most)
+
+
 def test_jobs_of_unlike_sizes() -> None:
     """Seconds beside weeks: tolerances are relative to each job's own work."""
     instance = instance_of(6, ((1, 4, 2e6), (2, 5, 3.0), (1, 3, 1e4)))
