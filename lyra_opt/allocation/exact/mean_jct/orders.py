@@ -623,7 +623,11 @@ def schedule_of(instance: Instance, data: OrderData, plan: Plan) -> Schedule:
     """Return the plan in seconds, neighbouring pieces of equal workers joined."""
     scale = data.unit_s
     found: dict[int, list[list[float]]] = {}
-    for job, begin, end, share in sorted(plan.pieces, key=lambda piece: (piece[0], piece[1])):
+    placed = {job for job, *_ in plan.pieces}
+    of_no_time = [
+        (job, start, start, 0.0) for job, start in enumerate(plan.starts) if job not in placed
+    ]
+    for job, begin, end, share in sorted(plan.pieces + of_no_time, key=lambda each: each[:2]):
         data_job = instance.jobs[job]
         spread = data_job.max_workers - data_job.min_workers
         fit = min(float(spread), data.extra[job] / data_job.gpus_per_worker)

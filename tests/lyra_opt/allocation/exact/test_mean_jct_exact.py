@@ -218,7 +218,7 @@ def test_releases_far_from_zero() -> None:
     assert optimum(far) == pytest.approx(optimum(instance), rel=1e-5)
 
 
-@pytest.mark.parametrize("work", [1e-9, 1e-12])
+@pytest.mark.parametrize("work", [1e-9, 1e-12, 1e-60])
 def test_a_job_shorter_than_floats_are_apart_is_somewhere(work: float) -> None:
     """It completes as it starts, and before a job that takes weeks."""
     short = ElasticJob(id="B", min_workers=3, max_workers=3, work_worker_s=work, release_s=1)
