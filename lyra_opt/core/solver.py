@@ -161,6 +161,10 @@ class HeuristicSolver(Solver):
         lets `OutOfTimeError` pass where it has nothing to return by then.
         """
 
+    def stopped(self, instance: Any) -> SolveResult[Any]:  # noqa: ARG002
+        """Return what takes next to no time, where the rule was stopped and has nothing."""
+        return SolveResult(status=Status.UNKNOWN, stopped_by=StoppedBy.TIME)
+
     def objective_of(self, instance: Any, solution: Any) -> Number | None:
         """Return the value of a solution that somebody gives, None if it is not valid.
 
@@ -187,7 +191,7 @@ class HeuristicSolver(Solver):
             with grace():
                 found = self.apply(instance, rng)
         except OutOfTimeError:
-            found = SolveResult(status=Status.UNKNOWN, stopped_by=StoppedBy.TIME)
+            found = self.stopped(instance)
         if warm_start is not None:
             start, objective = self.objective_of(instance, warm_start), found.objective
             is_better = instance.variant.is_better

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.allocation.schedules.moldable import moldable_schedule
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 
 if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import Instance, Schedule
-    from lyra_opt.core.result import StoppedBy
 
 
 class SchedulePolicySolver(HeuristicSolver):
@@ -35,6 +35,10 @@ class SchedulePolicySolver(HeuristicSolver):
     variants = (Objective.MEAN_JCT,)
 
     solve = from_first_release(HeuristicSolver.solve)
+
+    def stopped(self, instance: Instance) -> SolveResult[Schedule]:
+        """Return a schedule of moldable jobs."""
+        return scheduled(instance, moldable_schedule(instance), StoppedBy.TIME)
 
     def objective_of(self, instance: Instance, solution: Schedule) -> float:
         """Return its mean JCT in seconds."""

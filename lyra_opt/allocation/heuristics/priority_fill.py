@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.allocation.schedules.kernel import FILL_BASES_FIRST, decide_by_rule
+from lyra_opt.allocation.schedules.moldable import moldable_schedule
+from lyra_opt.core.stopwatch import OutOfTimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +118,16 @@ class PriorityFill(StepPolicy):
         state = FluidState(instance)
         Fill(FILL_BASES_FIRST, self.key).run(state, decides=False)
         return state.schedule()
+
+
+def quick_schedule(instance: Instance) -> Schedule:
+    """Return the schedule of ``srw``, or one of moldable jobs where there is no time for that."""
+    state = FluidState(instance)
+    try:
+        Fill(FILL_BASES_FIRST, REMAINING_WORK).run(state, decides=False)
+    except OutOfTimeError:
+        return moldable_schedule(instance)
+    return state.schedule()
 
 
 class ShortestJobFirst(PriorityFill):

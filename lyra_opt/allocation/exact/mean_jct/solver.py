@@ -26,6 +26,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     schedule_of,
 )
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
+from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, keeps_time
@@ -208,15 +209,15 @@ class _Search:
             stopped_by = self.prove()
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
-        proved = self.schedule is not None and self.is_proved(self.bound)
+        assert self.schedule is not None
+        proved = self.is_proved(self.bound)
         bound = min(self.bound, self.objective)
         self.tell_bound(bound)
-        status = Status.OPTIMAL if proved else Status.FEASIBLE
         return SolveResult(
-            status=Status.UNKNOWN if self.schedule is None else status,
+            status=Status.OPTIMAL if proved else Status.FEASIBLE,
             stopped_by=None if proved else stopped_by,
             solution=self.schedule,
-            objective=None if self.schedule is None else self.objective,
+            objective=self.objective,
             dual_bound=bound,
             counters={
                 "nodes": self.nodes,
@@ -229,10 +230,12 @@ class _Search:
         plans: list[Plan] = []
         with grace():
             try:
+                self.take(quick_schedule(self.instance))
                 plans.extend(starting_plans(self.data))
             finally:
                 plans.sort(key=lambda plan: plan.value)
-                self.take_plan(plans[0] if plans else None)
+                if plans:
+                    self.take_plan(plans[0])
                 steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
                 self.bound = mean_jct_bound(self.instance, steps, rounds=0)
         if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData, Plan, schedule_of
+from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 
 if TYPE_CHECKING:
@@ -108,19 +110,13 @@ def listed_plan(data: OrderData, order: Sequence[int], *, patient: bool) -> Plan
 def best_priority_schedule(instance: Instance) -> Schedule:
     """Return the best of `starting_plans`, of those that there is time for, as a schedule.
 
-    Raises
-    ------
-    OutOfTimeError
-        If there is time for none.
+    Without time for any that of `quick_schedule`.
     """
+    quick = quick_schedule(instance)
     data = OrderData(instance)
     best: Plan | None = None
-    try:
+    with suppress(OutOfTimeError):
         for plan in starting_plans(data):
             if best is None or plan.value < best.value:
                 best = plan
-    except OutOfTimeError:
-        if best is None:
-            raise
-    assert best is not None
-    return schedule_of(instance, data, best)
+    return quick if best is None else schedule_of(instance, data, best)
