@@ -65,6 +65,8 @@ class ListSchedule(HeuristicSolver):
             _search_orders(search)
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
+            if search.best is None and instance.variant.sense == "max":
+                search.offer(RoundSchedule(()))
         if search.best is None:
             message = None if stopped_by else "no order completes all jobs"
             return SolveResult(status=Status.UNKNOWN, stopped_by=stopped_by, message=message)

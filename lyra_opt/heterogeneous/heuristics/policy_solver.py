@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.plugins import maker_of
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
-from lyra_opt.core.stopwatch import within_time
+from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 from lyra_opt.heterogeneous.checker import check, due_steps
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.core.result import StoppedBy
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
@@ -40,6 +39,8 @@ class Run(NamedTuple):
     """By whose end each job has completed, by id; those that have not are left out."""
     decisions: int
     """How many it took."""
+    stopped_by: StoppedBy | None = None
+    """The limit that ended it."""
 
 
 class RoundPolicySolver(HeuristicSolver):
@@ -88,6 +89,13 @@ class RoundPolicySolver(HeuristicSolver):
         """Run the policy."""
         return result_of(instance, run_policy(self._make(), instance, rng))
 
+    def stopped(self, instance: Instance) -> SolveResult[RoundSchedule]:
+        """Return that nobody runs, where that is an answer."""
+        if instance.variant.sense == "min":
+            return super().stopped(instance)
+        nothing = Run(RoundSchedule(()), last_round={}, decisions=0, stopped_by=StoppedBy.TIME)
+        return result_of(instance, nothing)
+
 
 def run_policy(
     policy: RoundPolicy,
@@ -111,7 +119,8 @@ def run_policy(
     Raises
     ------
     OutOfTimeError
-        If the time limit in force ends before the rounds do.
+        If the time limit in force ends before the rounds do, and all jobs must be completed; else
+        what was decided by then is an answer too.
     """
     state = RoundState(
         gpu_types=instance.gpu_types,
@@ -128,7 +137,8 @@ def run_policy(
     last_round: dict[str, int] = {}
     done = {job.id: Fraction(0) for job in instance.jobs}
     arrived = decisions = 0
-    for number in within_time(range(instance.horizon_rounds)):
+    stopped_by = None
+    for number in range(instance.horizon_rounds):
         state.now_s = number * instance.round_s
         while arrived < len(arrivals) and arrivals[arrived][0] <= number:
             job = instance.jobs[arrivals[arrived][1]]
@@ -141,7 +151,14 @@ def run_policy(
             if arrived == len(arrivals):
                 break
             continue
-        decision = policy.decide(state)
+        try:
+            require_time()
+            decision = policy.decide(state)
+        except OutOfTimeError:
+            if instance.variant.sense == "min":
+                raise
+            stopped_by = StoppedBy.TIME
+            break
         decisions += 1
         if on_round is not None:
             on_round(number, state, decision)
@@ -153,7 +170,12 @@ def run_policy(
         completed = _run_round(state, decision, done)
         last_round |= dict.fromkeys(completed, number)
         state.is_changed = bool(completed)
-    return Run(schedule=RoundSchedule(tuple(entries)), last_round=last_round, decisions=decisions)
+    return Run(
+        schedule=RoundSchedule(tuple(entries)),
+        last_round=last_round,
+        decisions=decisions,
+        stopped_by=stopped_by,
+    )
 
 
 def _arrived(job: GangJob, order: int, *, is_first_round: bool) -> ActiveJob:
@@ -220,7 +242,7 @@ def result_of(
         message = f"{missing} of {len(instance.jobs)} jobs do not complete within the horizon"
     return SolveResult(
         status=Status.UNKNOWN if objective is None else Status.FEASIBLE,
-        stopped_by=stopped_by,
+        stopped_by=found.stopped_by or stopped_by,
         solution=None if objective is None else found.schedule,
         objective=objective,
         dual_bound=dual_bound,

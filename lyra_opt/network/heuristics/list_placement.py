@@ -12,7 +12,7 @@ from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -45,28 +45,34 @@ class ListPlacement(HeuristicSolver):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> SolveResult[Solution]:
         """Return the best of the orders' placements."""
-        tiers: list[Sequence[Tier]] = []
-        worth = []
-        for job in within_time(instance.jobs):
-            values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
-            tiers.append(sorted(values, key=values.__getitem__, reverse=True))
-            worth.append(max(values.values(), default=0))
-        positions = range(len(instance.jobs))
-        orders = (
-            sorted(positions, key=lambda j: -worth[j] / instance.jobs[j].gang),
-            sorted(positions, key=lambda j: -worth[j]),
-            sorted(positions, key=lambda j: -instance.jobs[j].gang),
-            positions,
-        )
         tried, stopped_by = [Solution(())], None
         try:
-            tried.extend(filled(instance, [(j, tiers[j]) for j in order]) for order in orders)
+            tried.extend(_filled_in_orders(instance))
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
         solution, objective = best_placement(instance, tried)
         return SolveResult(
             status=Status.FEASIBLE, stopped_by=stopped_by, solution=solution, objective=objective
         )
+
+
+def _filled_in_orders(instance: Instance) -> Iterator[Solution]:
+    """Yield the placement of each order."""
+    tiers: list[Sequence[Tier]] = []
+    worth = []
+    for job in within_time(instance.jobs):
+        values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
+        tiers.append(sorted(values, key=values.__getitem__, reverse=True))
+        worth.append(max(values.values(), default=0))
+    positions = range(len(instance.jobs))
+    orders = (
+        sorted(positions, key=lambda j: -worth[j] / instance.jobs[j].gang),
+        sorted(positions, key=lambda j: -worth[j]),
+        sorted(positions, key=lambda j: -instance.jobs[j].gang),
+        positions,
+    )
+    for order in orders:
+        yield filled(instance, [(j, tiers[j]) for j in order])
 
 
 def best_placement(instance: Instance, tried: Sequence[Solution]) -> tuple[Solution, Number]:
