@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import tomllib
@@ -40,6 +41,12 @@ LOGGER = logging.getLogger(__name__)
 STANDARD_INPUT = "the standard input"
 
 LARGEST_DOCUMENT_BYTES = 64 * 2**20
+
+_TOML_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+DEEP_TOML_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*+{_TOML_KEY}(?:[ \t]*+\.[ \t]*+{_TOML_KEY}){{99}}", re.MULTILINE
+)
+"""A key of a hundred parts or more: the parser takes the square of their number, and minutes."""
 
 JSON_WHITE_SPACE = " \t\r\n"
 LONGEST_SHOWN_KEY = 60
@@ -153,6 +160,8 @@ def parse_json(text: str, source: str) -> Any:
 
 def parse_toml(text: str, source: str, what: str) -> JsonObject:
     """Parse TOML text; `source` names it in errors, and `what` says what it should be."""
+    if DEEP_TOML_KEY.search(text):
+        raise InputError(source, f"is nested too deeply to be {what}")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings, Values
 
 WINDOW_MARGIN = 1e-12
+LARGEST_COEFFICIENT = 1e6
 ROUNDS_OF_CUTS = 2
 """At the root of the search tree alone: by default SCIP spends most of its time in there."""
 
@@ -116,13 +117,15 @@ def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
     for j, job in enumerate(data.instance.jobs):
         spread = (job.max_workers - job.min_workers) * (1 - job.scaling_loss)
         due = job.work_worker_s / data.step
+        # By the work, unless that is next to nothing of a slot's: SCIP refuses 1e20.
+        unit = max(due, max(job.min_workers, spread) / LARGEST_COEFFICIENT)
         done = sum(
-            job.min_workers / due * run + spread / due * extra
+            job.min_workers / unit * run + spread / unit * extra
             for run, extra in zip(
                 data.of_job(variables.run, j), data.of_job(variables.extra, j), strict=True
             )
         )
-        model.add_linear_constraint(done == 1, name=f"work_{j}")
+        model.add_linear_constraint(done == due / unit, name=f"work_{j}")
 
 
 def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:

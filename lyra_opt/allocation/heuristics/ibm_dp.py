@@ -19,9 +19,11 @@ from lyra_opt.allocation.schedules.kernel import (
     keep_bases,
 )
 from lyra_opt.core.kernels import kernel
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import within_time
 
 if TYPE_CHECKING:
+    from lyra_opt.allocation.instance import Instance
     from lyra_opt.allocation.schedules.evaluator import FluidState
 
 
@@ -41,11 +43,19 @@ class IbmDp(StepPolicy):
     them. Without scaling loss every allocation that leaves no GPU idle is equally good to it, and
     the order of arrival decides.
 
-    Complexity O(A G max(w_max - w_min)) time a decision, O(A G) memory. Guarantee: none; it does
-    not look at lengths.
+    Complexity O(A G max(w_max - w_min)) time a decision, O(A G) memory, up to a gibibyte.
+    Guarantee: none; it does not look at lengths.
     """
 
     name = "ibm-dp"
+
+    def supports(self, instance: Instance) -> Unsupported | None:
+        """Return that the table would be too large, if it would be."""
+        refused = super().supports(instance)
+        cells = len(instance.jobs) * (instance.gpus + 1)
+        if refused is not None or cells <= MOST_CELLS:
+            return refused
+        return Unsupported(f"jobs x GPUs is {cells}; the table is made up to {MOST_CELLS}")
 
     def decide(self, state: FluidState) -> None:
         """Admit jobs, then share out the GPUs left."""
@@ -63,6 +73,7 @@ class IbmDp(StepPolicy):
         state.decide(_take, free, choice)
 
 
+MOST_CELLS = 2**27
 CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**20
 
 

@@ -138,3 +138,14 @@ def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule() -> None:
     one = Instance(name="late", objective="mean_jct", gpus=1, jobs=(long, short))
     answer = solve_and_check(find_problem("allocation"), one, CpsatSolver())
     assert answer.status is Status.FEASIBLE, answer.message
+
+
+@pytest.mark.parametrize("work", [1e-12, 5e-324])
+def test_work_that_is_next_to_nothing_of_a_slot_is_bounded(work: float) -> None:
+    """Rows by that work had coefficients that SCIP takes for infinite."""
+    long = ElasticJob(id="long", min_workers=1, max_workers=2, work_worker_s=1e9)
+    short = ElasticJob(id="short", min_workers=1, max_workers=9, work_worker_s=work)
+    one = Instance(name="short", objective="mean_jct", gpus=2, jobs=(long, short))
+    answer = solve_and_check(find_problem("allocation"), one, time_indexed())
+    assert answer.status in (Status.FEASIBLE, Status.OPTIMAL), answer.message
+    assert 0.99 * 2.5e8 < answer.dual_bound <= answer.objective

@@ -207,6 +207,16 @@ def test_infeasible_is_proved(name: str) -> None:
     assert solved(replace(short, horizon_rounds=5), name).objective == 5.0
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("objective", VARIANTS)
+def test_rates_that_span_many_powers_of_ten_are_solved(name: str, objective: str) -> None:
+    """A job needs 1e18 rounds on the slow GPUs: no coefficient that HiGHS refuses."""
+    rounds = 1 if objective == "round_progress" else 4
+    apart = job(throughput={"fast": 1e9, "slow": 1e-9}, steps=2e9)
+    one = instance(apart, objective=objective, horizon_rounds=rounds)
+    assert_same(solved(one, name), solved(one, "brute-force"))
+
+
 def test_refusals() -> None:
     """Shares of time, and what is too large, with a reason."""
     shares = instance(objective="cost")

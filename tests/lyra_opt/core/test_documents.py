@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
-from lyra_opt.core.errors import DiskFullError, FieldError, UserError, show_value
+from lyra_opt.core.documents import (
+    format_document,
+    gzip_bytes,
+    parse_toml,
+    write_bytes,
+    write_text,
+)
+from lyra_opt.core.errors import DiskFullError, FieldError, InputError, UserError, show_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,3 +104,28 @@ def test_errors_name_their_place() -> None:
     error = FieldError("base", 1.5, "must be an integer").inside("workers[0]").inside("jobs[2]")
     assert str(error) == "jobs[2].workers[0].base is 1.5: must be an integer"
     assert str(FieldError("", 0, "must not be").inside("jobs[2]")) == "jobs[2] is 0: must not be"
+
+
+DEEP = {
+    "key": "x." * 45_000 + "x = 1",
+    "header": "a = 1\n  [" + "x." * 45_000 + "x]",
+    "array header": "[[" + "x . " * 45_000 + "x]]",
+    "inline": "a = {b = 1, " + "x." * 45_000 + "x = 1}",
+    "quoted": '"a\\"b" . ' * 45_000 + "x = 1",
+    "literal": "'a b'." * 45_000 + "x = 1",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_a_key_of_thousands_of_parts_is_refused(text: str) -> None:
+    """The parser would take the square of their number: 12 s for 90 kB."""
+    with pytest.raises(InputError, match="deep.toml: is nested too deeply to be a study"):
+        parse_toml(text, "deep.toml", "a study")
+
+
+def test_what_is_not_deep_is_parsed() -> None:
+    """Long words and texts, many keys, and a dotted key of a depth that nobody needs."""
+    text = "word = '" + "a." * 500 + "'\n" + "x." * 90 + "x = 1\n" + "y.z.a = {b.c = 2}\n"
+    parsed = parse_toml(text + f"{'k' * 100_000} = 3\n", "wide.toml", "a study")
+    assert parsed["y"] == {"z": {"a": {"b": {"c": 2}}}}
+    assert len(parsed) == 4

@@ -330,3 +330,10 @@ def test_srw_runs_side_by_side_what_should_queue(gpus: int) -> None:
     instance = instance_of(gpus, *(job(f"j{i}", 1, gpus, 60.0) for i in range(gpus)))
     assert value("srw", instance) == pytest.approx(60)
     assert value("best-fill", instance) == pytest.approx(60 * (gpus + 1) / (2 * gpus))
+
+
+def test_a_table_that_does_not_fit_is_refused() -> None:
+    """The dynamic programme has a cell for each job and GPU."""
+    large = instance_of(2**40, job("a", 1, 3, 1.0))
+    refused = find_solver("allocation", "ibm-dp").supports(large)
+    assert refused.reason == ("jobs x GPUs is 1099511627777; the table is made up to 134217728")
