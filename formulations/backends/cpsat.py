@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,12 +86,12 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     # Presolve that compares which constraints include others has proved wrong optima: 16 of 8,333
     # drawn instances of heterogeneous rounds, none without it.
     solver.parameters.presolve_inclusion_work_limit = 0
-    # Else Ctrl-C would end it like a limit, and its handler would stay in the place of Python's.
+    # Else Ctrl-C would end it like a limit: `interruptible` is for that.
     solver.parameters.catch_sigint_signal = False
     if settings.time_s is not None:
         solver.parameters.max_time_in_seconds = settings.time_s
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
-    status = solver.solve(model, callback)
+    status = interruptible(lambda: solver.solve(model, callback), solver.stop_search)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,11 +132,14 @@ def solve(
 
     limit = None if time_s is None else timedelta(seconds=time_s)
     try:
-        return mathopt.solve(
-            model,
-            mathopt.SolverType[solver_type],
-            params=mathopt.SolveParameters(time_limit=limit, **parameters),
-            **given,
+        # Its interrupter is not used: HiGHS takes no note of it, and SCIP prints errors.
+        return interruptible(
+            lambda: mathopt.solve(
+                model,
+                mathopt.SolverType[solver_type],
+                params=mathopt.SolveParameters(time_limit=limit, **parameters),
+                **given,
+            )
         )
     except AttributeError as error:  # how OR-Tools 9.15 hides the real one
         raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -185,8 +186,13 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
         highs.setSolution(solution)
     if settings.watch is not None:
         _watch_highs(highs, [variable.index for variable in variables], settings.watch)
-    with _threads_of_highs(settings.threads):
-        highs.run()
+    highs.HandleUserInterrupt = True
+
+    def run() -> None:
+        with _threads_of_highs(settings.threads):
+            highs.run()
+
+    interruptible(run, highs.cancelSolve)
 
     status, info = highs.getModelStatus(), highs.getInfo()
     limited = status == highspy.HighsModelStatus.kTimeLimit

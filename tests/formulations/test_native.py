@@ -1,0 +1,90 @@
+"""Ctrl-C is heard while a backend's machine code runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.core.stopwatch import remaining_s, time_limit
+from lyra_opt.formulations.backends.native import interruptible
+from lyra_opt.instances.family import generate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C as Python takes it, whatever runs the tests does with it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+def test_ctrl_c_interrupts_what_looks_at_nothing() -> None:
+    is_interrupted, has_ended = threading.Event(), threading.Event()
+
+    def run() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        is_interrupted.wait()
+        has_ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(run, is_interrupted.set)
+    assert has_ended.wait(60)
+
+
+@pytest.mark.usefixtures("heard")
+def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted() -> None:
+    never = threading.Event()
+
+    def run() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(run)
+    never.set()
+
+
+def test_results_errors_and_the_time_left_are_those_of_the_run() -> None:
+    def fail() -> None:
+        raise RuntimeError("of the backend")
+
+    with time_limit(1000):
+        left_s = interruptible(remaining_s)
+    assert left_s is not None
+    assert 0 < left_s <= 1000
+    with pytest.raises(RuntimeError, match="of the backend"):
+        interruptible(fail)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("cpsat", "cpsat"),
+        ("mathopt-gscip", "mathopt"),
+        ("mathopt-highs", "mathopt"),
+        ("pulp-highs", "pulp"),
+    ],
+)
+def test_machine_code_of_each_backend_is_interruptible(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    backend = importlib.import_module(f"lyra_opt.formulations.backends.{module}")
+    monkeypatch.setattr(backend, "interruptible", interrupted)
+    instance = generate("reclaim", family="hyp8", servers=30, semantics="rigid")
+    with pytest.raises(KeyboardInterrupt):
+        solve_and_check(find_problem("reclaim"), instance, find_solver("reclaim", name))
