@@ -32,12 +32,14 @@ MOST_WRITTEN = 3
 """Failures of one kind that are written, the first made as small as can be; others are counted."""
 OF_INSTANCES = (
     "instances",
+    "at the edge",
     "with a known optimum",
     "runs",
     "declined",
     "optima confirmed",
     "bounds checked",
     "stopped by a limit",
+    "unproved, with a reason",
     "faults",
 )
 OF_FILES = ("files", "read", "refused", "faults")

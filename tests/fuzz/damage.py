@@ -40,6 +40,11 @@ ODD_VALUES: tuple[Any, ...] = (
     *([], [[]], [None], [0, 0], {}, {"": 0}, {"id": "x"}, [{}]),
 )
 """Values of every type of JSON, among them those at the edges of rules."""
+EDGES = (
+    *(0, 1, 2, 10**5, 10**6, 10**12, 2**53 - 1, 0.0, 1e-60, 1e-12, 0.5, 1.0, 1e6, 1e12, 1e60),
+    *(1.7e9, 1.7e12, 1 - 2**-53),
+)
+"""Numbers at the edges of rules, and times of clocks."""
 ODD_CELLS = (
     *(
         "",
@@ -188,19 +193,37 @@ def damaged(draw: Draw, kind: str) -> bytes:
     return data
 
 
+def at_the_edge(draw: Draw, document: Any) -> Any:
+    """Return a document in which one or two numbers are at the edge of what any rule allows.
+
+    Or beyond: then the document is no instance.
+    """
+    for _ in range(draw.pick(1, 1, 2)):
+        places = [(within, key) for within, key in places_in(document) if _is_number(within[key])]
+        within, key = draw.choice(places)
+        within[key] = draw.choice(EDGES)
+    return document
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def places_in(document: Any) -> list[tuple[Any, Any]]:
+    """Return every object or list of a document with each of its keys."""
+    found = []
+    for key, entry in document.items() if isinstance(document, dict) else enumerate(document):
+        found.append((document, key))
+        if isinstance(entry, dict | list):
+            found += places_in(entry)
+    return found
+
+
 def _changed_document(draw: Draw, document: Any) -> Any:
     """Replace a value, leave it out, say it twice, or give a table a key that it does not know."""
-    places: list[tuple[Any, Any]] = []
-
-    def visit(value: Any) -> None:
-        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
-            places.append((value, key))
-            if isinstance(entry, dict | list):
-                visit(entry)
-
     if not isinstance(document, dict | list) or draw.sometimes(0.01):
         return draw.choice(ODD_VALUES)
-    visit(document)
+    places = places_in(document)
     if not places:
         return document
     within, key = draw.choice(places)

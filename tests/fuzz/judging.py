@@ -111,8 +111,9 @@ def faults(truth: Truth, solver: Solver, answer: Answer, limits: Limits) -> Iter
         yield f"bound: {bound} is beyond the optimum, {optimum}"
     is_proved = status in (Status.OPTIMAL, Status.INFEASIBLE)
     is_limited = limits.time_s is not None or limits.nodes is not None
-    if answer.instance.variant in solver.exact_variants and not (is_proved or is_limited):
-        yield f"unproved: it ends {status}, {answer.message}"
+    is_exact = answer.instance.variant in solver.exact_variants
+    if is_exact and not (is_proved or is_limited or answer.message):
+        yield f"unproved: it ends {status}, and says no reason"
     if answer.stopped_by is StoppedBy.TIME and limits.time_s is None:
         yield "stopped: it says it was stopped, but there was no limit"
 

@@ -79,7 +79,10 @@ CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**20
 
 @kernel
 def _admit(state: Any) -> Any:
-    """Target base demands up to the first job by release and file that does not fit."""
+    """Target base demands up to the first job by release and file that does not fit.
+
+    Returns the GPUs left that those admitted can use.
+    """
     free = keep_bases(state)
     for place in range(state.counts[ACTIVE]):
         job = state.held[BY_ARRIVAL][place]
@@ -89,7 +92,13 @@ def _admit(state: Any) -> Any:
                 break
             state.held[TARGET][job] = state.limits[MIN_WORKERS][job]
             free -= base
-    return free
+    usable = 0
+    for place in range(state.counts[ACTIVE]):
+        job = state.held[BY_ARRIVAL][place]
+        if state.held[TARGET][job] > 0:
+            extra = state.limits[MAX_WORKERS][job] - state.limits[MIN_WORKERS][job]
+            usable += extra * state.limits[GPUS_PER_WORKER][job]
+    return min(free, usable)
 
 
 @kernel

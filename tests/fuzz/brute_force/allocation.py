@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from itertools import permutations
 from math import fsum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tests.fuzz.brute_force.drawing import LARGEST_INTEGER, UNKNOWN, require
+from tests.fuzz.brute_force.drawing import (
+    LARGEST_INTEGER,
+    UNKNOWN,
+    InvalidChoiceError,
+    require,
+)
 from tests.lyra_opt.allocation.mean_jct_reference import optimum as optimum_by_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.fuzz.brute_force.drawing import Document, Draw
+
+    Way = tuple[int, Fraction]
 
 VARIANTS = ("jct_reduction", "two_phase", "joint", "mean_jct")
 MAXIMISED: tuple[str, ...] = ("jct_reduction",)
@@ -111,31 +119,47 @@ def waiting_s(document: Document) -> Fraction:
     return sum(works, Fraction(0)) / document["gpus"]
 
 
-def choices(document: Document) -> list[list[tuple[int, int, Fraction]]]:
-    """Return what each job can have: workers, the GPUs that count, what the objective adds."""
-    variant = document["objective"]
-    started = {job["id"] for job in started_first(document)} if variant == "two_phase" else set()
+def way(document: Document, job: Document, workers: int, *, starts: bool) -> Way:
+    """Return the GPUs that count of a number of workers, and what it adds to the objective.
+
+    `starts` says whether phase 1 grants the base demand; only ``two_phase`` asks.
+    """
+    variant, base = document["objective"], job["min_workers"]
+    is_running = base <= workers <= job["max_workers"]
+    waits = {
+        "jct_reduction": False,
+        "two_phase": not starts,
+        "joint": not job.get("running"),
+    }
+    rule = f"{job['id']} cannot have {workers} workers"
+    if workers == 0:
+        require(waits[variant], rule)
+        waiting = variant == "joint"
+        return 0, seconds(job, base) + waiting_s(document) if waiting else Fraction(0)
+    require(is_running and (starts or variant != "two_phase"), rule)
+    if variant == "jct_reduction":
+        saved = seconds(job, base) - seconds(job, workers)
+        return (workers - base) * width(job), saved
+    return workers * width(job), seconds(job, workers)
+
+
+def ways_of(document: Document, job: Document, *, starts: bool) -> list[Way]:
+    """Return everything that a job can have."""
     found = []
-    for job in document["jobs"]:
-        base = job["min_workers"]
-        counts = range(base, job["max_workers"] + 1)
-        if variant == "jct_reduction":
-            slowest = seconds(job, base)
-            ways = [(w, (w - base) * width(job), slowest - seconds(job, w)) for w in counts]
-        elif variant == "two_phase" and job["id"] not in started:
-            ways = [(0, 0, Fraction(0))]
-        else:
-            ways = [(w, w * width(job), seconds(job, w)) for w in counts]
-            if variant == "joint" and not job.get("running"):
-                ways.append((0, 0, seconds(job, base) + waiting_s(document)))
-        found.append(ways)
+    for workers in (0, *range(job["min_workers"], job["max_workers"] + 1)):
+        with suppress(InvalidChoiceError):
+            found.append(way(document, job, workers, starts=starts))
     return found
 
 
 def best_of_one_shot(document: Document) -> float:
     """Return the best sum, by trying every choice that fits; time O(choices ^ jobs)."""
     sign = 1 if document["objective"] in MAXIMISED else -1
-    ways = [[(gpus, float(value)) for _, gpus, value in each] for each in choices(document)]
+    started = started_first(document)
+    ways = [
+        [(gpus, float(value)) for gpus, value in ways_of(document, job, starts=job in started)]
+        for job in document["jobs"]
+    ]
     best: list[float] = []
 
     def extend(position: int, free: int, taken: list[float]) -> None:
@@ -216,12 +240,11 @@ def measured(document: Document, chosen: Mapping[str, Any]) -> dict[str, Any]:
         return {"objective": mean_jct_of(document, chosen["schedule"])}
     workers = chosen["workers"]
     require(workers.keys() == {job["id"] for job in document["jobs"]}, "jobs are missing")
-    free, values = document["gpus"], []
-    for job, ways in zip(document["jobs"], choices(document), strict=True):
-        fitting = [way for way in ways if way[0] == workers[job["id"]]]
-        require(bool(fitting), f"{job['id']} cannot have {workers[job['id']]} workers")
-        free -= fitting[0][1]
-        values.append(fitting[0][2])
+    free, values, started = document["gpus"], [], started_first(document)
+    for job in document["jobs"]:
+        gpus, value = way(document, job, workers[job["id"]], starts=job in started)
+        free -= gpus
+        values.append(value)
     require(free >= 0, "more GPUs are given than there are")
     found: dict[str, Any] = {
         "objective": sum(values, Fraction(0)),
