@@ -43,12 +43,12 @@ class Cluster:
         for _ in range(workers):
             self.workers.append(self._started("worker", self.address, "--nthreads", "1"))
 
-    def wait_for(self, workers: int) -> None:
+    def wait_for(self, workers: int, longest_s: float = LONGEST_START_S) -> None:
         """Wait until so many workers are there."""
         from distributed import Client
 
         with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=LONGEST_START_S)
+            client.wait_for_workers(workers, timeout=longest_s)
 
     def stop(self) -> None:
         """Kill all of it."""

@@ -41,6 +41,7 @@ SIMULATED_WORKERS = 1000
 SIMULATED_PROCESSES = 4
 SIMULATED_TASK_S = 10.0
 SIMULATED_TASKS = 5000
+SIMULATED_START_S = 600.0
 
 ROWS = 5000
 FIGURES = 40
@@ -222,7 +223,7 @@ def _simulated_workers(cluster: Cluster) -> Iterator[int]:
             subprocess.Popen([*command, cluster.address, str(each)])  # noqa: S603
             for _ in range(SIMULATED_PROCESSES)
         ]
-        cluster.wait_for(SIMULATED_WORKERS)
+        cluster.wait_for(SIMULATED_WORKERS, SIMULATED_START_S)
         yield cluster.scheduler.pid
     finally:
         for process in processes:

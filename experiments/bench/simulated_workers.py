@@ -44,8 +44,7 @@ async def serve(scheduler: str, count: int) -> None:
             )
             for _ in range(count)
         ]
-        for each in workers:
-            await each
+        await asyncio.gather(*workers)
         await asyncio.gather(*(each.finished() for each in workers))
 
 

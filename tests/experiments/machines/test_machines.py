@@ -254,15 +254,43 @@ def test_objects_and_captured_decisions_travel(home: Path, machines: Cluster) ->
     assert {path.name: path.read_bytes() for path in Path("there").iterdir()} == files
 
 
+TRACE = """job_id,submit_time_s,duration_s,gpus
+a,0,600,4
+b,60,1200,8
+c,120,300,1
+"""
+
+
+@pytest.mark.slow
+def test_traces_travel(home: Path, machines: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One beside the command and one of the folder of traces, which no worker has."""
+    import lyra_opt as lo
+
+    traces = home.parent / "traces"
+    traces.mkdir()
+    monkeypatch.setenv("LYRA_OPT_TRACES", str(traces))
+    for folder, name in ((home, "beside.csv"), (traces, "elsewhere.csv")):
+        (folder / name).write_text(TRACE)
+        given = {"jobs": name, "changes": {"cluster.servers": 1}, "schemes": ["fifo"]}
+        there = lo.simulate("plain", scheduler=machines.address, **given)
+        assert there.jobs.equals(lo.simulate("plain", **given).jobs)
+        assert list(there.jobs.job_id) == ["a", "b", "c"]
+
+
 @pytest.mark.slow
 def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
     """After Ctrl-C no worker goes on with what nobody waits for: the next study begins at once."""
     never = tmp_path / "never"
     tasks = [Replay(str(place), place, waits_until=never) for place in range(2)]
     started = Machines(machines.address).start(tasks, tmp_path)
-    stop = _every_moment(
-        lambda: os.kill(os.getpid(), signal.SIGINT) if started.begun() >= 1 else None
-    )
+    interrupted = threading.Event()
+
+    def interrupt_once() -> None:
+        if started.begun() >= 1 and not interrupted.is_set():
+            interrupted.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stop = _every_moment(interrupt_once)
     try:
         with pytest.raises(KeyboardInterrupt):
             list(started.records)
