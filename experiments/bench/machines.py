@@ -22,7 +22,7 @@ from lyra_opt.experiments.machines.engine import Machines
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.runner import run_study
-from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.store import ResultStore, write_beside
 from lyra_opt.experiments.study import read_study
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.pool import Engine
 
-STUDY = Path(__file__).parents[1] / "studies" / "reclaim-gap.toml"
-STUDY_SEEDS = 1
+STUDY = Path(__file__).parent / "machines.toml"
 REPETITIONS = 3
 
 EMPTY_TASKS = 1000
@@ -43,7 +42,7 @@ SIMULATED_TASK_S = 10.0
 SIMULATED_TASKS = 5000
 SIMULATED_START_S = 600.0
 
-ROWS = 5000
+ROWS, ROWS_WITH_FILES, FILES_BESIDE = 5000, 500, 2
 FIGURES = 40
 """Of a row: about as many as a replay has."""
 
@@ -94,7 +93,7 @@ class Nap:
 def machine_figures() -> Iterator[Figure]:
     """Measure runs through a scheduler, on this machine."""
     with TemporaryDirectory(prefix="lyra-opt-") as folder:
-        yield _store_figure(Path(folder))
+        yield from _store_figures(Path(folder))
         cluster = Cluster(Path(folder))
         try:
             cluster.start(workers=2)
@@ -106,7 +105,7 @@ def machine_figures() -> Iterator[Figure]:
 
 def _two_worker_figures(folder: Path, cluster: Cluster) -> Iterator[Figure]:
     engines: dict[str, Engine] = {"there": Machines(cluster.address), "here": LocalProcesses(2)}
-    study = read_study(STUDY, changes={"seeds": STUDY_SEEDS})
+    study = read_study(STUDY)
     studies: dict[str, list[float]] = {name: [] for name in engines}
     for repetition in range(REPETITIONS):
         for name, engine in engines.items():
@@ -116,7 +115,7 @@ def _two_worker_figures(folder: Path, cluster: Cluster) -> Iterator[Figure]:
     ratios = [there / here for there, here in zip(studies["there"], studies["here"], strict=True)]
     here_s, there_s = (statistics.median(studies[name]) for name in ("here", "there"))
     yield Figure(
-        what=f"{STUDY.stem}, {len(list(study.runs()))} runs, 2 workers against a pool of 2",
+        what=f"a study of {len(list(study.runs()))} runs, 2 workers against a pool of 2",
         runs=REPETITIONS,
         statistic="median ratio of times",
         measured=statistics.median(ratios),
@@ -156,19 +155,25 @@ def _naps(count: int) -> StudyRecord:
     )
 
 
-def _store_figure(folder: Path) -> Figure:
+def _store_figures(folder: Path) -> Iterator[Figure]:
+    """Measure what the one process stores that writes, alone and with files beside rows."""
     rows = [Nap(position, 0.0).run() for position in range(ROWS)]
-    with ResultStore.create(folder / "rows", _naps(ROWS)).start_writing() as store:
-        started_s = time.perf_counter()
-        for row in rows:
-            store.add(row)
-        elapsed_s = time.perf_counter() - started_s
-    return Figure(
-        what="the store, a transaction a row",
-        runs=ROWS,
-        statistic="rows a second",
-        measured=ROWS / elapsed_s,
-    )
+    for files, what in ((0, ""), (FILES_BESIDE, f" with {FILES_BESIDE} files of 20 KB beside it")):
+        beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
+        store_folder = folder / f"rows-{files}"
+        with ResultStore.create(store_folder, _naps(ROWS)).start_writing() as store:
+            kept = rows if not files else rows[:ROWS_WITH_FILES]
+            started_s = time.perf_counter()
+            for row in kept:
+                write_beside(store_folder, beside)
+                store.add(row)
+            elapsed_s = time.perf_counter() - started_s
+        yield Figure(
+            what=f"the store, a transaction a row{what}",
+            runs=len(kept),
+            statistic="rows a second",
+            measured=len(kept) / elapsed_s,
+        )
 
 
 def _thousand_worker_figures(folder: Path) -> Iterator[Figure]:
