@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -14,8 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from lyra_opt.experiments.bench.cluster import Cluster
-from lyra_opt.experiments.bench.timing import Figure
+from lyra_opt.experiments.bench.timing import Figure, timed_figure
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.machines.engine import Machines
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 STUDY = Path(__file__).parent / "machines.toml"
 REPETITIONS = 3
 
-EMPTY_TASKS = 1000
+EMPTY_TASKS = 2000
 OVERHEAD_TARGET_S = 0.005
 
 SIMULATED_WORKERS = 1000
@@ -45,8 +46,6 @@ SIMULATED_START_S = 600.0
 ROWS, ROWS_WITH_FILES, FILES_BESIDE = 5000, 500, 2
 FIGURES = 40
 """Of a row: about as many as a replay has."""
-
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -123,21 +122,25 @@ def _two_worker_figures(folder: Path, cluster: Cluster) -> Iterator[Figure]:
     )
     for name, engine in engines.items():
         _naps_s(engine, 2, 0.0, folder / f"warm-{name}")
+        before_s = _cpu_s(cluster)
         times_s = [
             _naps_s(engine, EMPTY_TASKS, 0.0, folder / f"naps-{name}-{repetition}") / EMPTY_TASKS
             for repetition in range(REPETITIONS)
         ]
-        yield Figure(
-            what=f"a task that does nothing, {'2 workers' if name == 'there' else 'pool of 2'}",
-            runs=REPETITIONS * EMPTY_TASKS,
-            median_s=statistics.median(times_s),
-            maximum_s=max(times_s),
-            statistic="median",
-            measured=1000 * statistics.median(times_s),
-            target=1000 * OVERHEAD_TARGET_S if name == "there" else None,
-            unit="ms",
-            remark="what it adds to a study, its row stored",
+        yield timed_figure(
+            f"a task that does nothing, {'2 workers' if name == 'there' else 'pool of 2'}",
+            times_s,
+            remark=f"what it adds to a study, its row stored; medians of {EMPTY_TASKS:,}",
         )
+        if name == "there":
+            yield Figure(
+                what="the same, CPU of scheduler, workers and command, a task",
+                runs=REPETITIONS * EMPTY_TASKS,
+                statistic="mean",
+                measured=1000 * (_cpu_s(cluster) - before_s) / (REPETITIONS * EMPTY_TASKS),
+                target=1000 * OVERHEAD_TARGET_S,
+                unit="ms",
+            )
 
 
 def _naps_s(engine: Engine, count: int, takes_s: float, folder: Path) -> float:
@@ -182,9 +185,9 @@ def _thousand_worker_figures(folder: Path) -> Iterator[Figure]:
     with _simulated_workers(cluster) as scheduler:
         engine = Machines(cluster.address)
         _naps_s(engine, SIMULATED_WORKERS, 0.0, folder / "warm")
-        before_s, own_before_s = _cpu_s(scheduler), time.process_time()
+        before_s, own_before_s = _cpu_of_family_s(scheduler), time.process_time()
         wall_s = _naps_s(engine, SIMULATED_TASKS, SIMULATED_TASK_S, folder / "simulated")
-        scheduler_s = (_cpu_s(scheduler) - before_s) / SIMULATED_TASKS
+        scheduler_s = (_cpu_of_family_s(scheduler) - before_s) / SIMULATED_TASKS
         own_s = (time.process_time() - own_before_s) / SIMULATED_TASKS
     least_s = SIMULATED_TASK_S * SIMULATED_TASKS / SIMULATED_WORKERS
     what = f"{SIMULATED_WORKERS:,} simulated workers, {SIMULATED_TASKS:,} tasks of "
@@ -208,11 +211,17 @@ def _thousand_worker_figures(folder: Path) -> Iterator[Figure]:
         )
 
 
-def _cpu_s(process: int) -> float:
-    """Return the CPU seconds that a process has taken so far."""
-    after_name = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2]
-    user, system = after_name.split()[11:13]
-    return (int(user) + int(system)) / TICKS_PER_S
+def _cpu_s(cluster: Cluster) -> float:
+    """Return the CPU seconds so far of a cluster and of this process."""
+    of_cluster = [process for process in (cluster.scheduler, *cluster.workers) if process]
+    return time.process_time() + sum(_cpu_of_family_s(each.pid) for each in of_cluster)
+
+
+def _cpu_of_family_s(process: int) -> float:
+    """Return the CPU seconds so far of a process and those that it has started."""
+    first = psutil.Process(process)
+    taken = [each.cpu_times() for each in (first, *first.children(recursive=True))]
+    return float(sum(each.user + each.system for each in taken))
 
 
 @contextmanager
