@@ -19,7 +19,6 @@ from lyra_opt.experiments.bench import (
     heterogeneous,
     heterogeneous_decisions,
     heterogeneous_shares,
-    machines,
     network,
     overshoot,
     reclaim,
@@ -238,6 +237,12 @@ def _comparison_in_words(runs: pd.DataFrame) -> str:
     )
 
 
+def _machine_figures() -> Iterator[Figure]:
+    from lyra_opt.experiments.bench.machines import machine_figures  # needs the extra `cluster`
+
+    return machine_figures()
+
+
 PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "greedy": lambda _: reclaim.greedy_figures(),
     "fast": lambda bench: reclaim.fast_figures(bench.seeds),
@@ -250,7 +255,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "rounds": lambda _: replays.round_figures(),
     "network": lambda bench: network.network_figures(bench.seeds),
     "overshoot": lambda _: overshoot.overshoot_figures(),
-    "machines": lambda _: machines.machine_figures(),
+    "machines": lambda _: _machine_figures(),
     "exact": Bench.exact,
     "comparison": Bench.comparison,
 }
