@@ -10,6 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+import dask
 from distributed import Worker
 
 from lyra_opt.experiments.machines import worker
@@ -50,5 +51,6 @@ async def serve(scheduler: str, count: int) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    dask.config.set({"distributed.worker.profile.enabled": False})  # a thread of each worker
     worker.carry_out = carry_out  # is called by this name
     asyncio.run(serve(sys.argv[1], int(sys.argv[2])))

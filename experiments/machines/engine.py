@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,6 +54,9 @@ TASKS_AHEAD = 2
 
 LEAST_AHEAD = 32
 """Tasks handed out however few workers there are, for those that come."""
+
+WRITERS = 8
+"""Threads that write what lies beside rows."""
 
 MOST_AT_ONCE = 256
 """Tasks sent, or rows fetched, in one message."""
@@ -239,7 +243,7 @@ class _Run:
             raise _LostError
         states = {number: self._sent[number].status for number in numbers}
         there = [number for number in numbers if states[number] == "finished"]
-        rows: Mapping[int, bytes | None] = {}
+        rows: dict[int, bytes] = {}
         if there:
             with _lost_if_it_fails(TimeoutError):
                 rows = client.sync(
@@ -248,9 +252,14 @@ class _Run:
                     errors="skip",
                     callback_timeout=LONGEST_FETCH_S,
                 )
+        # Files beside rows wait for the disk, each for itself.
+        arrived = [number for number in numbers if rows.get(number)]
+        with ThreadPoolExecutor(WRITERS) as writers:
+            records = list(writers.map(lambda number: self._row(number, rows[number]), arrived))
+        kept = dict(zip(arrived, records, strict=True))
         for number in numbers:
-            if row := rows.get(number):
-                yield self._done(number, self._row(number, row))
+            if number in kept:
+                yield self._done(number, kept[number])
             elif states[number] == "error":
                 yield self._done(number, self._failed(number, self._sent[number]))
             elif states[number] in ("cancelled", "lost"):
