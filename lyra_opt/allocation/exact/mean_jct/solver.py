@@ -213,6 +213,12 @@ class _Search:
         proved = self.is_proved(self.bound)
         bound = min(self.bound, self.objective)
         self.tell_bound(bound)
+        message = None
+        if not proved and stopped_by is None:
+            message = (
+                f"the search was done, but its bound is {bound}: floating point does not prove "
+                "this objective"
+            )
         return SolveResult(
             status=Status.OPTIMAL if proved else Status.FEASIBLE,
             stopped_by=None if proved else stopped_by,
@@ -223,6 +229,7 @@ class _Search:
                 "nodes": self.nodes,
                 "programmes": self.programme.solved if hasattr(self, "programme") else 0,
             },
+            message=message,
         )
 
     def prove(self) -> StoppedBy | None:

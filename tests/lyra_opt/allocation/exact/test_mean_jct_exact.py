@@ -227,6 +227,15 @@ def test_a_job_shorter_than_floats_are_apart_is_somewhere(work: float) -> None:
     assert (found.status, found.objective) == (Status.OPTIMAL, pytest.approx(2e6 + 0.5))
 
 
+def test_a_search_that_ends_without_a_proof_says_why() -> None:
+    """Of work that spans 18 powers of ten, floats hold too little of the least."""
+    jobs = instance_of(6, ((1, 1, 1e-9), (1, 3, 31250000.0), (4, 4, 2e9)))
+    found = solved(jobs)
+    assert found.stopped_by is None
+    is_explained = found.message is not None and "floating point" in found.message
+    assert (found.status is Status.OPTIMAL) != is_explained
+
+
 def test_a_schedule_may_end_after_the_latest_release() -> None:
     """The largest amounts, one after another."""
     most = 2**53 - 1
