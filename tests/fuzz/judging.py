@@ -111,6 +111,8 @@ def faults(truth: Truth, solver: Solver, answer: Answer, limits: Limits) -> Iter
         yield f"bound: {bound} is beyond the optimum, {optimum}"
     is_proved = status in (Status.OPTIMAL, Status.INFEASIBLE)
     is_limited = limits.time_s is not None or limits.nodes is not None
+    if not isinstance(optimum, str):
+        yield from _faults_of_trajectory(truth, answer)
     is_exact = answer.instance.variant in solver.exact_variants
     if is_exact and not (is_proved or is_limited or answer.message):
         yield f"unproved: it ends {status}, and says no reason"
@@ -121,6 +123,16 @@ def faults(truth: Truth, solver: Solver, answer: Answer, limits: Limits) -> Iter
 def _rounding(truth: Truth) -> float:
     """Return by how much a bound may be beyond: not at all where values are integers."""
     return 0 if isinstance(truth.optimum, int) else EXACT
+
+
+def _faults_of_trajectory(truth: Truth, answer: Answer) -> Iterator[str]:
+    """Yield what a run said on its way that is beyond the optimum."""
+    for point in answer.trajectory:
+        if point.kind == "objective" and truth.excess(point.value, truth.optimum) > truth.slack:
+            yield f"told: {point.value} was told, better than the optimum, {truth.optimum}"
+        excess = truth.excess(truth.optimum, point.value)
+        if point.kind == "dual_bound" and excess > _rounding(truth):
+            yield f"told: the bound {point.value} was told, beyond the optimum, {truth.optimum}"
 
 
 def _faults_of_solution(truth: Truth, answer: Answer) -> Iterator[str]:

@@ -40,6 +40,8 @@ FILES = "files"
 """What stands for the name of a problem where files are read."""
 AT_THE_EDGE = 0.08
 """The share of instances in which numbers are at the edges of their rules."""
+RECORDED = 0.2
+"""The share of runs that are asked to tell what they find on the way."""
 MOST_DRAWS = 20
 SHORT_TIME_S = 0.05
 WEAK_AT_THE_EDGE = ("time-indexed-milp",)
@@ -190,7 +192,9 @@ def try_instance(seed: int, problem: str, number: int) -> Tally:
         if edged is not None and solver.name in WEAK_AT_THE_EDGE:
             continue
         is_given = start is not None and draw.sometimes(WITH_START)
-        answer, found = attempt(truth, instance, solver, limits, start if is_given else None)
+        given = start if is_given else None
+        record = draw.sometimes(RECORDED)
+        answer, found = attempt(truth, instance, solver, limits, given, record=record)
         answers.append(answer)
         count("runs")
         count("declined", answer.status is Status.UNSUPPORTED)
@@ -222,11 +226,13 @@ def edged_instance(draw: Draw, problem: str, document: Document) -> tuple[Truth,
 
 
 def attempt(
-    truth: Truth, instance: Any, solver: Solver, limits: Limits, start: Any
+    truth: Truth, instance: Any, solver: Solver, limits: Limits, start: Any, *, record: bool = True
 ) -> tuple[Answer, list[Failure]]:
-    """Return a solver's answer and what is wrong with it."""
+    """Return a solver's answer and what is wrong with it, on its way too if it is recorded."""
     problem = find_problem(truth.problem)
-    answer = solve_and_check(problem, instance, solver, limits=limits, warm_start=start)
+    answer = solve_and_check(
+        problem, instance, solver, limits=limits, warm_start=start, record=record
+    )
     texts = list(faults(truth, solver, answer, limits))
     if start is not None and answer.status not in (Status.ERROR, Status.UNSUPPORTED):
         value = problem.check(instance, start).objective
