@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
     from lyra_opt.network.instance import Instance as NetworkInstance
@@ -226,6 +230,37 @@ def test_solver_conforms(problem: str, name: str, position: int) -> None:
     # `lp-makespan` has a bound and no answer of its own.
     solved = answer.solution is not None or answer.dual_bound is not None
     assert solved or INSTANCES[problem][position] in TIGHT
+
+
+@pytest.fixture(scope="module")
+def _load() -> Iterator[None]:
+    """Four processes that take all the time that they get."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_load")
+@pytest.mark.parametrize(
+    ("problem", "name", "position"),
+    [pair for pair in TAKEN if find_solver(*pair[:2]).exact_variants],
+)
+def test_exact_solvers_conform_beside_busy_processes(
+    problem: str, name: str, position: int
+) -> None:
+    """Wherever in its work a limit ends a run, nothing is claimed that is not so."""
+    best_solution, optimum = best_of(problem, position)
+    assert_conforms(
+        find_solver(problem, name),
+        find_problem(problem),
+        INSTANCES[problem][position],
+        optimum=optimum,
+        best_solution=best_solution,
+        time_limits_s=(0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    )
 
 
 def test_every_solver_solves_a_case_of_each_variant_that_it_claims() -> None:

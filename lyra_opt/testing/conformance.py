@@ -16,6 +16,8 @@ from lyra_opt.core.solver import Solver, find_solver
 from lyra_opt.core.solving import solve_and_check
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.core.solving import Answer
@@ -31,6 +33,7 @@ def assert_conforms(
     optimum: Number | None = None,
     best_solution: Any = None,
     seed: int = 0,
+    time_limits_s: Sequence[float] = SHORT_TIMES_S,
 ) -> Answer:
     """Assert that `solver` keeps the rules on `instance`, and return its answer.
 
@@ -60,6 +63,8 @@ def assert_conforms(
     best_solution
         A solution as good as any that the solver may find, to start from; None starts from the
         solver's own answer.
+    time_limits_s
+        Those of rule 10.
     """
     if not isinstance(solver, Solver):
         solver = find_solver(problem.name, solver)
@@ -101,7 +106,7 @@ def assert_conforms(
     start = answer.solution if best_solution is None else best_solution
     if start is not None:
         _assert_keeps_start(solver, problem, instance, start, sign, seed)
-    for time_s in SHORT_TIMES_S:
+    for time_s in time_limits_s:
         hurried = solve_and_check(
             problem, instance, solver, seed=seed, limits=Limits(time_s=time_s)
         )
