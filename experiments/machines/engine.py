@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import sys
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +126,7 @@ class _Run:
         self._waiting = deque(range(len(tasks)))
         self._sent: dict[int, Future] = {}
         self._finished: SimpleQueue[int] = SimpleQueue()
-        self._shares: dict[str, float] = {}
+        self._shares: dict[int, float] = {}
         self._kept: dict[str, Future] = {}
         self._threads, self._counted_s = 0, float("-inf")
         self._has_workers = True
@@ -144,7 +146,7 @@ class _Run:
                         f"scheduler {self._scheduler} is lost; what it had not completed is given "
                         f"to it again if it is back within {LONGEST_ABSENCE_S / 60:.0f} minutes"
                     )
-                    self._waiting.extendleft(sorted(self._sent, reverse=True))
+                    self._waiting = deque(sorted({*self._sent, *self._waiting}))
                     self._sent, self._kept, self._shares = {}, {}, {}
                     self._finished = SimpleQueue()
                     self._counted_s = float("-inf")
@@ -154,7 +156,6 @@ class _Run:
         """Return a client; what it has not completed at the end is cancelled."""
         client = self._new_client()
         try:
-            client.subscribe_topic(self._errand.id, self._take_share)
             yield client
         finally:
             with suppress(Exception):  # of a scheduler that is gone
@@ -177,11 +178,14 @@ class _Run:
 
     def _take_share(self, event: tuple[float, Mapping[str, Any]]) -> None:
         _, told = event
-        if told["key"] in {future.key for future in self._sent.copy().values()}:
-            self._shares[told["key"]] = told["share"]
+        number = int(told["key"].rpartition("-")[2])
+        if number in self._sent:
+            self._shares[number] = told["share"]
 
     def _served(self, client: Client) -> Generator[RunRecord, None, None]:
         """Yield rows until all tasks are done; `_LostError` if the scheduler is lost."""
+        with _lost_if_it_fails():
+            client.subscribe_topic(self._errand.id, self._take_share)
         while self._waiting or self._sent:
             self._count_threads(client)
             with _lost_if_it_fails():
@@ -202,9 +206,12 @@ class _Run:
     def _send(self, client: Client) -> None:
         """Hand out tasks, so many that no worker has to wait for one."""
         room = max(LEAST_AHEAD, TASKS_AHEAD * self._threads) - len(self._sent)
-        numbers = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+        numbers = list(islice(self._waiting, max(0, room)))
         for start in range(0, len(numbers), MOST_AT_ONCE):
-            self._send_some(client, numbers[start : start + MOST_AT_ONCE])
+            some = numbers[start : start + MOST_AT_ONCE]
+            self._send_some(client, some)
+            for _ in some:  # those that are sent, and no others, wait no more
+                self._waiting.popleft()
 
     def _send_some(self, client: Client, numbers: Sequence[int]) -> None:
         parcels = [self._contents.parcel(self._tasks[number]) for number in numbers]
@@ -268,7 +275,8 @@ class _Run:
                 self._watch(number, self._sent[number])
 
     def _done(self, number: int, record: RunRecord) -> RunRecord:
-        self._shares.pop(self._sent.pop(number).key, None)
+        del self._sent[number]
+        self._shares.pop(number, None)
         return record
 
     def _row(self, number: int, row: bytes) -> RunRecord:
@@ -308,7 +316,7 @@ def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
         return
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         logging.getLogger(__name__).info("lost: %s", in_words(error))
         raise _LostError from error
 

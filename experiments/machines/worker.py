@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.machines.parcels import Errand, Parcel
 
 SECONDS_BETWEEN_LOOKS = 0.5
-SECONDS_BETWEEN_WORDS = 2.0
+SECONDS_BETWEEN_WORDS = 5.0
 """How often a worker asks whether a run is still wanted, and says how far it is at most."""
 
 KEPT_IDLE_S = 60.0

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,24 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(
     assert len(rows_of(Path("there"))) >= 5
     assert run_study(study, Path("there"), engine=LocalProcesses(2), resume=True) == 0
     require_as_at_home("there")
+
+
+def test_a_message_that_is_lost_loses_no_task(
+    tmp_path: Path, frail_machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection may break at any moment, also while tasks are handed out."""
+    real, calls = Client.map, count(1)
+
+    def unreliable(client: Client, *given: Any, **named: Any) -> Any:
+        if next(calls) == 2:
+            raise OSError("broken")
+        return real(client, *given, **named)
+
+    monkeypatch.setattr(Client, "map", unreliable)
+    monkeypatch.setattr(engine, "MOST_AT_ONCE", 3)
+    tasks = [Replay(str(place), place) for place in range(20)]
+    assert run_stored(STUDY, tasks, tmp_path, engine=Machines(frail_machines.address)) == 0
+    assert [row["key"] for row in rows_of(tmp_path)] == [task.key for task in tasks]
 
 
 def test_workers_may_come_late(
