@@ -1,7 +1,9 @@
 """Recompute what an allocation or a schedule is worth, from the instance and the solution alone.
 
 Written for plainness, on the instance's own records and in rational numbers, and not on the
-arrays that the algorithms use, so that an error in those cannot hide here.
+arrays that the algorithms use, so that an error in those cannot hide here. The times of a schedule
+are whole numbers of ticks, of which a second has as many as all of them need: integers take a fifth
+of the time of fractions.
 
 One-shot objectives are sums of terms, each exact before it is rounded to a float, which are added
 by `math.fsum`: the relative error is at most 2**-52. A schedule consists of floats that somebody
@@ -196,11 +198,30 @@ def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A piece of a schedule in rational numbers, of a job that is in the instance."""
+    """A piece of a schedule in ticks, of a job that is in the instance."""
 
-    start_s: Fraction
-    end_s: Fraction
-    workers: Fraction
+    start: int
+    end: int
+    workers: int | Fraction
+
+
+class _Ticks:
+    """A unit of time of which all times of a schedule are whole multiples."""
+
+    def __init__(self, instance: Instance, schedule: Schedule) -> None:
+        times_s = [job.release_s for job in instance.jobs]
+        for piece in schedule.pieces:
+            times_s += piece.start_s, piece.end_s
+        self.in_a_second = math.lcm(*{time_s.as_integer_ratio()[1] for time_s in times_s})
+
+    def of(self, time_s: float) -> int:
+        """Return a time of the instance or the schedule."""
+        numerator, denominator = time_s.as_integer_ratio()
+        return numerator * (self.in_a_second // denominator)
+
+    def seconds(self, ticks: int | Fraction) -> float:
+        """Return the nearest float."""
+        return float(Fraction(ticks) / self.in_a_second)
 
 
 def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
@@ -210,118 +231,133 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
     violations = [
         f"job {job!r} is not in the instance" for job in pieces if job not in instance.job_position
     ]
-    makespan_s = Fraction(max((piece.end_s for piece in schedule.pieces), default=0.0))
-    origin_s = Fraction(instance.first_release_s)
-    span_s = max(Fraction(0), makespan_s - origin_s)
-    rounding_s = ROUNDINGS * Fraction(math.ulp(float(makespan_s))) if origin_s else Fraction(0)
-    slack_s = TOLERANCE * span_s + rounding_s
+    ticks = _Ticks(instance, schedule)
+    makespan_s = float(max((piece.end_s for piece in schedule.pieces), default=0.0))
+    origin_s = instance.first_release_s
+    span = max(0, ticks.of(makespan_s) - ticks.of(origin_s))
+    rounding = ROUNDINGS * Fraction(math.ulp(makespan_s)) * ticks.in_a_second if origin_s else 0
+    slack = math.floor(TOLERANCE * span + rounding)  # ticks are whole
     stretches: list[tuple[ElasticJob, list[_Stretch]]] = []
     for job in instance.jobs:
         if job.id not in pieces:
             violations.append(f"job {job.id!r} is not in the schedule")
             continue
         ordered = sorted(pieces[job.id], key=lambda piece: (piece.start_s, piece.end_s))
-        of_job = _without_overlaps(ordered)
-        violations += _time_violations(job, ordered, slack_s)
-        violations += _work_violations(job, of_job)
+        of_job = _without_overlaps(ordered, ticks)
+        violations += _time_violations(job, ordered, slack, ticks)
+        violations += _work_violations(job, of_job, ticks)
         stretches.append((job, of_job))
-    allowed_gpu_s = TOLERANCE * instance.gpus * span_s
-    if rounding_s:
-        allowed_gpu_s += rounding_s * sum(
+    allowed = TOLERANCE * instance.gpus * span
+    if rounding:
+        allowed += rounding * sum(
             piece.workers * job.gpus_per_worker for job, of_job in stretches for piece in of_job
         )
-    violations += _capacity_violations(instance.gpus, stretches, allowed_gpu_s)
+    violations += _capacity_violations(instance.gpus, stretches, allowed, ticks)
     if violations:
         return Report.invalid(violations)
     jobs = len(instance.jobs)
-    waits = [of_job[0].start_s - Fraction(job.release_s) for job, of_job in stretches]
-    completions = [of_job[-1].end_s - Fraction(job.release_s) for job, of_job in stretches]
+    waits = sum(of_job[0].start - ticks.of(job.release_s) for job, of_job in stretches)
+    completions = sum(of_job[-1].end - ticks.of(job.release_s) for job, of_job in stretches)
     return Report(
-        objective=float(sum(completions, Fraction(0)) / jobs),
-        makespan_s=float(makespan_s),
-        mean_queuing_s=max(0.0, float(sum(waits, Fraction(0)) / jobs)),
+        objective=ticks.seconds(Fraction(completions, jobs)),
+        makespan_s=makespan_s,
+        mean_queuing_s=max(0.0, ticks.seconds(Fraction(waits, jobs))),
     )
 
 
-def _without_overlaps(ordered: Sequence[SchedulePiece]) -> list[_Stretch]:
+def _without_overlaps(ordered: Sequence[SchedulePiece], ticks: _Ticks) -> list[_Stretch]:
     """Return the pieces of a job, by start, each from no earlier than the end of those before."""
     stretches: list[_Stretch] = []
-    end_s = Fraction(0)
+    end = 0
     for piece in ordered:
-        start_s = max(Fraction(piece.start_s), end_s)
-        end_s = max(Fraction(piece.end_s), start_s)
-        stretches.append(_Stretch(start_s, end_s, Fraction(piece.workers)))
+        start = max(ticks.of(piece.start_s), end)
+        end = max(ticks.of(piece.end_s), start)
+        workers = Fraction(piece.workers)
+        whole = workers.numerator if workers.denominator == 1 else workers
+        stretches.append(_Stretch(start, end, whole))
     return stretches
 
 
 def _time_violations(
-    job: ElasticJob, ordered: Sequence[SchedulePiece], slack_s: Fraction
+    job: ElasticJob, ordered: Sequence[SchedulePiece], slack: int, ticks: _Ticks
 ) -> list[str]:
     """Return what is wrong with when the job runs."""
     violations = []
     first_s = ordered[0].start_s
-    if first_s < Fraction(job.release_s) - slack_s:
+    if ticks.of(job.release_s) - ticks.of(first_s) > slack:
         violations.append(
             f"job {job.id!r} starts at {first_s} s, before its release at {job.release_s} s"
         )
-    if job.running and first_s > slack_s:
+    if job.running and ticks.of(first_s) > slack:
         violations.append(f"job {job.id!r} is running, but its first piece starts at {first_s} s")
     for earlier, later in pairwise(ordered):
-        gap_s = Fraction(later.start_s) - Fraction(earlier.end_s)
-        if gap_s > slack_s:
+        gap = ticks.of(later.start_s) - ticks.of(earlier.end_s)
+        if gap > slack:
             violations.append(
                 f"job {job.id!r} has no workers from {earlier.end_s} s to {later.start_s} s, "
                 "but a started job is not preempted"
             )
-        elif gap_s < -slack_s:
+        elif gap < -slack:
             violations.append(f"job {job.id!r} has two pieces at once from {later.start_s} s on")
     return violations
 
 
-def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch]) -> list[str]:
+def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch], ticks: _Ticks) -> list[str]:
     """Return what is wrong with how many workers the job has, and how much they do."""
-    least, most = job.min_workers * (1 - TOLERANCE), job.max_workers * (1 + TOLERANCE)
+    least, most = job.min_workers, job.max_workers
     violations = [
-        f"job {job.id!r} has {float(stretch.workers):g} workers from {float(stretch.start_s):g} s "
-        f"on, but its range is {job.min_workers} to {job.max_workers}"
+        f"job {job.id!r} has {float(stretch.workers):g} workers from "
+        f"{ticks.seconds(stretch.start):g} s on, but its range is {least} to {most}"
         for stretch in stretches
         if not least <= stretch.workers <= most
+        and not least * (1 - TOLERANCE) <= stretch.workers <= most * (1 + TOLERANCE)
     ]
-    done = sum(
-        ((stretch.end_s - stretch.start_s) * job.rate(stretch.workers) for stretch in stretches),
-        Fraction(0),
-    )
-    due = Fraction(job.work_worker_s)
-    roundings_s = sum(Fraction(math.ulp(float(stretch.end_s))) for stretch in stretches)
-    allowed = TOLERANCE * due + ROUNDINGS * roundings_s * job.rate(job.max_workers)
-    if abs(done - due) > allowed:
-        violations.append(
-            f"job {job.id!r} gets {float(done):.12g} worker-seconds of work done, but "
-            f"{job.work_worker_s:.12g} are due"
-        )
+    done = sum((stretch.end - stretch.start) * _rate(job, stretch.workers) for stretch in stretches)
+    due = Fraction(job.work_worker_s) * ticks.in_a_second
+    missed = abs(done - due)
+    if missed > TOLERANCE * due:
+        roundings_s = sum(Fraction(math.ulp(ticks.seconds(piece.end))) for piece in stretches)
+        roundings = ROUNDINGS * roundings_s * ticks.in_a_second
+        if missed > TOLERANCE * due + roundings * job.rate(most):
+            violations.append(
+                f"job {job.id!r} gets {ticks.seconds(done):.12g} worker-seconds of work done, but "
+                f"{job.work_worker_s:.12g} are due"
+            )
     return violations
 
 
+def _rate(job: ElasticJob, workers: int | Fraction) -> int | Fraction:
+    """Return `job.rate`, in integers where all is whole."""
+    if workers == job.min_workers or job.scaling_loss == 0:
+        return workers
+    return job.rate(workers)
+
+
 def _capacity_violations(
-    gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]], allowed_gpu_s: Fraction
+    gpus: int,
+    stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]],
+    allowed: Fraction,
+    ticks: _Ticks,
 ) -> list[str]:
     """Return whether more GPUs than there are are held for longer than rounding explains."""
-    changes: dict[Fraction, Fraction] = defaultdict(Fraction)
+    changes: dict[int, int | Fraction] = defaultdict(int)
     for job, of_job in stretches:
         for stretch in of_job:
             held = stretch.workers * job.gpus_per_worker
-            changes[stretch.start_s] += held
-            changes[stretch.end_s] -= held
-    held = excess_gpu_s = Fraction(0)
-    worst: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))  # excess, from when
-    for start_s, end_s in pairwise(sorted(changes)):
-        held += changes[start_s]
-        excess = max(Fraction(0), held - gpus)
-        excess_gpu_s += excess * (end_s - start_s)
-        worst = max(worst, (excess * (end_s - start_s), start_s))
-    if excess_gpu_s <= allowed_gpu_s:
+            changes[stretch.start] += held
+            changes[stretch.end] -= held
+    holding: int | Fraction = 0
+    exceeded: int | Fraction = 0
+    worst: tuple[int | Fraction, int] = (0, 0)  # excess, from when
+    for start, end in pairwise(sorted(changes)):
+        holding += changes[start]
+        if holding > gpus:
+            excess = (holding - gpus) * (end - start)
+            exceeded += excess
+            worst = max(worst, (excess, start))
+    if exceeded <= allowed:
         return []
     return [
-        f"more than the {gpus} GPUs are held from {float(worst[1]):g} s on "
-        f"({float(excess_gpu_s):g} GPU-seconds too many in all)"
+        f"more than the {gpus} GPUs are held from {ticks.seconds(worst[1]):g} s on "
+        f"({ticks.seconds(exceeded):g} GPU-seconds too many in all)"
     ]
