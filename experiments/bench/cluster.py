@@ -16,7 +16,7 @@ from lyra_opt.instances.traces import TRACES_VARIABLE
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONGEST_START_S = 60.0
+LONGEST_START_S = 600.0
 
 
 class Cluster:
@@ -43,12 +43,12 @@ class Cluster:
         for _ in range(workers):
             self.workers.append(self._started("worker", self.address, "--nthreads", "1"))
 
-    def wait_for(self, workers: int, longest_s: float = LONGEST_START_S) -> None:
+    def wait_for(self, workers: int) -> None:
         """Wait until so many workers are there."""
         from distributed import Client
 
         with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=longest_s)
+            client.wait_for_workers(workers, timeout=LONGEST_START_S)
 
     def stop(self) -> None:
         """Kill all of it."""

@@ -41,7 +41,6 @@ SIMULATED_WORKERS = 1000
 SIMULATED_PROCESSES = 4
 SIMULATED_TASK_S = 10.0
 SIMULATED_TASKS = 5000
-SIMULATED_START_S = 600.0
 
 ROWS, ROWS_WITH_FILES, FILES_BESIDE = 5000, 500, 2
 FIGURES = 40
@@ -237,7 +236,7 @@ def _simulated_workers(cluster: Cluster) -> Iterator[int]:
             subprocess.Popen([*command, cluster.address, str(each)])  # noqa: S603
             for _ in range(SIMULATED_PROCESSES)
         ]
-        cluster.wait_for(SIMULATED_WORKERS, SIMULATED_START_S)
+        cluster.wait_for(SIMULATED_WORKERS)
         yield cluster.scheduler.pid
     finally:
         for process in processes:

@@ -133,9 +133,13 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(
 ) -> None:
     """What is stored stays, and goes on anywhere."""
     monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
-    monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
     study = read_study("study.toml")
-    frail = After(Machines(frail_machines.address), 5, frail_machines.stop)
+
+    def stop_for_good() -> None:
+        frail_machines.stop()
+        monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
+
+    frail = After(Machines(frail_machines.address), 5, stop_for_good)
     with pytest.raises(UserError, match=r"has been away .* of 24 runs are stored, and --resume"):
         run_study(study, Path("there"), engine=frail)
     assert len(rows_of(Path("there"))) >= 5
