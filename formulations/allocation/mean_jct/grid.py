@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 DEFAULT_SLOTS_OF_RELAXATION = 16
 DEFAULT_SLOTS_OF_SCHEDULE = 24
 KNOWN_MARGIN = 1e-6
+SHORTEST_STEP_S = 1e-300
+LONGEST_WAIT = 1e5
+"""The longest time of releases for each second of work: beyond, a backend's tolerances are more."""
 RATE_UNIT = 10**6
 """Parts of a worker in which rates are counted, rounded down."""
 
@@ -58,6 +61,13 @@ class OnGrid(ABC):
     @abstractmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> OnGrid:
         """Return an instance on a grid of this step, None for one that depends on it."""
+
+    @classmethod
+    def supports(cls, instance: Instance, _in_floats: bool) -> Unsupported | None:
+        """Return why the instance is beyond the model, None if it is not."""
+        if instance.objective is not Objective.MEAN_JCT:
+            return Unsupported("the model is of the objective mean_jct")
+        return None
 
     @abstractmethod
     def solution(self, values: Values) -> Schedule | None:
@@ -111,7 +121,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
     return Formulation(
         problem=PROBLEM,
         variants=(Objective.MEAN_JCT,),
-        supports=_supports,
+        supports=form.supports,
         data=data,
         begin=lambda instance, _: best_priority_schedule(instance),
         simple_bound=lambda _: 0.0 if form is SlotModel else None,
@@ -123,12 +133,6 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
         is_exact=False,
         gives_bound=form is SlotModel,
     )
-
-
-def _supports(instance: Instance, _: bool) -> Unsupported | None:
-    if instance.objective is not Objective.MEAN_JCT:
-        return Unsupported("the model is of the objective mean_jct")
-    return None
 
 
 # The relaxation
@@ -150,6 +154,21 @@ class SlotModel(OnGrid):
     __slots__ = ()
 
     @classmethod
+    def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
+        """Return that slots of time would be too long to tell jobs from nothing, if they are."""
+        refused = super().supports(instance, in_floats)
+        if refused is not None:
+            return refused
+        span_s = max(job.release_s for job in instance.jobs) - instance.first_release_s
+        work_s = math.fsum(float(job.duration_s(job.max_workers)) for job in instance.jobs)
+        if span_s <= LONGEST_WAIT * work_s:
+            return None
+        return Unsupported(
+            f"releases span {span_s:g} s for {work_s:g} s of jobs alone; slots of time tell jobs "
+            f"from nothing up to {LONGEST_WAIT:g} to one"
+        )
+
+    @classmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> SlotModel:
         """Return slots up to a time by which an optimal schedule is done.
 
@@ -165,7 +184,7 @@ class SlotModel(OnGrid):
         horizon_s = min(
             one_by_one * (1 + KNOWN_MARGIN), known_sum_s - math.fsum(least) + max(least)
         )
-        step = step_s or horizon_s / DEFAULT_SLOTS_OF_RELAXATION
+        step = step_s or max(horizon_s / DEFAULT_SLOTS_OF_RELAXATION, SHORTEST_STEP_S)
         return cls(instance, Fraction(step), max(1, math.ceil(horizon_s / step)), known_s)
 
     @property
@@ -235,7 +254,7 @@ class ScheduleModel(OnGrid):
         last_s = max(job.release_s for job in jobs)
         if step_s is None:
             longest_s = last_s + math.fsum(float(job.duration_s(job.min_workers)) for job in jobs)
-            step_s = longest_s / DEFAULT_SLOTS_OF_SCHEDULE
+            step_s = max(longest_s / DEFAULT_SLOTS_OF_SCHEDULE, SHORTEST_STEP_S)
         step = Fraction(step_s)
         slots = math.ceil(Fraction(last_s) / step)
         slots += sum(math.ceil(job.duration_s(job.min_workers) / step) for job in jobs)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings, Values
 
 WINDOW_MARGIN = 1e-12
-LARGEST_COEFFICIENT = 1e6
+LARGEST_COEFFICIENT = 1e2
+"""In rows of work: SCIP takes variables below 1e-9 for 0, and lets rows be off by 1e-6."""
 ROUNDS_OF_CUTS = 2
 """At the root of the search tree alone: by default SCIP spends most of its time in there."""
 
@@ -117,7 +118,7 @@ def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
     for j, job in enumerate(data.instance.jobs):
         spread = (job.max_workers - job.min_workers) * (1 - job.scaling_loss)
         due = job.work_worker_s / data.step
-        # By the work, unless that is next to nothing of a slot's: SCIP refuses 1e20.
+        # By the work, unless that is little of a slot's.
         unit = max(due, max(job.min_workers, spread) / LARGEST_COEFFICIENT)
         done = sum(
             job.min_workers / unit * run + spread / unit * extra

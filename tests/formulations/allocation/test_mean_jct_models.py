@@ -149,3 +149,19 @@ def test_work_that_is_next_to_nothing_of_a_slot_is_bounded(work: float) -> None:
     answer = solve_and_check(find_problem("allocation"), one, time_indexed())
     assert answer.status in (Status.FEASIBLE, Status.OPTIMAL), answer.message
     assert 0.99 * 2.5e8 < answer.dual_bound <= answer.objective
+
+
+def test_releases_that_are_ages_apart_are_refused() -> None:
+    """A slot is longer there than all jobs together, by more than a backend's tolerances."""
+    jobs = (
+        ElasticJob(id="now", min_workers=1, max_workers=1, work_worker_s=100.0, release_s=1.7e9),
+        ElasticJob(id="then", min_workers=1, max_workers=1, work_worker_s=1.0, release_s=6.8e12),
+    )
+    one = Instance(name="ages", objective="mean_jct", gpus=1, jobs=jobs)
+    refused = time_indexed().supports(one)
+    assert refused.reason == (
+        "releases span 6.7983e+12 s for 101 s of jobs alone; slots of time tell jobs from nothing "
+        "up to 100000 to one"
+    )
+    near = replace(one, jobs=(jobs[0], replace(jobs[1], release_s=1.7e9 + 1e7)))
+    assert solve_and_check(find_problem("allocation"), near, time_indexed()).solution is not None

@@ -111,7 +111,8 @@ class MeanBusyTimes:
         share = part / np.repeat(parts, count)
         times = np.repeat(begins, count) * (1 - share) + np.repeat(ends, count) * share
         origin = np.repeat(begins, count)
-        later, width = [busy], float(times[-1] - times[-2])
+        # At least as far apart as floats are, or the last one would never be reached.
+        later, width = [busy], max(float(times[-1] - times[-2]), math.ulp(busy))
         while later[-1] < horizon:
             width *= 1.15
             later.append(later[-1] + width)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MARGIN = 1e-11
 """What is taken off a bound, relative to the sums that it is the difference of."""
+LEAST_WORK = 1e-250
+"""What counts as a job's work at least, beside the most: its quotients are finite, and less than
+any rounding is added to a bound."""
 STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 EPSILON = float(np.finfo(float).eps)
 
@@ -52,7 +55,8 @@ class BoundData:
         self.gpus = float(instance.gpus)
         self.running = np.array([job.running for job in jobs], dtype=np.bool_)
         self.release = np.array([job.release_s for job in jobs], dtype=float)
-        self.work = np.array([job.work_worker_s for job in jobs], dtype=float)
+        work = np.array([job.work_worker_s for job in jobs], dtype=float)
+        self.work = np.maximum(work, LEAST_WORK * work.max())
         self.gpus_per_work = np.array([job.gpus_per_worker for job in jobs], dtype=float)
         least = np.array([job.min_workers for job in jobs], dtype=float)
         most = np.array([job.max_workers for job in jobs], dtype=float)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lyra_opt.allocation.bounds.mean_jct.data import LEAST_WORK
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.core.stopwatch import loading, remaining_s, require_time, within_time
 
@@ -66,6 +67,8 @@ class OrderData:
         Seconds in a unit of time.
     releases : list[float]
         The distinct releases after 0, increasing.
+    counted_work : FloatArray
+        The work, so much at least that its quotients are finite.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -89,6 +92,7 @@ class OrderData:
         area = work * self.base / self.base_rate / self.gpus
         self.unit_s = float(max(area.sum(), (work / self.top_rate).max()))
         self.work = work / self.unit_s
+        self.counted_work = np.maximum(self.work, LEAST_WORK)
         self.release = release / self.unit_s
         self.running = np.array([job.running for job in jobs], dtype=bool)
         self.height = self.work / self.top_rate
@@ -362,10 +366,10 @@ class _Rows:
         terms = []
         for interval in range(self.first[job], self._last(job) + 1):
             owner = self.run_columns.get((job, interval), interval)
-            terms.append((owner, data.base_rate[job] / data.work[job]))
+            terms.append((owner, data.base_rate[job] / data.counted_work[job]))
             column = self.extra_columns.get((job, interval))
             if column is not None:
-                terms.append((column, data.extra_rate[job] / data.work[job]))
+                terms.append((column, data.extra_rate[job] / data.counted_work[job]))
         return terms
 
     def _add_work(self) -> None:
@@ -402,7 +406,9 @@ class _Rows:
             ]
         )
         length = max(
-            float(sum(data.work[job] * data.base[job] / data.base_rate[job] for job in tail))
+            float(
+                sum(data.counted_work[job] * data.base[job] / data.base_rate[job] for job in tail)
+            )
             / data.gpus,
             max(data.height[job] for job in tail),
         )
@@ -413,7 +419,7 @@ class _Rows:
             completion = self._column(1.0, self.horizon)
             left = 1.0  # at most this share of its work is left when the tail begins
             if self.full[job] == 0:
-                left = max(1e-3, 1.0 - data.base_rate[job] * least / data.work[job])
+                left = max(1e-3, 1.0 - data.base_rate[job] * least / data.counted_work[job])
             work: list[tuple[int, float]] = []
             busy: list[tuple[int, float]] = []
             concave = data.extra[job] > 0 and not math.isclose(
@@ -430,8 +436,8 @@ class _Rows:
                 for gpus, rate in segments:
                     column = self._column(0.0, weight)
                     held[place].append((column, gpus / data.gpus))
-                    work.append((column, rate / data.work[job]))
-                    busy.append((column, -time * rate / data.work[job] / left))
+                    work.append((column, rate / data.counted_work[job]))
+                    busy.append((column, -time * rate / data.counted_work[job] / left))
             half = data.height[job] / 2
             self._row([*done, *work], 1.0, math.inf)
             self._row(

@@ -268,3 +268,14 @@ def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, ga
     data = OrderData(instance)
     best = min(plan.value for plan in starting_plans(data)) - data.release.sum()
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs
+
+
+def test_the_nodes_of_time_end_where_floats_are_far_apart() -> None:
+    """Beside a release at 1e15 s what is done in 30 microseconds is no distance at all."""
+    short = ElasticJob(id="short", min_workers=1, max_workers=2, work_worker_s=3e-5)
+    late = ElasticJob(
+        id="late", min_workers=1, max_workers=2, work_worker_s=1.0, release_s=1001681669202625.8
+    )
+    one = Instance(name="ages", objective="mean_jct", gpus=1000, jobs=(short, late))
+    assert len(MeanBusyTimes(BoundData(one), 150).times) < 1000
+    assert mean_jct_bound(one) <= (1.5e-5 + 0.5) / 2

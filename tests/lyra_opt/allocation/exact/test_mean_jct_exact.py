@@ -21,7 +21,9 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 )
 from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
 from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule, starting_plans
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solving import solve_and_check
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 EXAMPLE_1 = ((2, 6, 300.0), (2, 6, 120.0))
@@ -315,3 +317,20 @@ def test_an_order_that_cannot_be_gives_no_plan() -> None:
 @pytest.mark.parametrize("releases", [False, True])
 def test_sizes_of_the_figures_are_proved(seed: int, jobs: int, fit: bool, releases: bool) -> None:
     optimum(reference.drawn(jobs, seed, fit=fit, releases=releases, loss=True, wide=True))
+
+
+@pytest.mark.parametrize("work", [1e-310, 5e-324])
+def test_work_whose_quotients_are_infinite_is_no_proof(work: float) -> None:
+    """And no end: the least float, beside jobs of minutes."""
+    jobs = (
+        ElasticJob(id="none", min_workers=1, max_workers=1, work_worker_s=work, release_s=1962.0),
+        ElasticJob(id="a", min_workers=27, max_workers=54, work_worker_s=11_000.0),
+        ElasticJob(id="b", min_workers=100, max_workers=100, work_worker_s=280_000.0),
+    )
+    one = Instance(name="none", objective="mean_jct", gpus=100, jobs=jobs)
+    least = replace(one, jobs=(replace(jobs[0], work_worker_s=1e-200), *jobs[1:]))
+    answers = [
+        solve_and_check(find_problem("allocation"), each, MeanJctExact()) for each in (one, least)
+    ]
+    assert answers[0].objective == pytest.approx(answers[1].objective)
+    assert answers[0].dual_bound == pytest.approx(answers[1].dual_bound)
