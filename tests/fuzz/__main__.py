@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import secrets
 import sys
 import time
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from tests.fuzz.running import Failure, FileFailure
 
+MOST_BYTES = 8 * 2**30
+"""Of memory of a process, far more than any instance needs."""
 AT_ONCE = 50
 """Instances or files of a task."""
 MOST_WRITTEN = 3
@@ -77,7 +80,8 @@ def run(seed: int, kinds: Sequence[str], numbers: range, processes: int) -> tupl
     """Return what came of all, and whether no process died of one."""
     parts = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
     tally = Tally()
-    with ProcessPoolExecutor(min(processes, len(parts) * len(kinds))) as pool:
+    most = min(processes, len(parts) * len(kinds))
+    with ProcessPoolExecutor(most, initializer=limit_memory) as pool:
         tasks: dict[Future[Tally], str] = {
             pool.submit(try_many, seed, kind, part): f"{kind} {part}"
             for part in parts
@@ -101,6 +105,11 @@ def run(seed: int, kinds: Sequence[str], numbers: range, processes: int) -> tupl
                 )
                 print(", ".join(counts), flush=True)
     return tally, True
+
+
+def limit_memory() -> None:
+    """Let a process that takes memory without end fail, and not the machine."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
 def table(tally: Tally, columns: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXACT = 1e-9
 """Within which floats count as one value, relative to the larger."""
+SMALLEST = 1e-300
 PROOF_GAPS = {
     "mean_jct of allocation": 1e-6,
     "utility": 1e-6,
@@ -78,10 +79,13 @@ class Truth:
         return self.proof_gap if self.variant in SHARES else EXACT
 
     def excess(self, value: Any, other: Any) -> Any:
-        """Return by how much a value is better than another, relative to the larger."""
+        """Return by how much a value is better than another, relative to the larger.
+
+        Below `SMALLEST` floats lose digits: there all values are one.
+        """
         first, second = exact(value), exact(other)
         size = max(abs(first), abs(second))
-        return self.sign * (first - second) / size if size else 0
+        return self.sign * (first - second) / size if size > SMALLEST else 0
 
 
 def exact(value: Any) -> Fraction:

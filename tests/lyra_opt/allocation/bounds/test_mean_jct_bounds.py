@@ -166,6 +166,17 @@ def test_one_job_alone_is_bounded_by_its_height() -> None:
     assert mean_jct_bound(instance) == pytest.approx(job.work_worker_s / most)
 
 
+@pytest.mark.parametrize("release_s", [1e9, 2.0**53 - 1])
+def test_a_release_beside_which_the_work_is_nothing(release_s: float) -> None:
+    """No float lies between two nodes there: it took memory without end, at any time limit."""
+    jobs = tuple(
+        ElasticJob(id=name, min_workers=1, max_workers=1, work_worker_s=1.0, release_s=late)
+        for name, late in (("a", 0.0), ("b", 0.0), ("c", release_s))
+    )
+    instance = Instance(name="late", objective="mean_jct", gpus=1, jobs=jobs)
+    assert 0 <= mean_busy_time_bound(instance) <= 4 / 3
+
+
 def test_squashed_area_is_exact_without_caps() -> None:
     """Jobs that can use the whole cluster, from one worker on: one fast machine."""
     instance = Instance(
