@@ -121,8 +121,9 @@ def waiting_horizon_s(instance: Instance) -> Fraction:
     return sum(works, Fraction(0)) / instance.gpus
 
 
-def _shortest_s(job: ElasticJob) -> Fraction:
-    return Fraction(job.work_worker_s) / job.max_workers
+def _shortest_s(job: ElasticJob) -> tuple[float, Fraction]:
+    """Return what orders jobs as the quotient alone does, which rounding to a float never swaps."""
+    return job.work_worker_s / job.max_workers, Fraction(job.work_worker_s) / job.max_workers
 
 
 def _name_violations(instance: Instance, named: NamedWorkers) -> list[str]:

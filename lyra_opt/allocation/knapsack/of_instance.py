@@ -75,7 +75,9 @@ class JobArrays:
         key = self.work / self.max_workers
         order = np.argsort(key, kind="stable")
         equal = np.flatnonzero(np.diff(key[order]) == 0)
-        if not len(equal):
+        # Of integers a / b and c / d differ by at least 1 / (b d), more than floats if a d < 2^52.
+        is_whole = bool(np.all(self.work == np.floor(self.work)))
+        if not len(equal) or (is_whole and self.work.max() * self.max_workers.max() < 2.0**52):
             return order
         ranked = order.tolist()
         for run in np.split(equal, np.flatnonzero(np.diff(equal) != 1) + 1):
