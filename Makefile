@@ -21,7 +21,7 @@ help:
 	@echo "make fuzz     hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
 	@echo "make lint     ruff and mypy"
 	@echo "make docs     make the tables of keys in docs/formats.md anew"
-	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about half an hour, on a quiet machine)"
+	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about sixteen minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
 

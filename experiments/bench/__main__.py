@@ -63,7 +63,7 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
   rounds      480 jobs on unlike GPUs, simulated in rounds under each scheme
   network     decisions, proofs and simulations of gangs in a network of tiers
   overshoot   by how much each solver exceeds a limit of 0.3 s, at most 0.2 s if it is our own
-              and 1 s if it runs a backend; up to 50,000 jobs or servers, some ten minutes
+              and 1 s if it runs a backend; up to 50,000 jobs or servers, seven minutes
   machines    runs through a scheduler: two workers, and a thousand simulated ones
   exact       experiments/bench/reclaim-exact.toml, and exact within a second
   comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
