@@ -180,6 +180,11 @@ def _is_alive(pid: int) -> bool:
     return state != "Z"  # dead, but its new parent has not noticed
 
 
+def hear_interrupts() -> None:
+    """Whoever runs the tests in the background may have them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_interrupted_study_resumes_with_every_run_exactly_once(
     ended_by: signal.Signals, plugin: Path, write_study: Callable[..., Path], tmp_path: Path
@@ -191,7 +196,11 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
     command = [sys.executable, "-m", "lyra_opt", "study", str(study), "--out", str(folder)]
     environment = os.environ | {"PYTHONPATH": f"{plugin}{os.pathsep}{REPOSITORY}", GATE: str(gate)}
     with subprocess.Popen(
-        [*command, "--processes", "1"], env=environment, stderr=subprocess.PIPE, text=True
+        [*command, "--processes", "1"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
     ) as process:
         deadline = time.monotonic() + 60
         while not (folder / STORE_FILE).exists() or len(runs_of(folder)) < 4:
