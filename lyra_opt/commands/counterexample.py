@@ -148,8 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         stdout_kept_clean,
     )
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.isolation.loading import require_loadable
-    from lyra_opt.core.solver import find_solver
+    from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
     from lyra_opt.testing.counterexamples import (
         OPTIMUM,
         SolverFailedError,
@@ -161,9 +160,10 @@ def run(arguments: argparse.Namespace) -> int:
     with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
         for solver in (arguments.heuristic, arguments.against):
             require_loadable(solver, arguments.problem)
-    problem = _find_problem(arguments)
-    heuristic = find_solver(problem, arguments.heuristic)
-    against = None if arguments.against == OPTIMUM else find_solver(problem, arguments.against)
+        problem = _find_problem(arguments)
+        heuristic = find_solver_safely(problem, arguments.heuristic)
+        is_optimum = arguments.against == OPTIMUM
+        against = None if is_optimum else find_solver_safely(problem, arguments.against)
     names = (heuristic.name, OPTIMUM if against is None else against.name)
     arguments.heuristic, arguments.against = names
     name = _file_name("-against-".join(names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import resolve_name
@@ -287,8 +287,9 @@ def require_different_names(names: Iterable[str]) -> None:
         seen.add(name)
 
 
+@cache
 def _made(problem: str, name: str) -> Solver | None:
-    """Return a solver whose name is registered nowhere, but that a maker knows."""
+    """Return a solver whose name is registered nowhere, but that a maker knows; made once."""
     prefix = name.partition("-")[0]
     if prefix not in MAKERS.names():
         return None

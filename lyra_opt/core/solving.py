@@ -472,8 +472,11 @@ def _as_error(answer: Answer, message: str) -> Answer:
         status=Status.ERROR,
         stopped_by=answer.stopped_by,
         wall_time_s=answer.wall_time_s,
+        cpu_time_s=answer.cpu_time_s,
+        peak_memory_mib=answer.peak_memory_mib,
         counters=answer.counters,
         message=message,
+        traceback=answer.traceback,
     )
 
 

@@ -16,6 +16,7 @@ import math
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ GRACE_S = 0.1
 """What a first solution may take beyond a time limit, which is of little use without one."""
 
 _loading_s = 0.0
+_of_thread = local()
 _listeners: list[Callable[[bool], None]] = []
 _deadline_s: ContextVar[float] = ContextVar("deadline_s", default=math.inf)
 
@@ -39,13 +41,21 @@ class OutOfTimeError(Exception):
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Mark what happens meanwhile (imports, compiling) as spent once a process."""
+    """Mark what happens meanwhile (imports, compiling) as spent once a process.
+
+    What is marked within what is marked counts once.
+    """
     global _loading_s
+    if getattr(_of_thread, "is_loading", False):
+        yield
+        return
     started = time.perf_counter()
+    _of_thread.is_loading = True
     _tell(is_loading=True)
     try:
         yield
     finally:
+        _of_thread.is_loading = False
         _loading_s += time.perf_counter() - started
         _tell(is_loading=False)
 

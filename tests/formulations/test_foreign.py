@@ -40,6 +40,7 @@ def test_every_form_has_every_name(problem: str) -> None:
             for name in maker.names():
                 solver: Any = find_solver(problem, name + form)
                 twin: Any = find_solver(problem, maker.like + form)
+                assert find_solver(problem, name + form) is solver  # one child serves its runs
                 assert solver.name == name + form
                 assert solver.formulation is twin.formulation
                 assert not solver.exact_variants or name in ("pulp-gurobi", "pulp-scip-py")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -38,8 +39,8 @@ class Child:
 
     It is forked, not spawned, because then it costs some ten milliseconds and has whatever this
     process has: objects that no pickle can carry, and classes of an interactive session. It leads a
-    process group, which ends with it: what it has started is ended too. It ends when this process
-    does, whatever ends that. Ctrl-C in a terminal does not reach it.
+    process group, which ends with it: what it has started is ended too, and its temporary files go.
+    It ends when this process does, whatever ends that. Ctrl-C in a terminal does not reach it.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ class Child:
 
     def __init__(self, serve: Callable[[Connection[Any, Any]], None]) -> None:
         self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self._folder = tempfile.mkdtemp(prefix="lyra-opt-solver-")
         self.connection, other_end = Pipe()
         ours, theirs = os.pipe()  # of which one end is here alone, so that it closes with us
         for stream in (sys.stdout, sys.stderr):
@@ -61,7 +63,7 @@ class Child:
         if self.process == 0:
             os.close(theirs)
             self.connection.close()
-            _live(serve, other_end, ours, self._stack)
+            _live(serve, other_end, ours, self._stack, self._folder)
         os.close(ours)
         other_end.close()
         self._lifeline: int | None = theirs
@@ -131,6 +133,7 @@ class Child:
         self._stack.close()
         os.close(self._lifeline)
         self._lifeline = None
+        shutil.rmtree(self._folder, ignore_errors=True)
         return usage
 
 
@@ -139,6 +142,7 @@ def _live(
     connection: Connection[Any, Any],
     lifeline: int,
     stack: IO[bytes],
+    folder: str,
 ) -> NoReturn:
     """Be the child; never return to what this process did before it was one."""
     status = 1
@@ -152,7 +156,8 @@ def _live(
         _read_nothing()
         with suppress(OSError):  # other systems have their own ways
             Path("/proc/self/oom_score_adj").write_text(FIRST_TO_BE_KILLED, encoding="ascii")
-        threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        threading.Thread(target=_end_with_parent, args=(lifeline, folder), daemon=True).start()
         serve(connection)
         status = 0
     finally:
@@ -168,6 +173,7 @@ def _read_nothing() -> None:
     os.close(nowhere)
 
 
-def _end_with_parent(lifeline: int) -> None:
+def _end_with_parent(lifeline: int, folder: str) -> None:
     os.read(lifeline, 1)  # returns when the other end is closed
+    shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)

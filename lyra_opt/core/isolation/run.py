@@ -42,6 +42,7 @@ class Run:
         self._problem, self._instance, self._call = problem, instance, call
         self.execution: Execution | None = None
         self.is_over: StoppedBy | None = None
+        self.next_look_s = 0.0  # as `time.monotonic` counts
         self._turn = Turn("nobody")
         self._since_s = 0.0
         self._spent_s = 0.0
@@ -60,10 +61,6 @@ class Run:
         since_s = time.monotonic() - self._since_s if self._turn.of == "solver" else 0.0
         return self._spent_s + since_s
 
-    def next_look_s(self) -> float:
-        """Return when to look at the child, as `time.monotonic` counts."""
-        return time.monotonic() + SECONDS_BETWEEN_LOOKS
-
     def take(self, message: Any) -> None:
         """Take what the child sent."""
         if isinstance(message, Turn):
@@ -81,18 +78,21 @@ class Run:
 
     def _take_told(self, told: Told) -> None:
         kind, value = told.point.kind, told.point.value
-        self._points.append(told.point)
         variant = self._instance.variant
         if _is_news(variant, kind, value, self._known.get(kind)):
             self._known[kind] = value
+            self._points.append(told.point)
         if told.solution is not None and _is_news(variant, kind, value, self._of_solution):
             self._solution, self._of_solution = told.solution, value
         if self._call.observer is not None:
             self._call.observer(kind, value)
 
     def look(self, process: int) -> None:
-        """See whether a limit is passed."""
-        limits = self._call.limits
+        """See whether a limit is passed, if it is time to."""
+        limits, now_s = self._call.limits, time.monotonic()
+        if now_s < self.next_look_s:
+            return
+        self.next_look_s = now_s + SECONDS_BETWEEN_LOOKS
         if self._turn.of != "solver" or self.execution is not None:
             return
         used_mib = self._family.memory_mib(process)

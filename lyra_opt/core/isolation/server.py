@@ -19,7 +19,7 @@ from lyra_opt.core.isolation.memory import (
 )
 from lyra_opt.core.isolation.messages import Request, Told, Turn
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.stopwatch import on_loading
+from lyra_opt.core.stopwatch import Stopwatch, on_loading
 from lyra_opt.core.trajectory import TrajectoryPoint
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class Server:
     solver: Solver | None
     request: Request
     instance: Any = None
-    depth: int = 0
     lock: Lock = field(default_factory=Lock)
 
     def serve(self, connection: Connection[Any, Any]) -> None:
@@ -60,19 +59,25 @@ class Server:
         while True:
             execution = self._execution()
             try:
-                self.send(execution)
+                self.send(execution, self.request.number)
             except (BrokenPipeError, ConnectionError):
                 return
             except Exception as error:  # what cannot be sent
-                self.send(replace(failed(error), error=f"its answer cannot be sent: {error}"))
+                unsent = replace(
+                    execution,
+                    result=None,
+                    error=f"its answer cannot be sent: {error}",
+                    traceback=failed(error).traceback,
+                )
+                self.send(unsent, self.request.number)
             try:
                 self.request = connection.recv()
             except (EOFError, ConnectionError):
                 return
 
-    def send(self, message: object) -> None:
-        """Send a message, from whatever thread."""
-        data = pickle.dumps((self.request.number, message), pickle.HIGHEST_PROTOCOL)
+    def send(self, message: object, number: int) -> None:
+        """Send a message that answers the request of a number, from whatever thread."""
+        data = pickle.dumps((number, message), pickle.HIGHEST_PROTOCOL)
         with self.lock:
             self.connection.send_bytes(data)
 
@@ -80,7 +85,6 @@ class Server:
         request = self.request
         if request.instance is not None:
             self.instance = request.instance
-        self.depth = 0
         reset_peak_memory()
         cpu_before_s, child_before_mib = _cpu_time_s(), largest_child_mib()
         try:
@@ -101,37 +105,39 @@ class Server:
 
     @contextmanager
     def _timed(self, cpu_time_s: float) -> Iterator[None]:
-        self.send(Turn("solver", cpu_time_s, resident_mib()))
+        self.send(Turn("solver", cpu_time_s, resident_mib()), self.request.number)
         try:
             yield
         finally:
-            self.send(Turn("nobody"))
+            self.send(Turn("nobody"), self.request.number)
 
     def _loading(self, is_loading: bool) -> None:
-        """Say whether packages are being loaded, not that it begins again within."""
-        self.depth += 1 if is_loading else -1
-        if self.depth == is_loading:
-            self.send(Turn("loading" if is_loading else "solver", 0.0, resident_mib()))
+        """Say whether packages are being loaded."""
+        turn = Turn("loading" if is_loading else "solver", 0.0, resident_mib())
+        self.send(turn, self.request.number)
 
 
 class _Teller:
-    """Sends what an observer is told; not every solution where that takes long."""
+    """Sends what an observer is told; not every solution where that takes long.
+
+    Threads of a solver may tell it something when the call is long over, and another goes on.
+    """
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self._begun_s = time.monotonic()
+        self._server, self._number = server, server.request.number
+        self._stopwatch = Stopwatch()
         self._telling_s = 0.0
 
     def __call__(self, kind: Any, value: Number, solution: Any = None) -> None:
-        before_s = time.monotonic()
-        elapsed_s = before_s - self._begun_s
+        before_s, elapsed_s = time.monotonic(), self._stopwatch.elapsed_s
         pickled = None
         if solution is not None and self._telling_s <= SHARE_OF_TELLING * elapsed_s:
             try:
                 pickled = pickle.dumps(solution, pickle.HIGHEST_PROTOCOL)
             except Exception:  # then it is lost only if the run must be ended
                 pickled = None
-        self._server.send(Told(TrajectoryPoint(elapsed_s, kind, value), pickled))
+        told = Told(TrajectoryPoint(elapsed_s, kind, value), pickled)
+        self._server.send(told, self._number)
         self._telling_s += time.monotonic() - before_s
 
 

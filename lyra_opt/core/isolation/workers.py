@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
 
 
+MOST_LAST_WORDS = 1_000
+"""Messages of a child that is about to be ended: more than wait in a pipe at any time."""
+
+
 class Workers:
     """Child processes that call solvers; use as a context manager and as an `Executor`.
 
@@ -93,10 +97,12 @@ class _Worker:
             child = self._asked(instance, solver, call)
             try:
                 while run.execution is None and run.is_over is None:
-                    number, message = child.receive(run.next_look_s()) or (self._calls, None)
-                    if number == self._calls:
-                        run.take(message)
+                    self._hear(child, run, run.next_look_s)
                     run.look(child.process)
+                # This process may have been kept from looking for longer than the solver took.
+                for _ in range(MOST_LAST_WORDS):
+                    if run.execution is not None or not self._hear(child, run, until_s=0.0):
+                        break
             except ChildDiedError as died:
                 stack = self._stack()
                 self.end()
@@ -111,6 +117,16 @@ class _Worker:
             return run.execution
         stack = self._stack()
         return run.ended_from_outside(self.end(), stack)
+
+    def _hear(self, child: Child, run: Run, until_s: float) -> bool:
+        """Take the next message; return whether there was one until then."""
+        received = child.receive(until_s)
+        if received is None:
+            return False
+        number, message = received
+        if number == self._calls:
+            run.take(message)
+        return True
 
     def _stack(self) -> str:
         return "" if self._child is None else self._child.stack()

@@ -42,11 +42,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_loading_is_left_out(clock: Clock) -> None:
-    """Also if it fails, and however often."""
+    """Also if it fails, and however often; once where it is within another."""
     watch = Stopwatch()
     clock.time_s += 1
     with loading():
-        clock.time_s += 10
+        clock.time_s += 5
+        with loading():
+            clock.time_s += 5
     with suppress(ImportError), loading():
         clock.time_s += 20
         raise ImportError

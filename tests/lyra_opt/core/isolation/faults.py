@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from lyra_opt.core.result import SolveResult, Status
@@ -65,6 +67,10 @@ class Faulty(Solver):
 
     def reads(self, instance: Any) -> None:
         assert os.read(0, 1) == b""
+
+    def leaves_files_and_hangs(self, instance: Any) -> Any:
+        Path(tempfile.mkdtemp(), "left").touch()
+        self.hangs(instance)
 
     def exits(self, instance: Any) -> Any:
         sys.exit(5)

@@ -66,10 +66,13 @@ def test_a_plug_in_that_ends_its_process(
     SOLVERS.forget()
     try:
         exit_code, out, _ = run("solvers", "--problem", "reclaim", "--json")
+        asked = ("--heuristic", "ending", "--against", "optimum")  # of a problem that is not said
+        refused = run("counterexample", *asked)
     finally:
         monkeypatch.undo()
         SOLVERS.forget()
     assert exit_code == 0
+    assert_one_line_error(refused, "exited with code 3")
     known = {record["name"]: record for record in json.loads(out)}
     assert not known["ending"]["available"]
     assert known["ending"]["reason"].endswith("its process exited with code 3")

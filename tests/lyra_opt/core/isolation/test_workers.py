@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.core.execution import Execution
 from lyra_opt.core.isolation.run import grace_s
+from lyra_opt.core.isolation.server import Server
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.core.isolation.faults import EATEN_MIB, SLEEPS, Faulty, first_servers
@@ -68,6 +71,7 @@ def test_a_fault_is_an_error_that_names_it(workers: Workers, fault: str, said: s
     assert answer.status is Status.ERROR
     assert answer.message is not None
     assert re.fullmatch(said, answer.message), answer.message
+    assert (answer.cpu_time_s is None) == ("its process" in said)
     assert solved(workers, "prints").status is Status.FEASIBLE
 
 
@@ -163,6 +167,100 @@ def test_memory_counts_what_a_solver_starts(workers: Workers) -> None:
     answer = solved(workers, "has-one-that-eats")
     assert answer.peak_memory_mib is not None
     assert answer.peak_memory_mib > EATEN_MIB
+
+
+class Speaker(Solver):
+    """Tells its observer of bounds, and hangs with its second instance."""
+
+    name, problem, variants = "speaker", "reclaim", ("rigid", "interchangeable")
+    gives_bound = True
+
+    def __init__(self) -> None:
+        self.earlier: Any = None
+
+    def solve(self, instance: Any, *, observer: Any = None, **_: Any) -> SolveResult[Any]:
+        if self.earlier is None:
+            self.earlier = observer
+            for bound in (1, 0, 1):
+                observer("dual_bound", bound)
+            return SolveResult(status=Status.UNKNOWN, dual_bound=1)
+        self.earlier("dual_bound", 10**6)
+        while True:
+            time.sleep(1)
+
+
+def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers: Workers) -> None:
+    """A thread of a solver may speak late: of another instance, whose bound may be beyond."""
+    speaker = Speaker()
+    assert solve_and_check(PROBLEM, FLEET, speaker, executor=workers).dual_bound == 1
+    limits = Limits(time_s=LIMIT_S)
+    late = solve_and_check(PROBLEM, FLEET, speaker, executor=workers, limits=limits)
+    assert late.stopped_by is StoppedBy.TIME
+    assert late.dual_bound is None
+
+
+def test_what_was_told_before_an_end_improves(workers: Workers) -> None:
+    """A trajectory has improvements alone, also of a run that is ended from outside."""
+    told: list[Any] = []
+
+    class Hanging(Speaker):
+        def solve(self, instance: Any, **given: Any) -> SolveResult[Any]:
+            super().solve(instance, **given)
+            while True:
+                time.sleep(1)
+
+    answer = solve_and_check(
+        PROBLEM,
+        FLEET,
+        Hanging(),
+        executor=workers,
+        limits=Limits(time_s=LIMIT_S),
+        observer=lambda _kind, value, _solution=None: told.append(value),
+        record=True,
+    )
+    assert told == [1, 0, 1]
+    assert [(point.value, point.is_checked) for point in answer.trajectory] == [
+        (1, False),
+        (1, True),
+    ]
+
+
+def test_an_answer_in_time_counts_however_late_it_is_read(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A machine under load, or Ctrl-Z, may keep the one who asked from reading."""
+    is_sent, send = tmp_path / "sent", Server.send
+
+    def noted(self: Server, message: object, number: int) -> None:
+        send(self, message, number)
+        if isinstance(message, Execution):
+            is_sent.touch()
+
+    def dawdles(*_: Any) -> None:
+        while not is_sent.exists():
+            time.sleep(0.01)
+        time.sleep(LIMIT_S + grace_s(LIMIT_S))
+
+    monkeypatch.setattr(Server, "send", noted)
+    answer = solve_and_check(
+        PROBLEM,
+        FLEET,
+        Speaker(),
+        executor=workers,
+        limits=Limits(time_s=LIMIT_S),
+        observer=dawdles,
+    )
+    assert (answer.stopped_by, answer.dual_bound) == (None, 1)
+
+
+def test_temporary_files_of_a_solver_that_is_ended_go(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As those of a model that CBC was solving."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    answer = solved(workers, "leaves-files-and-hangs", limits=Limits(time_s=LIMIT_S))
+    assert answer.stopped_by is StoppedBy.TIME
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_to_read(workers: Workers) -> None:
