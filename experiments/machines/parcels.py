@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import platform
+import site
 import sys
 import sysconfig
 from contextlib import contextmanager
@@ -202,7 +203,10 @@ def _own_modules() -> Iterator[ModuleType]:
 
     Those files are sent, and found by their names.
     """
-    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    # The packages of a user, or of the system, are none that only this process has.
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    installed = [Path(folder) for folder in folders]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file is None or name == "__main__" or name.startswith("lyra_opt"):
