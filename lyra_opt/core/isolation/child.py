@@ -40,7 +40,8 @@ class Child:
     It is forked, not spawned, because then it costs some ten milliseconds and has whatever this
     process has: objects that no pickle can carry, and classes of an interactive session. It leads a
     process group, which ends with it: what it has started is ended too, and its temporary files go.
-    It ends when this process does, whatever ends that. Ctrl-C in a terminal does not reach it.
+    It ends when this process does, whatever ends that, as soon as its machine code lets threads of
+    Python run. Ctrl-C in a terminal does not reach it.
 
     Parameters
     ----------
@@ -163,6 +164,7 @@ def _live(
     finally:
         with suppress(Exception):
             sys.stdout.flush()
+        shutil.rmtree(folder, ignore_errors=True)  # where nobody is left to do so
         os._exit(status)
 
 

@@ -327,20 +327,27 @@ def test_a_thread_of_its_own_may_have_workers() -> None:
     assert found[0].solution == Solution(first_servers(FLEET)[0].servers)
 
 
-def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
-    """Also when that is killed, and so leaves no solver behind that runs for ever."""
-    script = tmp_path / "parent.py"
+@pytest.mark.parametrize(
+    "does", ["while True: pass", "try: connection.recv()\n    except EOFError: pass"]
+)
+def test_a_child_ends_with_its_parent(tmp_path: Path, does: str) -> None:
+    """Also when that is killed: it leaves no solver behind that runs for ever, and no files."""
+    script, files = tmp_path / "parent.py", tmp_path / "files"
+    files.mkdir()
     script.write_text(
         "import sys\n"
         "from lyra_opt.core.isolation.child import Child\n"
         "def serve(connection):\n"
-        "    while True: pass\n"
+        f"    {does}\n"
         "child = Child(serve)\n"
         "print(child.process, flush=True)\n"
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(files)},
     ) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
@@ -352,3 +359,4 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
             break
         assert time.monotonic() < until_s, "it lives on"
         time.sleep(0.05)
+    assert not list(files.iterdir())
