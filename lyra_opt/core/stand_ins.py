@@ -14,8 +14,10 @@ _copies: list[Path] = []
 
 def stand_in(path: str | Path) -> Path:
     """Return where a file is to be read: its copy, if one came along, else where it is."""
-    path = Path(path)
-    if _copies and path.is_absolute() and (copy := copy_below(_copies[0], path)).exists():
+    if not _copies:
+        return Path(path)
+    path = Path(os.path.normpath(path))  # of "a/../b" there is no "a" among copies
+    if path.is_absolute() and (copy := copy_below(_copies[0], path)).exists():
         return copy
     return path
 

@@ -56,6 +56,19 @@ def test_copies_stand_in_for_files(tmp_path: Path, elsewhere: Path) -> None:
     assert load_reference("mine.py:Mine").__name__ == "Mine"
 
 
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_paths_may_lead_up(is_absolute: bool, tmp_path: Path, elsewhere: Path) -> None:
+    """As those of a study that names files beside its folder, which itself does not travel."""
+    home = tmp_path / "home"
+    copy = copy_below(elsewhere, home / "mine.py")
+    copy.parent.mkdir(parents=True)
+    copy.write_text("class Mine: pass\n")
+    work_as_in(str(home), elsewhere)
+    path = f"{home}/studies/../mine.py" if is_absolute else "studies/../mine.py"
+    assert stand_in(path).read_text() == copy.read_text()
+    assert load_reference(f"{path}:Mine").__name__ == "Mine"
+
+
 def test_the_folder_is_there_without_copies(tmp_path: Path, elsewhere: Path) -> None:
     """A run may write what it likes where it works, which is not somebody's home."""
     work_as_in("/home/somebody", elsewhere)
