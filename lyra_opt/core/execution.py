@@ -128,7 +128,9 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
             warm_start=call.warm_start,
             observer=recorder or call.observer,
         )
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # compiled code may raise things of a kind of their own
         return failed(error, stopwatch.elapsed_s)
     elapsed_s = stopwatch.elapsed_s
     if not isinstance(result, SolveResult):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.execution import Execution
+from lyra_opt.core.execution import Execution, execute
 from lyra_opt.core.isolation.run import grace_s
 from lyra_opt.core.isolation.server import Server
 from lyra_opt.core.isolation.workers import Workers
@@ -261,6 +261,23 @@ def test_temporary_files_of_a_solver_that_is_ended_go(
     answer = solved(workers, "leaves-files-and-hangs", limits=Limits(time_s=LIMIT_S))
     assert answer.stopped_by is StoppedBy.TIME
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("is_isolated", [False, True])
+def test_what_is_raised_need_be_no_exception(workers: Workers, is_isolated: bool) -> None:
+    """Panics of compiled extensions are none, and end no other run."""
+
+    class PanicError(BaseException):
+        pass
+
+    class Panicking(Speaker):
+        def solve(self, *_: Any, **__: Any) -> SolveResult[Any]:
+            raise PanicError("all is lost")
+
+    executor: Any = workers if is_isolated else execute
+    answer = solve_and_check(PROBLEM, FLEET, Panicking(), executor=executor)
+    assert answer.status is Status.ERROR
+    assert (answer.message or "").startswith("PanicError: all is lost")
 
 
 def test_nothing_to_read(workers: Workers) -> None:
