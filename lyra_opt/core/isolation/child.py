@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import threading
@@ -28,6 +30,10 @@ ASKED_FOR_STACK = signal.SIGUSR1
 
 FIRST_TO_BE_KILLED = "500"
 """As Linux counts when memory runs out: the solver that takes it, not the one who asked it."""
+
+
+_LENGTH = struct.Struct("!Q")
+_READ_BYTES = 1 << 18
 
 
 class ChildDiedError(Exception):
@@ -68,6 +74,7 @@ class Child:
         os.close(ours)
         other_end.close()
         self._lifeline: int | None = theirs
+        self._received = bytearray()
         with suppress(OSError):  # the child may have done so itself, or be gone
             os.setpgid(self.process, self.process)
 
@@ -84,17 +91,40 @@ class Child:
         ChildDiedError
             If it has ended; there is nothing left to do but `end`.
         """
+        latest_s = max(until_s or 0.0, time.monotonic()) + LONGEST_SLICE_S
         while True:
             left_s = LONGEST_SLICE_S if until_s is None else until_s - time.monotonic()
+            if (data := self._next_message()) is not None:
+                return pickle.loads(data)  # noqa: S301 - our child's
             if self.connection.poll(max(0.0, min(left_s, LONGEST_SLICE_S))):
                 try:
-                    return self.connection.recv()
-                except (EOFError, OSError):
-                    raise ChildDiedError(self._how_it_ended()) from None
+                    received = os.read(self.connection.fileno(), _READ_BYTES)
+                except OSError:
+                    received = b""
+                if not received:
+                    raise ChildDiedError(self._how_it_ended())
+                self._received += received
+                if time.monotonic() < latest_s:  # all that lies there, unless it never ends
+                    continue
             if until_s is not None and left_s <= 0:
                 return None
             if self._has_ended(os.WNOHANG) and not self.connection.poll():  # no last words
                 raise ChildDiedError(self._how_it_ended())
+
+    def _next_message(self) -> bytes | None:
+        """Return the next message; None if it has not come as a whole.
+
+        Nothing waits here for the rest of one: a solver that is stopped while it is sent, or writes
+        into descriptors that are not its own, is still ended at its limit.
+        """
+        if len(self._received) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + _LENGTH.unpack_from(self._received)[0]
+        if len(self._received) < end:
+            return None
+        data = bytes(self._received[_LENGTH.size : end])
+        del self._received[:end]
+        return data
 
     def _has_ended(self, options: int = 0) -> Any:
         """Return how it has ended, and leave it to `end` to take note; None if it has not."""
@@ -136,6 +166,20 @@ class Child:
         self._lifeline = None
         shutil.rmtree(self._folder, ignore_errors=True)
         return usage
+
+
+def send(connection: Connection[Any, Any], message: object) -> None:
+    """Send a message to `Child.receive`; the child's side.
+
+    Raises
+    ------
+    OSError
+        If nobody is there to receive it.
+    """
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    unsent = memoryview(_LENGTH.pack(len(data)) + data)
+    while unsent:
+        unsent = unsent[os.write(connection.fileno(), unsent) :]
 
 
 def _live(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.isolation.child import Child, ChildDiedError
+from lyra_opt.core.isolation.child import Child, ChildDiedError, send
 from lyra_opt.core.solver import SOLVERS, find_solver
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def require_loadable(name: str, problem: str | None = None) -> None:
     def load(connection: Connection[Any, Any]) -> None:
         with suppress(UserError):
             SOLVERS.find(name, problem)
-        connection.send(True)
+        send(connection, True)
 
     reason = None
     child = Child(load)

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.execution import execute, failed
+from lyra_opt.core.isolation.child import send
 from lyra_opt.core.isolation.memory import (
     largest_child_mib,
     peak_memory_mib,
@@ -77,9 +78,8 @@ class Server:
 
     def send(self, message: object, number: int) -> None:
         """Send a message that answers the request of a number, from whatever thread."""
-        data = pickle.dumps((number, message), pickle.HIGHEST_PROTOCOL)
         with self.lock:
-            self.connection.send_bytes(data)
+            send(self.connection, (number, message))
 
     def _execution(self) -> Execution:
         request = self.request

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,13 @@ class Faulty(Solver):
 
     def leaves_files_and_hangs(self, instance: Any) -> Any:
         Path(tempfile.mkdtemp(), "left").touch()
+        self.hangs(instance)
+
+    def writes_where_it_should_not_and_hangs(self, instance: Any) -> Any:
+        for descriptor in range(3, 64):
+            with suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b"a message of which more never comes")
         self.hangs(instance)
 
     def exits(self, instance: Any) -> Any:

@@ -95,6 +95,14 @@ def test_a_solver_that_looks_at_no_clock_is_ended(workers: Workers) -> None:
     assert "in hangs" in answer.traceback
 
 
+def test_half_a_message_is_not_waited_for(workers: Workers) -> None:
+    """A solver may be stopped as it sends, or write into descriptors that are not its own."""
+    fault = "writes-where-it-should-not-and-hangs"
+    answer = solved(workers, fault, limits=Limits(time_s=LIMIT_S))
+    assert answer.status is Status.UNKNOWN
+    assert answer.stopped_by is StoppedBy.TIME
+
+
 def test_what_it_told_of_is_kept(workers: Workers) -> None:
     """The solution, checked, and the bound; and when it told of them."""
     solution, objective = first_servers(FLEET)
