@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     """A job and the tiers to try for it."""
 
 
+JOBS_BETWEEN_LOOKS_AT_THE_CLOCK = 16
+
+
 class ListPlacement(HeuristicSolver):
     """Place gangs in each of four orders, and keep the best; exact models start from it.
 
@@ -60,7 +63,7 @@ def _filled_in_orders(instance: Instance) -> Iterator[Solution]:
     """Yield the placement of each order."""
     tiers: list[Sequence[Tier]] = []
     worth = []
-    for job in within_time(instance.jobs):
+    for job in within_time(instance.jobs, JOBS_BETWEEN_LOOKS_AT_THE_CLOCK):
         values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
         tiers.append(sorted(values, key=values.__getitem__, reverse=True))
         worth.append(max(values.values(), default=0))
@@ -95,7 +98,7 @@ def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
     free = [machine.free_gpus for machine in instance.machines]
     racks = list(instance.racks.values())
     placements = []
-    for j, tiers in within_time(wishes):
+    for j, tiers in within_time(wishes, JOBS_BETWEEN_LOOKS_AT_THE_CLOCK):
         job = instance.jobs[j]
         for tier in tiers:
             held = _room(free, racks, job.gang, tier)
