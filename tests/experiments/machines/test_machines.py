@@ -36,7 +36,7 @@ MEASURED = {"wall_time_s", "cpu_time_s", "certify_time_s", "peak_memory_mib", "s
 OWN = """
 import os
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-from beside.choice import chosen
+from of_mine.choice import chosen
 
 
 class Mine(ReclaimHeuristic):
@@ -55,7 +55,7 @@ class Killer(ReclaimHeuristic):
 
 BESIDE = """
 def chosen(instance):
-    from beside.order import ordered
+    from of_mine.order import ordered
     return ordered(instance)[: instance.reclaim_servers]
 """
 
@@ -89,14 +89,14 @@ certify = true
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a working folder with a study, its instances and a solver of one's own."""
     home = tmp_path / "home"
-    (home / "beside").mkdir(parents=True)
+    (home / "of_mine").mkdir(parents=True)
     (home / "instances").mkdir()
     name = "lyra-figure-5.json"
     (home / "instances" / name).write_bytes((LIBRARY / name).read_bytes())
     (home / "mine.py").write_text(OWN)
-    (home / "beside" / "__init__.py").write_text("")
-    (home / "beside" / "choice.py").write_text(BESIDE)
-    (home / "beside" / "order.py").write_text(ORDER)
+    (home / "of_mine" / "__init__.py").write_text("")
+    (home / "of_mine" / "choice.py").write_text(BESIDE)
+    (home / "of_mine" / "order.py").write_text(ORDER)
     (home / "study.toml").write_text(STUDY_TEXT)
     monkeypatch.chdir(home)
     return home
@@ -126,7 +126,7 @@ def test_only_files_of_one_call_are_read(home: Path, machines: Cluster) -> None:
     study = read_study("study.toml")
     assert run_study(study, Path("before"), engine=Machines(machines.address)) == 0
     text = ORDER.replace("on_loan]", "on_loan][::-1]")
-    (home / "beside" / "order.py").write_text(text)
+    (home / "of_mine" / "order.py").write_text(text)
     assert run_study(study, Path("after"), engine=Machines(machines.address)) == 0
     solutions = [
         [row["solution"] for row in rows_of(Path(folder)) if row["solver"] == "mine"]
