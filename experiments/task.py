@@ -220,8 +220,7 @@ def _workers() -> Workers:
 
 def end_children() -> None:
     """End the processes that were made for tasks that this thread has run."""
-    with _workers():
-        pass
+    _workers().end()
 
 
 def _plain(number: Number) -> Number:

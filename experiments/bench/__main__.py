@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lyra_opt.commands.arguments import integer_from, seconds
+from lyra_opt.commands.arguments import above_zero, integer_from
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.experiments.analysis import ASKED_SIZE, FAMILY, GROUP
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--time-limit",
-        type=seconds,
+        type=above_zero("seconds"),
         metavar="S",
         help="seconds for each run of the comparison (default: 10)",
     )

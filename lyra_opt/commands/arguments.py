@@ -139,14 +139,16 @@ def add_seed_option(parser: argparse.ArgumentParser, of: str) -> None:
 def add_time_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
     """Let a command be stopped after a time."""
     said = f"seconds for {of} (default: no limit)"
-    parser.add_argument("--time-limit", type=seconds, metavar="S", dest="time_limit_s", help=said)
+    parser.add_argument(
+        "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=said
+    )
 
 
 def add_memory_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
     """Let a command end solvers that take too much memory."""
     said = f"MiB that {of} may take beyond what it begins with (default: no limit)"
     parser.add_argument(
-        "--memory-limit", type=mebibytes, metavar="MIB", dest="memory_limit_mib", help=said
+        "--memory-limit", type=above_zero("MiB"), metavar="MIB", dest="memory_limit_mib", help=said
     )
 
 
@@ -205,20 +207,16 @@ def number(text: str) -> float:
         return math.nan
 
 
-def seconds(text: str) -> float:
-    """Argument type: a finite number of seconds above 0."""
-    value = number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of seconds above 0")
-    return value
+def above_zero(unit: str) -> Callable[[str], float]:
+    """Return an argument type: a finite number above 0 of a unit."""
 
+    def parse(text: str) -> float:
+        value = number(text)
+        if not (math.isfinite(value) and value > 0):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of {unit} above 0")
+        return value
 
-def mebibytes(text: str) -> float:
-    """Argument type: a finite number of MiB above 0."""
-    value = number(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of MiB above 0")
-    return value
+    return parse
 
 
 def plain_text(text: str) -> str:

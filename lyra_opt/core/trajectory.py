@@ -41,6 +41,14 @@ class TrajectoryPoint(NamedTuple):
     is_checked: bool = False
 
 
+def is_improvement(variant: Variant, kind: str, value: Number, known: Number | None) -> bool:
+    """Return whether an objective is better, or a bound tighter, than the one known, if any."""
+    if known is None:
+        return True
+    first, second = (value, known) if kind == "objective" else (known, value)
+    return bool(variant.is_better(first, second))
+
+
 class Improvements:
     """An observer that passes on what is better than what it was told before.
 
@@ -55,11 +63,7 @@ class Improvements:
     def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
         """Pass on a finite objective or bound, if it is better (a bound: tighter)."""
         with self._lock:
-            before = self._known.get(kind)
-            first, second = (value, before) if kind == "objective" else (before, value)
-            is_new = before is None or (
-                first is not None and second is not None and self._variant.is_better(first, second)
-            )
+            is_new = is_improvement(self._variant, kind, value, self._known.get(kind))
             if is_new and math.isfinite(value):
                 self._known[kind] = value
                 self._observer(kind, value, solution)

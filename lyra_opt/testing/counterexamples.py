@@ -18,6 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.execution import execute
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
@@ -385,15 +386,14 @@ class _Search:
 
     def _answer(self, instance: Any, solver: Solver, limit_s: float) -> Answer:
         """Run a solver: the toolkit's own here, all others where they can do no harm."""
-        if is_own(solver):
-            return solve_and_check(self._problem, instance, solver, seed=self._seed)
+        is_trusted = is_own(solver)
         return solve_and_check(
             self._problem,
             instance,
             solver,
-            limits=Limits(time_s=limit_s),
+            limits=None if is_trusted else Limits(time_s=limit_s),
             seed=self._seed,
-            executor=self._workers,
+            executor=execute if is_trusted else self._workers,
         )
 
     def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:

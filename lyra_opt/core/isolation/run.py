@@ -11,6 +11,7 @@ from lyra_opt.core.execution import Execution, failed
 from lyra_opt.core.isolation.memory import Family
 from lyra_opt.core.isolation.messages import Told, Turn
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.trajectory import is_improvement
 
 if TYPE_CHECKING:
     from resource import struct_rusage
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
     from lyra_opt.core.trajectory import TrajectoryPoint
-    from lyra_opt.core.variant import Variant
 
 LEAST_GRACE_S = 1.0
 RELATIVE_GRACE = 0.1
@@ -79,10 +79,10 @@ class Run:
     def _take_told(self, told: Told) -> None:
         kind, value = told.point.kind, told.point.value
         variant = self._instance.variant
-        if _is_news(variant, kind, value, self._known.get(kind)):
+        if is_improvement(variant, kind, value, self._known.get(kind)):
             self._known[kind] = value
             self._points.append(told.point)
-        if told.solution is not None and _is_news(variant, kind, value, self._of_solution):
+        if told.solution is not None and is_improvement(variant, kind, value, self._of_solution):
             self._solution, self._of_solution = told.solution, value
         if self._call.observer is not None:
             self._call.observer(kind, value)
@@ -152,11 +152,3 @@ class Run:
             peak_memory_mib=self._peak_mib,
             cpu_time_s=cpu_time_s,
         )
-
-
-def _is_news(variant: Variant, kind: str, value: Number, known: Number | None) -> bool:
-    """Whether an objective or a bound is better, a bound: tighter, than what is known."""
-    if known is None:
-        return True
-    first, second = (value, known) if kind == "objective" else (known, value)
-    return bool(variant.is_better(first, second))

@@ -14,7 +14,6 @@ from lyra_opt.core.solver import is_own, is_registered
 
 if TYPE_CHECKING:
     from resource import struct_rusage
-    from types import TracebackType
 
     from lyra_opt.core.execution import Call, Execution
     from lyra_opt.core.instance import ProblemInstance
@@ -42,12 +41,11 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End all children; the next call makes new ones."""
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
