@@ -1,0 +1,1 @@
+"""What no schedule of a whole workload can beat: bounds from prices of GPU time."""

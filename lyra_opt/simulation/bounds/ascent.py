@@ -1,0 +1,162 @@
+"""Prices of GPU time that make the bound large: ascent along what is used beyond what there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import is_out_of_time
+from lyra_opt.simulation.bounds.kernel import (
+    JCT,
+    QUEUE,
+    PricedJobs,
+    Prices,
+    Scratch,
+    price_jobs,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+STEP, SLOWER_AFTER = 0.6, 60.0
+"""Relative change of a price at a cell whose use is far off, and passes after which it is half."""
+SMOOTHING = 0.5
+"""Share of the last passes in what a cell is taken to use."""
+FLOOR = 0.02
+"""Of prices in a step, in seconds of waiting of a job of weight 1 for a GPU-second."""
+MOST_EXCESS = 1.0
+"""Beyond what there is, relative to it, that one step answers to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The GPU-seconds that there are, by pool and cell.
+
+    Parameters
+    ----------
+    border_s : array of cells + 1
+        Begins of cells and the horizon, rising; after it GPUs are free of charge.
+    gpu_s : array of (pools, cells)
+        GPU-seconds of each pool in each cell.
+    """
+
+    border_s: FloatArray
+    gpu_s: FloatArray
+
+    @property
+    def cells(self) -> int:
+        """Cells before the horizon."""
+        return len(self.border_s) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """The jobs at some prices.
+
+    Parameters
+    ----------
+    price : array of (pools, cells)
+        Of a GPU-second, in weighted seconds.
+    value
+        What all jobs pay at least less the price of the room, in weighted seconds.
+    use_gpu_s : array of (pools, cells)
+        What they use at that; zeros where it was not counted.
+    start_s : array of jobs
+        When each first holds GPUs at that.
+    """
+
+    price: FloatArray
+    value: float
+    use_gpu_s: FloatArray
+    start_s: FloatArray
+
+
+class Pricer:
+    """Prices the same jobs again and again.
+
+    Parameters
+    ----------
+    jobs
+        Whose ``cell`` are those of `room`.
+    room
+        What there is.
+    is_queue
+        Whether they are to wait little, rather than to complete soon.
+    """
+
+    def __init__(self, jobs: PricedJobs, room: Room, *, is_queue: bool = False) -> None:
+        self.jobs, self.room = jobs, room
+        self._objective = QUEUE if is_queue else JCT
+        ways = int(np.diff(jobs.first).max()) + 1
+        pools, cells = room.gpu_s.shape
+        parts = 1 if jobs.is_contiguous.all() else (cells + 1) * ways
+        count = len(jobs.release_s)
+        self.scratch = Scratch(
+            unit=np.empty(parts),
+            amount=np.empty(parts),
+            way=np.zeros(ways, dtype=np.int64),
+            until=np.zeros(ways, dtype=np.int64),
+            rate=np.empty(ways),
+            cost=np.empty(ways),
+            use=np.empty((pools, cells + 1)),
+            change=np.empty((pools, cells + 1)),
+            paid=np.empty(count),
+            size=np.empty(count),
+            start_s=np.empty(count),
+        )
+        self._border_s = np.append(room.border_s, np.inf)
+        self._length_s = np.diff(room.border_s)
+
+    def prices(self, price: FloatArray) -> Prices:
+        """Return prices of (pools, cells) as the kernel takes them."""
+        after = np.zeros((len(price), 1))
+        paid = np.cumsum(price * self._length_s, axis=1)
+        return Prices(self._border_s, np.hstack((price, after)), np.hstack((after, paid)))
+
+    def at(self, price: FloatArray, *, counts: bool = True) -> Priced:
+        """Return the jobs at prices of (pools, cells); `counts`: with what they use."""
+        scratch = self.scratch
+        scratch.use.fill(0.0)
+        scratch.change.fill(0.0)
+        price_jobs.compiled(self.jobs, self.prices(price), self._objective, int(counts), scratch)
+        use = np.cumsum(scratch.change, axis=1)[:, :-1] * self._length_s + scratch.use[:, :-1]
+        value = float(scratch.paid.sum() - (price * self.room.gpu_s).sum())
+        return Priced(price=price, value=value, use_gpu_s=use, start_s=scratch.start_s.copy())
+
+
+def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
+    """Return the jobs at the best prices found.
+
+    Parameters
+    ----------
+    pricer
+        Of the jobs and the room.
+    first : array of (pools, cells)
+        Prices to begin with, at least 0.
+    passes
+        How often all jobs are priced at most, at least 1; fewer where a time limit is in force.
+
+    Notes
+    -----
+    Source: this project. A price rises by a share of itself and of a little that is the same for
+    all, times the smoothed relative excess of use over room; the share falls with the passes. The
+    bound is valid whatever this does. Complexity: a pass a step.
+    """
+    room = np.maximum(pricer.room.gpu_s, 1.0)
+    best = here = pricer.at(first)
+    smoothed = np.zeros_like(first)
+    for step in range(passes - 1):
+        if is_out_of_time():
+            break
+        excess = np.clip((here.use_gpu_s - pricer.room.gpu_s) / room, -MOST_EXCESS, MOST_EXCESS)
+        smoothed = SMOOTHING * smoothed + (1 - SMOOTHING) * excess
+        share = STEP / (1 + step / SLOWER_AFTER)
+        price = np.maximum(0.0, here.price + share * (here.price + FLOOR) * smoothed)
+        here = pricer.at(price)
+        if here.value > best.value:
+            best = here
+    return best

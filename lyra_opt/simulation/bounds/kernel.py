@@ -1,0 +1,540 @@
+"""The inner loops of the bound: each job's cheapest way through the priced time, for itself.
+
+Time is cut into cells, within each of which a GPU-second of a pool has one price; after the last
+border GPU-seconds are free. A *way* of a job is a pool, a number of GPUs that it holds there, and
+the share of its work that it does a second. What it pays is
+
+- ``jct``: its weight for each second from its release to its completion, and the price of what it
+  holds;
+- ``queue``: its weight for each second until its completion in which it holds nothing, and the
+  price of what it holds: in any way, whether it gets on or not.
+
+A *contiguous* job holds one way from its start to its completion without a break, after whatever
+it did before in vain. Any other may hold any way at any time, each for as long as it likes, and
+all its work counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from lyra_opt.core.kernels import kernel
+
+JCT, QUEUE = 0, 1
+"""What is minimised."""
+
+NOWHERE = -1
+
+
+class PricedJobs(NamedTuple):
+    """Jobs with their ways; arrays as long as the jobs, but for those of ways.
+
+    ``release_s``, ``weight``, ``is_contiguous``, ``adds`` (whether several ways may be held at
+    once, as by copies of a job); ``first`` (one longer): where the ways of each begin in ``pool``,
+    ``gpus`` and ``rate`` (share of the job's work a second, above 0). ``cell`` is that in which
+    each is released.
+    """
+
+    release_s: Any
+    weight: Any
+    is_contiguous: Any
+    adds: Any
+    first: Any
+    pool: Any
+    gpus: Any
+    rate: Any
+    cell: Any
+
+
+class Prices(NamedTuple):
+    """Prices of GPU-seconds by pool and cell.
+
+    ``border_s`` (cells + 2): begins of the cells, the horizon, and infinity. ``price`` (pools,
+    cells + 1): 0 in the last. ``paid`` (pools, cells + 1): integral of the price up to each begin.
+    """
+
+    border_s: Any
+    price: Any
+    paid: Any
+
+
+class Scratch(NamedTuple):
+    """Space to work in, and what is found.
+
+    ``unit``, ``amount``: a heap of work that is bought, dearest first, as long as cells times ways
+    of a job. ``way``, ``until``, ``rate``, ``cost``: as long as the ways of a job and one more.
+    ``use``, ``change`` (pools, cells + 1): GPU-seconds in single cells, and GPUs that come and go
+    at borders. ``paid``, ``size``, ``start_s``: of each job, what it pays at least, how large the
+    numbers were that it was computed from (for the rounding), and its first moment on GPUs.
+    """
+
+    unit: Any
+    amount: Any
+    way: Any
+    until: Any
+    rate: Any
+    cost: Any
+    use: Any
+    change: Any
+    paid: Any
+    size: Any
+    start_s: Any
+
+
+@kernel
+def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
+    """Return the cell of a moment, which is from `low` on and not after `high`."""
+    border_s = prices.border_s
+    while low < high:
+        middle = (low + high + 1) // 2
+        if border_s[middle] <= time_s:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@kernel
+def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
+    """Return what a second of holding anything costs at least, but no more than waiting does."""
+    least = jobs.weight[job]
+    for way in range(jobs.first[job], jobs.first[job + 1]):
+        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+        if cost < least:
+            least = cost
+    return least
+
+
+@kernel
+def use_hold(jobs: Any, job: int, prices: Any, cell: int, seconds: float, scratch: Any) -> Any:
+    """Count what a job holds in vain in a cell, if that is cheaper than to wait."""
+    least = jobs.weight[job]
+    found = NOWHERE
+    for way in range(jobs.first[job], jobs.first[job + 1]):
+        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+        if cost < least:
+            least = cost
+            found = way
+    if found != NOWHERE:
+        scratch.use[jobs.pool[found], cell] += seconds * jobs.gpus[found]
+    return found
+
+
+@kernel
+def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
+    """Find the cheapest contiguous run of a job; return (what it pays, start, end, way).
+
+    Between two moments at which its start or its end passes a border the cost is linear: those, and
+    its release, are all that need be looked at.
+    """
+    border_s = prices.border_s
+    weight = jobs.weight[job]
+    release_s = jobs.release_s[job]
+    horizon = len(border_s) - 2
+    best = math.inf
+    best_start_s = release_s
+    best_end_s = release_s
+    best_way = NOWHERE
+    for way in range(jobs.first[job], jobs.first[job + 1]):
+        pool = jobs.pool[way]
+        gpus = jobs.gpus[way]
+        length_s = 1.0 / jobs.rate[way]
+        start_s = release_s
+        end_s = start_s + length_s
+        here = jobs.cell[job]
+        there = find_cell(prices, end_s, here, horizon)
+        waited = 0.0
+        per_second = least_hold(jobs, job, prices, here) if is_queue else weight
+        while True:
+            paid = (
+                prices.paid[pool, there]
+                + (end_s - border_s[there]) * prices.price[pool, there]
+                - prices.paid[pool, here]
+                - (start_s - border_s[here]) * prices.price[pool, here]
+            )
+            cost = waited + gpus * paid
+            if not is_queue:
+                cost += weight * length_s
+            if cost < best:
+                best = cost
+                best_start_s = start_s
+                best_end_s = end_s
+                best_way = way
+            if here == horizon:
+                break
+            floor = waited if is_queue else waited + weight * length_s
+            if floor >= best:
+                break
+            to_start = border_s[here + 1] - start_s
+            to_end = border_s[there + 1] - end_s
+            if to_start <= to_end:
+                if is_queue:
+                    waited += to_start * per_second
+                here += 1
+                start_s = border_s[here]
+                end_s = start_s + length_s
+                if is_queue:
+                    per_second = least_hold(jobs, job, prices, here)
+                if there < horizon and end_s >= border_s[there + 1]:
+                    there += 1
+            else:
+                if is_queue:
+                    waited += to_end * per_second
+                there += 1
+                end_s = border_s[there]
+                start_s = end_s - length_s
+                if start_s >= border_s[here + 1]:
+                    start_s = border_s[here + 1]
+            if not is_queue:
+                waited = weight * (start_s - release_s)
+    return best, best_start_s, best_end_s, best_way
+
+
+@kernel
+def use_run(
+    jobs: Any,
+    job: int,
+    prices: Any,
+    is_queue: int,
+    start_s: float,
+    end_s: float,
+    way: int,
+    scratch: Any,
+) -> Any:
+    """Count what a run uses."""
+    border_s = prices.border_s
+    horizon = len(border_s) - 2
+    pool = jobs.pool[way]
+    gpus = jobs.gpus[way]
+    first = find_cell(prices, start_s, jobs.cell[job], horizon)
+    last = find_cell(prices, end_s, first, horizon)
+    if first == last:
+        scratch.use[pool, first] += gpus * (end_s - start_s)
+    else:
+        scratch.use[pool, first] += gpus * (border_s[first + 1] - start_s)
+        scratch.use[pool, last] += gpus * (end_s - border_s[last])
+        scratch.change[pool, first + 1] += gpus
+        scratch.change[pool, last] -= gpus
+    if is_queue:
+        from_s = jobs.release_s[job]
+        for cell in range(jobs.cell[job], first + 1):
+            until_s = border_s[cell + 1] if cell < first else start_s
+            if until_s > from_s:
+                use_hold(jobs, job, prices, cell, until_s - from_s, scratch)
+                from_s = until_s
+    return scratch
+
+
+@kernel
+def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
+    """List what work costs in a cell: the lower hull of all ways and of doing nothing.
+
+    Each way costs `extra` more than its GPUs. Leaves rates and costs in `scratch`, from (0, 0) on,
+    rising in what a unit of work costs. The way of a point is ``way[until]``; of a job whose ways
+    add up, all from the first to that one. Returns how many points there are.
+    """
+    way_of = scratch.way
+    until = scratch.until
+    rates = scratch.rate
+    costs = scratch.cost
+    adds = jobs.adds[job]
+    rates[0] = 0.0
+    costs[0] = 0.0
+    until[0] = 0
+    points = 1
+    for way in range(jobs.first[job], jobs.first[job + 1]):
+        rate = jobs.rate[way]
+        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+        place = points
+        while place > 1:
+            if adds:  # cheapest work first
+                is_before = costs[place - 1] * rate > cost * rates[place - 1]
+            else:
+                is_before = rates[place - 1] > rate or (
+                    rates[place - 1] == rate and costs[place - 1] > cost
+                )
+            if not is_before:
+                break
+            rates[place] = rates[place - 1]
+            costs[place] = costs[place - 1]
+            way_of[place] = way_of[place - 1]
+            place -= 1
+        rates[place] = rate
+        costs[place] = cost
+        way_of[place] = way
+        points += 1
+    if adds:
+        for place in range(2, points):
+            rates[place] += rates[place - 1]
+            costs[place] += costs[place - 1]
+    kept = 1
+    for place in range(1, points):
+        rate = rates[place]
+        cost = costs[place] + extra
+        if rate == rates[kept - 1]:  # of equal rates the cheapest stands first
+            continue
+        while kept > 1 and (costs[kept - 1] - costs[kept - 2]) * (rate - rates[kept - 1]) >= (
+            cost - costs[kept - 1]
+        ) * (rates[kept - 1] - rates[kept - 2]):
+            kept -= 1
+        rates[kept] = rate
+        costs[kept] = cost
+        until[kept] = place
+        kept += 1
+    return kept
+
+
+@kernel
+def sift_up(unit: Any, amount: Any, place: int) -> Any:
+    """Move the last entry of a heap to where it belongs."""
+    while place > 0:
+        above = (place - 1) // 2
+        if unit[above] >= unit[place]:
+            break
+        dearer = unit[place]
+        unit[place] = unit[above]
+        unit[above] = dearer
+        moved = amount[place]
+        amount[place] = amount[above]
+        amount[above] = moved
+        place = above
+    return place
+
+
+@kernel
+def sift_down(unit: Any, amount: Any, size: int) -> Any:
+    """Move the first entry of a heap to where it belongs."""
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and unit[below + 1] > unit[below]:
+            below += 1
+        if unit[place] >= unit[below]:
+            break
+        cheaper = unit[place]
+        unit[place] = unit[below]
+        unit[below] = cheaper
+        moved = amount[place]
+        amount[place] = amount[below]
+        amount[below] = moved
+        place = below
+    return place
+
+
+@kernel
+def evict(unit: Any, amount: Any, size: int, each: float, most: float) -> Any:
+    """Take up to `most` work off a heap that is dearer than `each`.
+
+    Returns (how long the heap is then, work taken, what it cost).
+    """
+    taken = 0.0
+    saved = 0.0
+    while size > 0 and taken < most and unit[0] > each:
+        left = most - taken
+        if amount[0] > left:
+            amount[0] -= left
+            taken = most
+            saved += left * unit[0]
+        else:
+            taken += amount[0]
+            saved += amount[0] * unit[0]
+            size -= 1
+            unit[0] = unit[size]
+            amount[0] = amount[size]
+            sift_down(unit, amount, size)
+    return size, taken, saved
+
+
+@kernel
+def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any) -> Any:
+    """Find the cheapest parts that make up a job.
+
+    Say that it completes in a cell: then each second up to there costs what waiting costs, and work
+    in earlier cells is bought cheapest first; a second in the last cell is paid only if it is used,
+    at the begin of the cell. What earlier cells offer is kept on a heap, dearest first, up to the
+    work of the job. Work that is dearer than that of the last cell, its seconds included, will not
+    be needed for later completions either, as those seconds are paid then.
+
+    Returns (what it pays, last cell, what a unit of the dearest work of earlier cells costs, how
+    much work these do, size of the numbers times the steps).
+    """
+    border_s = prices.border_s
+    unit = scratch.unit
+    amount = scratch.amount
+    horizon = len(border_s) - 2
+    from_s = jobs.release_s[job]
+    waited = 0.0
+    bought = 0.0
+    paid = 0.0
+    largest = 0.0
+    steps = 1.0
+    size = 0
+    best = math.inf
+    best_cell = NOWHERE
+    best_unit = 0.0
+    best_bought = 0.0
+    cell = jobs.cell[job]
+    while True:
+        second = least_hold(jobs, job, prices, cell) if is_queue else jobs.weight[job]
+        idle = second if is_queue else 0.0
+        length_s = border_s[cell + 1] - from_s
+        # It completes in here.
+        points = frontier(jobs, job, prices, cell, second - idle, scratch)
+        gap = 1.0 - bought
+        cost = 0.0
+        for place in range(1, points):
+            rate = scratch.rate[place] - scratch.rate[place - 1]
+            each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+            work = rate * length_s
+            steps += 1.0
+            if gap > 0.0:
+                filled = min(work, gap)
+                gap -= filled
+                work -= filled
+                cost += filled * each
+            if gap <= 0.0 and size > 0 and unit[0] > each:
+                size, taken, saved = evict(unit, amount, size, each, work)
+                bought -= taken
+                paid -= saved
+                cost += taken * each
+        if gap <= 0.0 and waited + paid + cost < best:
+            best = waited + paid + cost
+            best_cell = cell
+            best_unit = unit[0] if size > 0 else 0.0
+            best_bought = bought
+        if cell == horizon:
+            break
+        waited += second * length_s
+        if waited >= best:
+            break
+        # It completes later.
+        points = frontier(jobs, job, prices, cell, -idle, scratch)
+        for place in range(1, points):
+            rate = scratch.rate[place] - scratch.rate[place - 1]
+            each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+            work = rate * length_s
+            gap = 1.0 - bought
+            taken = 0.0
+            if gap > 0.0:
+                taken = min(work, gap)
+            more = 0.0
+            if taken < work and size > 0 and unit[0] > each:
+                size, more, saved = evict(unit, amount, size, each, work - taken)
+                paid -= saved
+                bought -= more
+            taken += more
+            if taken > 0.0:
+                unit[size] = each
+                amount[size] = taken
+                sift_up(unit, amount, size)
+                size += 1
+                bought += taken
+                paid += taken * each
+                steps += 1.0
+                if each > largest:
+                    largest = each
+        cell += 1
+        from_s = border_s[cell]
+    return best, best_cell, best_unit, best_bought, steps * (largest + best)
+
+
+@kernel
+def use_piece(
+    jobs: Any,
+    cell: int,
+    place: int,
+    idle_way: int,
+    adds: int,
+    seconds: float,
+    scratch: Any,
+) -> Any:
+    """Count what it takes to be at a point of the frontier instead of at the one before it."""
+    before = scratch.until[place - 1]
+    here = scratch.until[place]
+    if adds:
+        for each in range(before + 1, here + 1):
+            way = scratch.way[each]
+            scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
+    else:
+        way = scratch.way[here]
+        scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
+        if before > 0:
+            way = scratch.way[before]
+            scratch.use[jobs.pool[way], cell] -= seconds * jobs.gpus[way]
+    if before == 0 and idle_way != NOWHERE:
+        scratch.use[jobs.pool[idle_way], cell] -= seconds * jobs.gpus[idle_way]
+    return before
+
+
+@kernel
+def use_parts(
+    jobs: Any,
+    job: int,
+    prices: Any,
+    is_queue: int,
+    last: int,
+    threshold: float,
+    bought: float,
+    scratch: Any,
+) -> Any:
+    """Count what the cheapest parts use; return when the first of them begins."""
+    border_s = prices.border_s
+    adds = jobs.adds[job]
+    start_s = math.inf
+    at_threshold = bought
+    for turn in range(2):
+        from_s = jobs.release_s[job]
+        for cell in range(jobs.cell[job], last + turn):
+            is_last = cell == last
+            second = least_hold(jobs, job, prices, cell) if is_queue else jobs.weight[job]
+            idle = second if is_queue else 0.0
+            length_s = border_s[cell + 1] - from_s
+            idle_way = NOWHERE
+            if is_last:
+                at_threshold = 1.0 - bought
+            elif is_queue and turn == 1:
+                idle_way = use_hold(jobs, job, prices, cell, length_s, scratch)
+            points = frontier(jobs, job, prices, cell, second - idle if is_last else -idle, scratch)
+            for place in range(1, points):
+                rate = scratch.rate[place] - scratch.rate[place - 1]
+                each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+                if each > threshold and not is_last:
+                    break
+                taken = rate * length_s
+                if turn == 0:
+                    if each < threshold:
+                        at_threshold -= taken
+                    continue
+                if each == threshold or is_last:
+                    taken = max(0.0, min(taken, at_threshold))
+                    at_threshold -= taken
+                if taken > 0.0:
+                    start_s = min(start_s, from_s)
+                    use_piece(jobs, cell, place, idle_way, adds, taken / rate, scratch)
+            from_s = border_s[cell + 1]
+    return start_s
+
+
+@kernel
+def price_jobs(jobs: Any, prices: Any, is_queue: int, counts: int, scratch: Any) -> Any:
+    """Find what each job pays at least; count what they use at that, if `counts`."""
+    for job in range(len(jobs.release_s)):
+        if jobs.is_contiguous[job]:
+            paid, start_s, end_s, way = cheapest_run(jobs, job, prices, is_queue)
+            if counts:
+                use_run(jobs, job, prices, is_queue, start_s, end_s, way, scratch)
+            scratch.size[job] = 1.0
+        else:
+            paid, last, threshold, bought, size = cheapest_parts(
+                jobs, job, prices, is_queue, scratch
+            )
+            start_s = jobs.release_s[job]
+            if counts:
+                start_s = use_parts(jobs, job, prices, is_queue, last, threshold, bought, scratch)
+            scratch.size[job] = size
+        scratch.paid[job] = paid
+        scratch.start_s[job] = start_s
+    return scratch
