@@ -1,14 +1,11 @@
 """What no schedule of gangs on a network of tiers can beat, whatever its rule and placements.
 
-*Relaxation.* Let e_j be the best efficiency that job j can have anywhere on the empty cluster: the
-best over the tiers that hold it and the numbers of units that it can span there, times its speed on
-the type of own GPUs that suits it best. Its done share
-grows by at most ``e_j / ideal_s`` a second, and only while it holds all the GPUs of its gang. So
-it runs for at least ``p_j = ideal_s / e_j`` seconds in all, after its submission r_j, on g_j of the
-cluster's G GPUs, and may be interrupted at any time. Machines, racks, hand-over, leases, and that
-a gang once placed worse than best runs longer, are left out. Every schedule of the cluster is one
-of this preemptive problem, with the same completions C_j; so a bound on the latter is a bound on
-the former. Migration and restarts are interruptions too.
+*Relaxation.* Job j runs for at least p_j seconds in all (`lyra_opt.simulation.least_run`: at the
+best efficiency anywhere on the empty cluster, on the type of own GPUs that suits it best), after
+its submission r_j, on g_j of the cluster's G GPUs, and may be interrupted at any time. Machines,
+racks, hand-over, leases, and that a gang once placed worse than best runs longer, are left out.
+Every schedule of the cluster is one of this preemptive problem, with the same completions C_j; so a
+bound on the latter is a bound on the former. Migration and restarts are interruptions too.
 
 *Mean JCT.* The preemptive problem is that of `lyra_opt.allocation` with one number of workers a
 job, and three of its bounds (heights, squashed area, mean busy times: ``C_j >= M_j + p_j / 2``)
@@ -31,60 +28,12 @@ from typing import TYPE_CHECKING
 from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
 from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
 from lyra_opt.allocation.instance import ElasticJob, Instance, Objective
-from lyra_opt.network.links import Tier
+from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.network.topology import Topology
-    from lyra_opt.simulation.workload import Job, Workload
-
-
-def best_efficiency(job: Job, cluster: Cluster) -> float:
-    """Return the best efficiency of a job anywhere on the empty cluster.
-
-    More units need not be worse: a communication model may say what it likes.
-    """
-    topology, communication = cluster.topology, cluster.communication
-    if topology is None or communication is None or job.model is None:
-        return 1.0
-    efficiency = communication.tier_efficiency(job.model, job.min_gpus, topology)
-    return max(
-        communication.efficiency(job.model, job.min_gpus, tier, units)
-        for tier in Tier
-        if efficiency[tier] > 0
-        for units in _numbers_of_units(tier, job.min_gpus, topology)
-    )
-
-
-def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
-    """Return how many units of a tier a gang can span, those that it cannot among them."""
-    fewest = topology.fewest_units(tier, gang)
-    if tier is Tier.MACHINE:
-        return range(fewest, fewest + 1)
-    if tier is Tier.RACK:
-        most = max(rack.machines for rack in topology.racks)
-    else:
-        most = len(topology.racks)
-    return range(fewest, max(fewest, min(gang, most)) + 1)
-
-
-def least_running_s(workload: Workload, cluster: Cluster) -> list[float]:
-    """Return for how long each job runs at least, in the order of submission.
-
-    Raises
-    ------
-    UserError
-        If a job does not fit the cluster, or its model is not known.
-    """
-    speed = Speed(cluster)
-    speed.require_runs(workload)
-    own = [pool.number for pool in cluster.pools if not pool.is_lent]
-    return [
-        job.duration_s
-        / (max(speed.relative_speed(job, pool) for pool in own) * best_efficiency(job, cluster))
-        for job in workload.jobs
-    ]
+    from lyra_opt.simulation.workload import Workload
 
 
 def mean_jct_bound_s(workload: Workload, cluster: Cluster) -> float:
@@ -102,7 +51,7 @@ def mean_jct_bound_s(workload: Workload, cluster: Cluster) -> float:
     are bounded without prices of time, a few per cent lower.
     """
     first_s = workload.jobs[0].submit_s
-    running_s = least_running_s(workload, cluster)
+    running_s = least_run_s(workload, Speed(cluster), borrows=False).tolist()
     instance = Instance(
         name=workload.name,
         objective=Objective.MEAN_JCT,
@@ -136,7 +85,7 @@ def makespan_bound_s(workload: Workload, cluster: Cluster) -> float:
     """
     jobs, gpus = workload.jobs, cluster.gpus
     first_s = jobs[0].submit_s
-    running_s = least_running_s(workload, cluster)
+    running_s = least_run_s(workload, Speed(cluster), borrows=False).tolist()
     found = [job.submit_s - first_s + least_s for job, least_s in zip(jobs, running_s, strict=True)]
     at_a_time = sorted({gpus // job.min_gpus for job in jobs})
     loads = [[job.min_gpus / gpus * least_s for job, least_s in zip(jobs, running_s, strict=True)]]

@@ -82,6 +82,8 @@ class Listener(ABC):
     """Is told what becomes of jobs: what any policy is (`lyra_opt.simulation.policy.Policy`)."""
 
     name: str
+    forks = False
+    """Whether it may let jobs run as copies of themselves."""
 
     def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
         """Return the pools of which only the number of GPUs matters to the policy."""
@@ -416,6 +418,9 @@ class View:
             raise self.error(run, f"has {run.job.min_workers} workers, but gets GPUs of {workers}")
         if copies is None and parts[-1].copy:
             raise self.error(run, "has copies, and nothing says how they work together")
+        if copies is not None and not self.policy.forks:
+            rule = f"has {len(copies.rates)} copies, but the policy forks none"
+            raise self.error(run, rule)
         self._running_gpus += gpus
         run.parts = parts
         run.workers = workers
@@ -540,6 +545,10 @@ class View:
             raise self.error(run, f"is to grow by {workers} workers on {count} GPUs")
         if run.workers + workers > job.max_workers:
             raise self.error(run, f"can use {job.max_workers} workers at most")
+        if part not in run.parts:
+            kinds = {self.cluster.pools[each.pool].is_lent for each in (*run.parts, part)}
+            if len(kinds) > 1 and not job.heterogeneous:
+                raise self.error(run, "takes own or borrowed GPUs alone, but is to grow on both")
         self.account(run)
         if part not in run.parts:
             run.parts.append(part)

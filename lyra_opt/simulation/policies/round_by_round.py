@@ -62,6 +62,7 @@ class RoundByRound(Policy):
     ) -> None:
         super().__init__(rule.name, reclaimer=reclaimer)
         self._rule = rule
+        self.forks = rule.forks
         self._active: dict[str, _Active] = {}
         self._is_changed = True
         self._has_moved_servers = False
@@ -295,8 +296,6 @@ class RoundByRound(Policy):
         )
 
     def _require_copies(self, view: View, run: Run, placements: Sequence[Placement]) -> None:
-        if not self._rule.forks:
-            raise view.error(run, f"has {len(placements)} copies, but the policy forks none")
         servers = [server for placement in placements for server in placement]
         if len(servers) > len(placements) or len(set(servers)) < len(servers):
             raise view.error(run, "has copies that are not on a server of their own each")

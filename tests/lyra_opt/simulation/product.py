@@ -23,6 +23,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.least_run import BestRates
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.network.communication import ClosedForm, CommunicationModel, SlowdownTable
 from lyra_opt.simulation.network.topology import Rack, Topology
@@ -144,24 +145,6 @@ def share_rate(speed: Speed, job: Job, held: Sequence[Part]) -> float:
     return rate * distance_efficiency(speed, job, places, sum(gpus.values()))
 
 
-def most_share_rate(speed: Speed, job: Job) -> float:
-    """Return a rate that no placement of a job beats, copies on all servers included."""
-    cluster = speed.cluster
-    workers = range(job.min_workers, job.max_workers + 1)
-    scaled = max(job.rate(count) for count in workers)
-    if speed.tuned is not None:
-        scaled = max(scaled, *(speed.tuned.rate(job, count) for count in workers))
-    if is_measured(job, cluster):
-        assert job.measured is not None
-        best = job.measured.best_rate / job.measured.steps * scaled / job.min_workers
-    else:
-        pace = max(
-            max(gpu_type.relative_speed, gpu_type.worker_speed) for gpu_type in cluster.gpu_types
-        )
-        best = scaled * pace / job.work_worker_s
-    return best
-
-
 # What looks on.
 
 
@@ -207,6 +190,15 @@ class Watch(Observer):
         self._handed: list[tuple[float, dict[int, int]]] = []
         self._on_loan = 0
         self._there: set[int] = set()
+        self.best_rates = BestRates(
+            view.speed,
+            borrows=view.loans.is_active,
+            copy_efficiency=(
+                view.tenure.copy_efficiency
+                if view.policy.forks and isinstance(view.tenure, Rounds)
+                else None
+            ),
+        ).of_all(view.workload.jobs)
         self.latest_s = view.now_s
         self._counted = list(view.hosts.is_counted)
         self.moments = 0
@@ -470,6 +462,10 @@ class Watch(Observer):
         rate = share_rate(view.speed, run.job, run.parts)
         assert rate == pytest.approx(run.rate / run.work), f"rate of {run.job.id}"
         assert efficiency == pytest.approx(run.efficiency), f"efficiency of {run.job.id}"
+        rates = self.best_rates[run.order]
+        most = rates.of_workers[run.workers - run.job.min_workers]
+        assert run.rate <= most * (1 + TOLERANCE), f"rate of {run.job.id}"
+        assert most <= rates.best
         self._check_tier(view, run, places)
         return places.tier, rate, efficiency
 
@@ -495,6 +491,9 @@ class Watch(Observer):
             from_s = max(now_s, began_s + lost_s)
             to_s = min(until_s, began_s + copies.trains_s)
             self.done[run.order] += share * max(0.0, to_s - from_s)
+        rates = self.best_rates[run.order]
+        assert sum(copies.rates) <= rates.of_copies[count - 1] * (1 + TOLERANCE)
+        assert rates.of_copies[count - 1] <= rates.best
         # The last steps end together, but the merge after them takes its time.
         self.done[run.order] = min(self.done[run.order], 1.0)
 
@@ -520,10 +519,10 @@ class Watch(Observer):
                 # Between two moments nobody looks.
                 assert run.most_racks >= self.most_racks[number]
             assert run.ran_on_loan >= self.has_lent[number]
-            shortest_s = 1 / most_share_rate(view.speed, job)
-            if self.most_copies[number] > 1:
-                shortest_s /= self.most_copies[number]
-            assert run.completion_s >= job.submit_s + shortest_s * (1 - TOLERANCE), job.id
+            least_s = run.work / self.best_rates[number].best
+            # A copy may run while another one starts.
+            run_s = run.on_gpus_s if run.most_copies > 1 else run.running_s
+            assert run_s >= least_s * (1 - TOLERANCE), f"least run time of {job.id}"
             assert run.completion_s >= run.start_s >= job.submit_s
         self.require_close("held", None, sum(totals.held_gpu_s), sum(self.held_gpu_s))
         for found, expected in zip(totals.held_gpu_s, self.held_of_pool, strict=True):

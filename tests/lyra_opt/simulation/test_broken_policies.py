@@ -795,3 +795,28 @@ def test_a_placement_rule_moves_wrongly(grants: Any, rule: str) -> None:
     )
     with pytest.raises(PolicyError, match=f"^policy granting, at 10 s: .*{rule}"):
         run_placement_rule(Migrating(grants), RACKS, jobs=jobs)
+
+
+class GrowsOnLoan(QueuePolicy):
+    """Lets a job on own servers grow on borrowed ones."""
+
+    def decide(self, view: View) -> None:
+        for run in list(self.waiting.values()):
+            self.start(view, run, view.reserve(run, {0: 1}))
+        for run in view.running.values():
+            if run.workers == 1:
+                view.hosts.take({1: 1})
+                view.grow(run, Part(1, {}), 1, {1: 1})
+
+
+@pytest.mark.parametrize("heterogeneous", [False, True])
+def test_only_heterogeneous_jobs_grow_on_both_kinds_of_gpus(heterogeneous: bool) -> None:
+    """Others start on own or borrowed GPUs alone, and stay there."""
+    job = job_of("x", 0, 100, max_workers=2, fungible=True, heterogeneous=heterogeneous)
+    workload = Workload(name="one", jobs=(job,))
+    kernel = Kernel(workload, borrowing(1, 1, 1), GrowsOnLoan("grows-on-loan"), plan=lending(1))
+    if heterogeneous:
+        assert kernel.run().runs[0].ran_on_loan
+    else:
+        with pytest.raises(PolicyError, match="job x takes own or borrowed GPUs alone"):
+            kernel.run()

@@ -9,19 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.network.links import Tier
 from lyra_opt.simulation.clairvoyant_bounds import (
-    best_efficiency,
-    least_running_s,
     makespan_bound_s,
     mean_jct_bound_s,
 )
 from lyra_opt.simulation.cluster import Cluster, GpuType
-from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.network.communication import SlowdownTable
 from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
-from tests.lyra_opt.simulation.network.places import placed_efficiency
 
 IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
 TWO_MACHINES = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
@@ -131,26 +128,3 @@ def test_bounds_do_not_depend_on_when_it_all_begins() -> None:
     late = workload((1e6, 4, 30), (1e6 + 10, 2, 4), (1e6 + 12, 3, 9))
     assert mean_jct_bound_s(early, FOUR_GPUS) == pytest.approx(mean_jct_bound_s(late, FOUR_GPUS))
     assert makespan_bound_s(early, FOUR_GPUS) == pytest.approx(makespan_bound_s(late, FOUR_GPUS))
-
-
-def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
-    """On the shipped links the network is wider than the rack, and may be the better place."""
-    topology = Topology.uniform(racks=3, machines_per_rack=2, gpus_per_machine=2)
-    communication = ClosedForm(links=LINK_SETS["shipped"])
-    cluster = Cluster.of_racks(topology, communication)
-    for gang in (1, 2, 3, 5):
-        job = Job.rigid(id="j", submit_s=0, gpus=gang, work_gpu_s=60, model="vgg11")
-        everywhere = [
-            placed_efficiency(communication, "vgg11", gang, machines, topology)
-            for size in range(1, 7)
-            for machines in combinations(range(6), size)
-            if size <= gang <= 2 * size
-        ]
-        assert best_efficiency(job, cluster) == max(everywhere)
-
-
-def test_running_times_are_at_the_best_efficiency() -> None:
-    """A job of two GPUs that computes half of the time takes twice as long."""
-    table = SlowdownTable({("any", 2, Tier.MACHINE): 2.0, ("any", 2, Tier.RACK): 3.0})
-    slow = Cluster.of_racks(TWO_MACHINES, table)
-    assert least_running_s(workload((0, 2, 10), (0, 1, 10)), slow) == [10, 20]

@@ -1,0 +1,376 @@
+"""How fast a job can ever run on a cluster, and hence for how long it runs at least.
+
+The best rate of a job is the highest over all that it may hold while nobody else is there: the own
+pools, and where servers are borrowed all that can be lent at once; their types of GPUs, alone or
+together; every number of workers that these hold, up to the most that the job can use; on one
+server, or spread where the network costs least; and, where a job may run as copies, any number of
+them, each on a server of its own. The rates are those of `lyra_opt.simulation.speed.Speed`. No
+simulation exceeds the best one, but a job may never reach it: that hosts of a pool are in unlike
+racks is left out.
+
+Workers on pools of several speeds keep the pace of the slowest, and those of heterogeneous jobs
+their mean, times the mixed efficiency. So it is enough to look, for each number of workers, at all
+GPUs that are at least so fast, and at the mix of the fastest ones.
+
+Source: this project.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.network.links import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.network.topology import Topology
+    from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.workload import Job, Workload
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_SHAPE = attrgetter(
+    *("min_workers", "max_workers", "gpus_per_worker", "scaling_loss", "fungible"),
+    *("heterogeneous", "gpu_types", "model"),
+)
+"""What the rates of a job depend on that was not measured."""
+
+
+class JobRates(NamedTuple):
+    """The best rates of a job, in its unit of work a second.
+
+    Parameters
+    ----------
+    best
+        The highest of all.
+    of_workers
+        With the base demand, with a worker more, and so on; 0 where nothing holds so many.
+    of_copies
+        Of one copy on a server of its own, of two, and so on; empty where it may have one alone.
+    """
+
+    best: float
+    of_workers: tuple[float, ...]
+    of_copies: tuple[float, ...]
+
+
+class _Room(NamedTuple):
+    """Room for workers that are alike."""
+
+    pace: float
+    """What one does beside one on reference GPUs; of a measured job the rate of its gang."""
+    workers: int
+    gpus_per_worker: int
+
+
+class _Place(NamedTuple):
+    """Where all workers of a job may be."""
+
+    rooms: list[_Room]
+    is_spread: bool | None
+    """Whether on several servers, or on one; None where that makes no difference."""
+
+
+class BestRates:
+    """The best rates of jobs on a cluster; kept for all jobs that are alike.
+
+    Parameters
+    ----------
+    speed
+        How fast jobs run there.
+    borrows
+        Whether jobs may be on servers that can be lent.
+    copy_efficiency
+        Where a job may run as copies, what so many are worth
+        (`lyra_opt.simulation.tenure.Rounds.copy_efficiency`); None where it may not.
+    """
+
+    def __init__(
+        self, speed: Speed, *, borrows: bool, copy_efficiency: Sequence[float] | None = None
+    ) -> None:
+        self._speed = speed
+        self._pools = [pool for pool in speed.cluster.pools if borrows or not pool.is_lent]
+        self._has_lent = any(pool.is_lent for pool in self._pools)
+        self._copy_efficiency = copy_efficiency
+        of_server: dict[int, list[tuple[int, int]]] = {}
+        for place, pool in enumerate(self._pools):
+            for server, gpus in zip(pool.servers, pool.gpus, strict=True):
+                of_server.setdefault(server, []).append((place, gpus))
+        # How many servers have so many GPUs of these pools.
+        self._servers = Counter(map(tuple, of_server.values()))
+        self._known: dict[object, JobRates] = {}
+        self._known_efficiencies: dict[tuple[str, int, bool], float] = {}
+
+    def of(self, job: Job) -> JobRates:
+        """Return the best rates of a job that the cluster can run."""
+        return self.of_all((job,))[0]
+
+    def of_all(self, jobs: Iterable[Job]) -> list[JobRates]:
+        """Return the best rates of jobs that the cluster can run, in their order.
+
+        O(jobs + distinct jobs * workers * (pools + kinds of servers)).
+        """
+        known = self._known
+        is_tuned = self._speed.tuned is not None
+        found = []
+        for job in jobs:
+            key: object = _SHAPE(job)
+            if job.measured is not None:
+                near, far = job.measured.throughput, job.measured.spread_throughput
+                spread = None if far is None else tuple(far.items())
+                key = _SHAPE(job), tuple(near.items()), spread
+            elif is_tuned and job.is_elastic:
+                key = job.id
+            rates = known.get(key)
+            if rates is None:
+                rates = known[key] = self._rates(job)
+            found.append(rates)
+        return found
+
+    def _rates(self, job: Job) -> JobRates:
+        workers = np.arange(job.min_workers, job.max_workers + 1)
+        of_workers = np.zeros(len(workers))
+        for place in self._places(job):
+            self._raise(of_workers, job, workers, place)
+        of_copies = np.zeros(0)
+        if self._copy_efficiency is not None:
+            of_copies = self._of_copies(job, self._copy_efficiency)
+        best = max(of_workers.max(), of_copies.max(initial=0.0))
+        return JobRates(float(best), tuple(of_workers.tolist()), tuple(of_copies.tolist()))
+
+    def _of_copies(self, job: Job, efficiency: Sequence[float]) -> FloatArray:
+        """Return the best rate of 1, 2, ... copies together."""
+        workers = np.array([job.min_workers])
+        is_spread = False if self._tells_near_from_far(job) else None
+        of_server: list[float] = []
+        for server, count in self._servers.items():
+            best = np.zeros(1)
+            rooms = self._rooms(job, server, is_spread=False, has_replicas=False)
+            self._raise(best, job, workers, _Place(rooms, is_spread))
+            if best[0] > 0:
+                of_server += [float(best[0])] * count
+        worth = [efficiency[min(copies, len(efficiency) - 1)] for copies in range(len(of_server))]
+        rates: FloatArray = np.cumsum(sorted(of_server, reverse=True)) * worth
+        return rates
+
+    # Where a job may be.
+
+    def _tells_near_from_far(self, job: Job) -> bool:
+        """Whether the rate of a job depends on how many servers it is on."""
+        speed = self._speed
+        if speed.communication is not None:
+            return True
+        return (
+            job.measured is not None
+            and job.measured.spread_throughput is not None
+            and speed.unit_of(job).is_measured
+        )
+
+    def _places(self, job: Job) -> Iterator[_Place]:
+        """Yield where a job may be, none better left out."""
+        tells = self._tells_near_from_far(job)
+        cluster, width = self._speed.cluster, job.gpus_per_worker
+        everywhere = tuple(
+            (place, cluster.most_workers(pool.number, width) * width)
+            for place, pool in enumerate(self._pools)
+        )
+        kinds = [everywhere]
+        if self._has_lent and not job.heterogeneous:
+            kinds = [
+                tuple(each for each in everywhere if self._pools[each[0]].is_lent is is_lent)
+                for is_lent in (False, True)
+            ]
+        # Measured gangs have no replicas.
+        may_have_replicas = self._has_lent and not self._speed.unit_of(job).is_measured
+        for has_replicas in (False, True) if may_have_replicas else (False,):
+            for pools in kinds:
+                rooms = self._rooms(job, pools, is_spread=True, has_replicas=has_replicas)
+                yield _Place(rooms, True if tells else None)
+            for server in self._servers if tells else ():
+                rooms = self._rooms(job, server, is_spread=False, has_replicas=has_replicas)
+                yield _Place(rooms, is_spread=False)
+
+    def _rooms(
+        self, job: Job, gpus_of: Sequence[tuple[int, int]], *, is_spread: bool, has_replicas: bool
+    ) -> list[_Room]:
+        """Return the room for workers of a job.
+
+        Parameters
+        ----------
+        gpus_of
+            Places of pools among ours, and GPUs of each.
+        has_replicas
+            Whether several borrowed GPUs make up for one of a faster kind.
+        """
+        speed, width = self._speed, job.gpus_per_worker
+        is_measured = speed.unit_of(job).is_measured
+        rooms = []
+        for place, gpus in gpus_of:
+            pool = self._pools[place]
+            pace = speed.near_and_far(job, pool.number)[is_spread]
+            if pace <= 0:
+                continue
+            replicas = 1
+            if is_measured:
+                assert job.measured is not None, "its steps are counted"
+                pace = job.measured.rate((pool.gpu_type.name,), is_spread=is_spread)
+            elif has_replicas and pool.is_lent:
+                replicas, pace = pool.gpu_type.replicas, pool.gpu_type.worker_speed
+            rooms.append(_Room(pace, gpus // width // replicas, width * replicas))
+        return rooms
+
+    # How fast it is there.
+
+    def _raise(self, best: FloatArray, job: Job, workers: IntArray, place: _Place) -> None:
+        """Raise the best rates with each number of workers to those of a place."""
+        speed = self._speed
+        is_measured = speed.unit_of(job).is_measured
+        mixes = job.heterogeneous and not is_measured
+        scaled = self._scaled(job, workers)
+        if is_measured or speed.communication is not None:
+            scaled /= job.min_workers
+        there = 0
+        paces = np.zeros(len(workers))
+        for room in sorted(place.rooms, key=attrgetter("pace"), reverse=True):
+            efficiency = self._efficiency(job, workers * room.gpus_per_worker, place.is_spread)
+            if mixes:
+                paces += room.pace * np.clip(workers - there, 0, room.workers)
+            there += room.workers
+            fits = workers <= (room.workers if mixes else there)
+            _raise_where(best, fits, scaled * room.pace * efficiency)
+            if mixes and there > room.workers:
+                mean = paces / workers
+                _raise_where(
+                    best, workers <= there, scaled * mean * speed.mixed_efficiency * efficiency
+                )
+
+    def _scaled(self, job: Job, workers: IntArray) -> FloatArray:
+        """Return `Speed.scaled` of each number of workers."""
+        if self._speed.tuned is not None:
+            return np.array([self._speed.scaled(job, int(count)) for count in workers])
+        extra = (workers - job.min_workers).astype(np.float64)
+        return job.min_workers + extra * (1.0 - job.scaling_loss)
+
+    def _efficiency(
+        self, job: Job, held_gpus: IntArray, is_spread: bool | None
+    ) -> FloatArray | float:
+        """Return the best efficiency of so many GPUs on one server, or spread."""
+        communication, topology = self._speed.communication, self._speed.cluster.topology
+        if communication is None:
+            return 1.0
+        assert topology is not None, "distance is that of a topology"
+        assert job.model is not None, "jobs say what they train where distance counts"
+        known = self._known_efficiencies
+        found = []
+        for gpus in held_gpus.tolist():
+            key = job.model, gpus, bool(is_spread)
+            if key not in known:
+                tiers = (Tier.RACK, Tier.NETWORK) if is_spread else (Tier.MACHINE,)
+                known[key] = best_efficiency(communication, topology, job.model, gpus, tiers)
+            found.append(known[key])
+        return np.array(found)
+
+
+def _raise_where(best: FloatArray, fits: NDArray[np.bool_], rates: FloatArray) -> None:
+    np.maximum(best, rates, out=best, where=fits)
+
+
+def best_efficiency(
+    communication: CommunicationModel,
+    topology: Topology,
+    model: str,
+    gang: int,
+    tiers: Iterable[Tier] = Tier,
+) -> float:
+    """Return the best efficiency of a gang at some tiers of an empty cluster.
+
+    It is 0 where there is no room for it, and where nothing is known of so large a gang: nobody
+    simulates it then. More units need not be worse: a model may say what it likes.
+
+    Parameters
+    ----------
+    communication
+        Says how well gangs compute.
+    topology
+        The racks.
+    model
+        What the gang trains, which `communication` knows.
+    gang
+        Its GPUs.
+    tiers
+        Those that are asked about.
+    """
+    try:
+        return max(
+            (
+                communication.efficiency(model, gang, tier, units)
+                for tier in tiers
+                if topology.can_span(tier, gang)
+                for units in _numbers_of_units(tier, gang, topology)
+            ),
+            default=0.0,
+        )
+    except UserError:
+        return 0.0
+
+
+def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
+    """Return how many units of a tier a gang can span, those that it cannot among them."""
+    fewest = topology.fewest_units(tier, gang)
+    if tier is Tier.MACHINE:
+        return range(fewest, fewest + 1)
+    if tier is Tier.RACK:
+        most = max(rack.machines for rack in topology.racks)
+    else:
+        most = len(topology.racks)
+    return range(fewest, max(fewest, min(gang, most)) + 1)
+
+
+# Of a whole workload.
+
+
+def best_rates(
+    workload: Workload,
+    speed: Speed,
+    *,
+    borrows: bool,
+    copy_efficiency: Sequence[float] | None = None,
+) -> FloatArray:
+    """Return the best rate of each job in its unit of work a second, float64, shape (jobs,).
+
+    Parameters
+    ----------
+    workload
+        By submission.
+    speed, borrows, copy_efficiency
+        See `BestRates`.
+
+    Raises
+    ------
+    UserError
+        If a job can never run on the cluster, or its model is not known.
+    """
+    speed.require_runs(workload)
+    found = BestRates(speed, borrows=borrows, copy_efficiency=copy_efficiency)
+    return np.array([rates.best for rates in found.of_all(workload.jobs)])
+
+
+def least_run_s(
+    workload: Workload,
+    speed: Speed,
+    *,
+    borrows: bool,
+    copy_efficiency: Sequence[float] | None = None,
+) -> FloatArray:
+    """Return for how long each job runs at least, float64, shape (jobs,); see `best_rates`."""
+    rates = best_rates(workload, speed, borrows=borrows, copy_efficiency=copy_efficiency)
+    return np.array([speed.unit_of(job).work for job in workload.jobs]) / rates
