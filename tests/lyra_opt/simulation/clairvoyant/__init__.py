@@ -1,0 +1,1 @@
+"""Tests of schedules by somebody who knows the whole workload."""

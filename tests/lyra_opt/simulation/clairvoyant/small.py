@@ -1,0 +1,86 @@
+"""Small workloads of gangs in whole seconds, and plain schedulers that share no code with ours."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+
+GPUS = 4
+Fields = tuple[int, int, int]
+"""Release, seconds, GPUs."""
+
+GANG = st.tuples(st.integers(0, 12), st.integers(1, 8), st.integers(1, GPUS))
+GANGS = st.lists(GANG, min_size=1, max_size=12)
+FEW_GANGS = st.lists(GANG, min_size=1, max_size=5)
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Draw steps (second, GPUs) the last of which has room for any gang."""
+    seconds = sorted(draw(st.sets(st.integers(1, 25), max_size=4)))
+    gpus = [draw(st.integers(0, 2 * GPUS)) for _ in seconds]
+    return list(zip([0, *seconds], [*gpus, draw(st.integers(GPUS, 2 * GPUS))], strict=True))
+
+
+def gangs_of(jobs: list[Fields]) -> Gangs:
+    """Return jobs as schedulers take them."""
+    return Gangs.of(*zip(*jobs, strict=True))
+
+
+def capacity_of(room: list[tuple[int, int]]) -> Capacity:
+    """Return steps as schedulers take them."""
+    gangs = gangs_of([(second, 1, max(1, gpus)) for second, gpus in room])
+    return Capacity(since_s=gangs.release_s, gpus=gangs.gpus * [gpus > 0 for _, gpus in room])
+
+
+def free_by_second(jobs: list[Fields], room: list[tuple[int, int]]) -> list[int]:
+    """Return the GPUs of each second, for as many as any schedule may need."""
+    seconds = max(job[0] for job in jobs) + room[-1][0] + sum(job[1] for job in jobs) + 1
+    return [[gpus for since, gpus in room if since <= now][-1] for now in range(seconds)]
+
+
+def fits(job: Fields, now: int, free: list[int]) -> bool:
+    """Whether a job could run from a second on."""
+    return now >= job[0] and all(free[now + n] >= job[2] for n in range(job[1]))
+
+
+def hold(job: Fields, now: int, free: list[int]) -> None:
+    """Take the GPUs of a job that runs from a second on."""
+    for n in range(job[1]):
+        free[now + n] -= job[2]
+
+
+def by_the_second(
+    jobs: list[Fields], room: list[tuple[int, int]], turn: list[int], *, backfills: bool
+) -> list[int]:
+    """Return the starts of a list schedule, second by second."""
+    free = free_by_second(jobs, room)
+    order = sorted(range(len(jobs)), key=lambda job: turn[job])
+    starts = [-1] * len(jobs)
+    for now in range(len(free)):
+        for job in order:
+            if starts[job] >= 0 or jobs[job][0] > now:
+                continue
+            if fits(jobs[job], now, free):
+                hold(jobs[job], now, free)
+                starts[job] = now
+            elif not backfills:
+                break
+    return starts
+
+
+def least_mean_jct_s(jobs: list[Fields], room: list[tuple[int, int]]) -> float:
+    """Return the least mean JCT: some order, each job as soon as it fits, is optimal."""
+    least = 10**9
+    for order in permutations(range(len(jobs))):
+        free = free_by_second(jobs, room)
+        total = 0
+        for job in order:
+            now = next(now for now in range(len(free)) if fits(jobs[job], now, free))
+            hold(jobs[job], now, free)
+            total += now + jobs[job][1] - jobs[job][0]
+        least = min(least, total)
+    return least / len(jobs)
