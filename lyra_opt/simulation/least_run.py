@@ -63,19 +63,21 @@ class JobRates(NamedTuple):
     of_copies: tuple[float, ...]
 
 
-class _Room(NamedTuple):
+class Room(NamedTuple):
     """Room for workers that are alike."""
 
+    pool: int
+    """Number of the pool."""
     pace: float
     """What one does beside one on reference GPUs; of a measured job the rate of its gang."""
     workers: int
     gpus_per_worker: int
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where all workers of a job may be."""
 
-    rooms: list[_Room]
+    rooms: list[Room]
     is_spread: bool | None
     """Whether on several servers, or on one; None where that makes no difference."""
 
@@ -120,26 +122,29 @@ class BestRates:
         O(jobs + distinct jobs * workers * (pools + kinds of servers)).
         """
         known = self._known
-        is_tuned = self._speed.tuned is not None
         found = []
         for job in jobs:
-            key: object = _SHAPE(job)
-            if job.measured is not None:
-                near, far = job.measured.throughput, job.measured.spread_throughput
-                spread = None if far is None else tuple(far.items())
-                key = _SHAPE(job), tuple(near.items()), spread
-            elif is_tuned and job.is_elastic:
-                key = job.id
+            key = self.shape_of(job)
             rates = known.get(key)
             if rates is None:
                 rates = known[key] = self._rates(job)
             found.append(rates)
         return found
 
+    def shape_of(self, job: Job) -> object:
+        """Return what jobs have in common whose rates are the same; to keep things by."""
+        if job.measured is not None:
+            near, far = job.measured.throughput, job.measured.spread_throughput
+            spread = None if far is None else tuple(far.items())
+            return _SHAPE(job), tuple(near.items()), spread
+        if self._speed.tuned is not None and job.is_elastic:
+            return job.id
+        return _SHAPE(job)
+
     def _rates(self, job: Job) -> JobRates:
         workers = np.arange(job.min_workers, job.max_workers + 1)
         of_workers = np.zeros(len(workers))
-        for place in self._places(job):
+        for place in self.places(job):
             self._raise(of_workers, job, workers, place)
         of_copies = np.zeros(0)
         if self._copy_efficiency is not None:
@@ -150,12 +155,10 @@ class BestRates:
     def _of_copies(self, job: Job, efficiency: Sequence[float]) -> FloatArray:
         """Return the best rate of 1, 2, ... copies together."""
         workers = np.array([job.min_workers])
-        is_spread = False if self._tells_near_from_far(job) else None
         of_server: list[float] = []
-        for server, count in self._servers.items():
+        for place, count in self.places_of_copies(job):
             best = np.zeros(1)
-            rooms = self._rooms(job, server, is_spread=False, has_replicas=False)
-            self._raise(best, job, workers, _Place(rooms, is_spread))
+            self._raise(best, job, workers, place)
             if best[0] > 0:
                 of_server += [float(best[0])] * count
         worth = [efficiency[min(copies, len(efficiency) - 1)] for copies in range(len(of_server))]
@@ -175,7 +178,16 @@ class BestRates:
             and speed.unit_of(job).is_measured
         )
 
-    def _places(self, job: Job) -> Iterator[_Place]:
+    def places_of_copies(self, job: Job) -> Iterator[tuple[Place, int]]:
+        """Yield where a copy of a job may be, and on how many servers; nothing without copies."""
+        if self._copy_efficiency is None:
+            return
+        is_spread = False if self._tells_near_from_far(job) else None
+        for server, count in self._servers.items():
+            rooms = self._rooms(job, server, is_spread=False, has_replicas=False)
+            yield Place(rooms, is_spread), count
+
+    def places(self, job: Job) -> Iterator[Place]:
         """Yield where a job may be, none better left out."""
         tells = self._tells_near_from_far(job)
         cluster, width = self._speed.cluster, job.gpus_per_worker
@@ -194,14 +206,14 @@ class BestRates:
         for has_replicas in (False, True) if may_have_replicas else (False,):
             for pools in kinds:
                 rooms = self._rooms(job, pools, is_spread=True, has_replicas=has_replicas)
-                yield _Place(rooms, True if tells else None)
+                yield Place(rooms, True if tells else None)
             for server in self._servers if tells else ():
                 rooms = self._rooms(job, server, is_spread=False, has_replicas=has_replicas)
-                yield _Place(rooms, is_spread=False)
+                yield Place(rooms, is_spread=False)
 
     def _rooms(
         self, job: Job, gpus_of: Sequence[tuple[int, int]], *, is_spread: bool, has_replicas: bool
-    ) -> list[_Room]:
+    ) -> list[Room]:
         """Return the room for workers of a job.
 
         Parameters
@@ -225,23 +237,19 @@ class BestRates:
                 pace = job.measured.rate((pool.gpu_type.name,), is_spread=is_spread)
             elif has_replicas and pool.is_lent:
                 replicas, pace = pool.gpu_type.replicas, pool.gpu_type.worker_speed
-            rooms.append(_Room(pace, gpus // width // replicas, width * replicas))
+            rooms.append(Room(pool.number, pace, gpus // width // replicas, width * replicas))
         return rooms
 
     # How fast it is there.
 
-    def _raise(self, best: FloatArray, job: Job, workers: IntArray, place: _Place) -> None:
+    def _raise(self, best: FloatArray, job: Job, workers: IntArray, place: Place) -> None:
         """Raise the best rates with each number of workers to those of a place."""
-        speed = self._speed
-        is_measured = speed.unit_of(job).is_measured
-        mixes = job.heterogeneous and not is_measured
-        scaled = self._scaled(job, workers)
-        if is_measured or speed.communication is not None:
-            scaled /= job.min_workers
+        mixes = self.mixes(job)
+        scaled = self.scaled(job, workers)
         there = 0
         paces = np.zeros(len(workers))
         for room in sorted(place.rooms, key=attrgetter("pace"), reverse=True):
-            efficiency = self._efficiency(job, workers * room.gpus_per_worker, place.is_spread)
+            efficiency = self.efficiency(job, workers * room.gpus_per_worker, place.is_spread)
             if mixes:
                 paces += room.pace * np.clip(workers - there, 0, room.workers)
             there += room.workers
@@ -250,17 +258,38 @@ class BestRates:
             if mixes and there > room.workers:
                 mean = paces / workers
                 _raise_where(
-                    best, workers <= there, scaled * mean * speed.mixed_efficiency * efficiency
+                    best, workers <= there, scaled * mean * self.mixed_efficiency * efficiency
                 )
 
-    def _scaled(self, job: Job, workers: IntArray) -> FloatArray:
+    @property
+    def mixed_efficiency(self) -> float:
+        """Throughput on own and borrowed GPUs at once, as a share of the ideal."""
+        return self._speed.mixed_efficiency
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether work grows by the same, or less, with each worker more."""
+        return self._speed.communication is None and self._speed.tuned is None
+
+    def mixes(self, job: Job) -> bool:
+        """Whether a job runs at the mean pace of its workers, not at that of the slowest."""
+        return job.heterogeneous and not self._speed.unit_of(job).is_measured
+
+    def scaled(self, job: Job, workers: IntArray) -> FloatArray:
+        """Return the work a second of each number of workers, in the unit of the job, at pace 1."""
+        speed = self._speed
+        if speed.communication is not None or speed.unit_of(job).is_measured:
+            return self._worker_s(job, workers) / job.min_workers
+        return self._worker_s(job, workers)
+
+    def _worker_s(self, job: Job, workers: IntArray) -> FloatArray:
         """Return `Speed.scaled` of each number of workers."""
         if self._speed.tuned is not None:
             return np.array([self._speed.scaled(job, int(count)) for count in workers])
         extra = (workers - job.min_workers).astype(np.float64)
         return job.min_workers + extra * (1.0 - job.scaling_loss)
 
-    def _efficiency(
+    def efficiency(
         self, job: Job, held_gpus: IntArray, is_spread: bool | None
     ) -> FloatArray | float:
         """Return the best efficiency of so many GPUs on one server, or spread."""

@@ -1,0 +1,315 @@
+r"""What no schedule of a whole workload can beat, by weak duality; the proof.
+
+Put a price :math:`\pi_q(t) \ge 0` on a GPU-second of each pool q at each moment t, and leave it to
+every job j to complete as cheaply as it can for itself, with completion C, and u GPUs held. Any
+schedule that keeps to the capacities K is one of the things that jobs may do, and pays for no more
+GPU-seconds than there are, so that
+
+.. math::
+    \sum_j w_j (C_j - r_j) \ge \sum_j \min_{\text{ways of } j}
+    \Big[ w_j (C - r_j) + \sum_q \int \pi_q(t) u_q(t) \, dt \Big]
+    - \sum_q \int \pi_q(t) K_q(t) \, dt
+
+*whatever the prices*. Prices are constant in cells of time, so that each minimum is exact
+(`lyra_opt.simulation.bounds.kernel`). The bound on queuing is the same with the time in which a job
+holds nothing in the place of C - r.
+
+*Schedules that it holds for.* All, clairvoyant ones included, in which jobs share no GPU, run no
+faster than the model of speed says, and do what the *reading* permits
+(`lyra_opt.simulation.bounds.ways.Reading`), on these capacities and loans.
+
+*Rounding.* The value is a sum of floats; from each is taken off what its computation may have been
+wrong by, and sums are exact. Anybody can check it from the prices alone.
+
+Source: this project. Lagrangian relaxation of capacity is Geoffrion's (1974), prices of time are
+those of time-indexed formulations (Dyer and Wolsey 1990).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.simulation.bounds.ascent import Pricer, Room, ascend
+from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
+from lyra_opt.simulation.least_run import least_run_s
+from lyra_opt.simulation.speed import Speed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.simulation.cluster import Cluster, LoanPlan
+    from lyra_opt.simulation.workload import Workload
+
+    FloatArray = NDArray[np.float64]
+
+PASSES = 300
+MOST_CELLS = 12_000
+CELLS_PER_RUN = 20.0
+LEAST_CELLS = 200
+MOST_BORDERS = 10_000_000
+PRICE_UNIT = 2.0**-20
+"""Prices are multiples of it, so that files hold them exactly."""
+EPSILON = float(np.finfo(float).eps)
+SLACK = 64.0
+"""Roundings on the way to what one job pays, sums left out; generous."""
+DRAIN = 1.5
+"""By how much longer than the work takes that is left after the last release prices go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Prices, and what they prove.
+
+    Parameters
+    ----------
+    border_s : array of cells + 1
+        Begins of cells and the horizon, from the first submission on.
+    price : array of (pools, cells)
+        Of a GPU-second, in weighted seconds.
+    value_s
+        No schedule has a smaller (weighted) mean.
+    """
+
+    border_s: FloatArray
+    price: FloatArray
+    value_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterBound:
+    """What no schedule of a workload on a cluster can beat.
+
+    Parameters
+    ----------
+    reading
+        What schedules may do.
+    jct_mean_bound_s, queue_mean_bound_s
+        No schedule has a smaller mean job completion time, or mean queuing time.
+    excess_mean_bound_s
+        The first less the mean of the least run times: what is lost beside a cluster without end.
+    least_run_mean_s
+        The mean of the least run times.
+    cpu_s
+        CPU time of it all.
+    jobs, cell_s
+        How many jobs, and how long a price stands.
+    jct, queue
+        The proofs.
+    """
+
+    reading: Reading
+    jct_mean_bound_s: float
+    excess_mean_bound_s: float
+    queue_mean_bound_s: float
+    least_run_mean_s: float
+    cpu_s: float
+    jobs: int
+    cell_s: float
+    jct: Certificate
+    queue: Certificate
+
+
+def whole_bound(
+    workload: Workload,
+    cluster: Cluster,
+    *,
+    reading: Reading,
+    plan: LoanPlan | None = None,
+    speed: Speed | None = None,
+    copy_efficiency: Sequence[float] | None = None,
+    weight: FloatArray | None = None,
+    cell_s: float | None = None,
+    passes: int = PASSES,
+) -> ClusterBound:
+    """Return a proved lower bound on mean JCT, and one on mean queuing.
+
+    Parameters
+    ----------
+    workload, cluster
+        What is submitted, and where it runs.
+    reading
+        What schedules may do.
+    plan
+        Loans over time; None: nothing is lent.
+    speed
+        How fast jobs run; by default by all that the cluster says.
+    copy_efficiency
+        Where jobs may run as copies, what so many are worth; None where they may not.
+    weight : array of jobs
+        What each job counts for in the means, at least 0 and not 0 throughout; by default 1. A
+        class of jobs is bounded by weights of 0 for all others.
+    cell_s
+        How long a price stands, above 0; by default by the length of the workload.
+    passes
+        Most steps of the ascent, at least 1; it ends sooner where a time limit is in force.
+
+    Raises
+    ------
+    UserError
+        If a job can never run, or its speed is not known.
+    FieldError
+        If a parameter breaks its rule.
+
+    Notes
+    -----
+    Source: this project; see the module. Complexity: O(passes * jobs * cells that a job looks at),
+    those from its release until its delay alone costs more than its best start, and O(log cells)
+    more for each in a job that may be interrupted.
+    """
+    began_s = process_time()
+    speed = speed or Speed(cluster)
+    borrows = plan is not None
+    weights = _checked(weight, len(workload.jobs))
+    run_s = least_run_s(workload, speed, borrows=borrows, copy_efficiency=copy_efficiency)
+    border_s = borders(workload, cluster, run_s, cell_s)
+    room = room_of(cluster, plan, border_s)
+    jobs = priced_jobs(
+        workload,
+        speed,
+        reading=reading,
+        borrows=borrows,
+        copy_efficiency=copy_efficiency,
+        weight=weights,
+        border_s=border_s,
+    )
+    total = math.fsum(weights)
+    least_s = math.fsum(weights * run_s) / total
+    proofs = []
+    for is_queue in (False, True):
+        pricer = Pricer(jobs, room, is_queue=is_queue)
+        best = ascend(pricer, np.zeros_like(room.gpu_s), passes)
+        price = np.round(best.price / PRICE_UNIT) * PRICE_UNIT
+        value_s = max(0.0, safe_value(pricer, price) / total * (1 - EPSILON))
+        proofs.append(Certificate(border_s=border_s, price=price, value_s=value_s))
+    jct, queue = proofs
+    return ClusterBound(
+        reading=reading,
+        jct_mean_bound_s=jct.value_s,
+        excess_mean_bound_s=max(0.0, jct.value_s - least_s * (1 + SLACK * EPSILON)),
+        queue_mean_bound_s=queue.value_s,
+        least_run_mean_s=least_s,
+        cpu_s=process_time() - began_s,
+        jobs=len(workload.jobs),
+        cell_s=float(border_s[1] - border_s[0]),
+        jct=jct,
+        queue=queue,
+    )
+
+
+def _checked(weight: FloatArray | None, jobs: int) -> FloatArray:
+    if weight is None:
+        return np.ones(jobs)
+    found = np.asarray(weight, dtype=float)
+    if found.shape != (jobs,):
+        raise FieldError("weight", found.shape, f"must have a number for each of the {jobs} jobs")
+    if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+        raise FieldError("weight", "", "must be finite, at least 0, and not 0 for all jobs")
+    return found
+
+
+def borders(
+    workload: Workload, cluster: Cluster, run_s: FloatArray, cell_s: float | None = None
+) -> FloatArray:
+    """Return the borders of cells, from the first submission (0) until most work is done.
+
+    Parameters
+    ----------
+    workload, cluster
+        As of `whole_bound`.
+    run_s : array of jobs
+        For how long each runs at least.
+    cell_s
+        How long a cell is, above 0; None: by the length of it all.
+    """
+    first_s = workload.jobs[0].submit_s
+    backlog_gpu_s = now_s = 0.0
+    for job, length_s in zip(workload.jobs, run_s.tolist(), strict=True):
+        at_s = job.submit_s - first_s
+        backlog_gpu_s = max(0.0, backlog_gpu_s - (at_s - now_s) * cluster.gpus)
+        backlog_gpu_s += job.min_gpus * length_s
+        now_s = at_s
+    end_s = now_s + DRAIN * backlog_gpu_s / cluster.gpus
+    if cell_s is None:
+        usual_s = float(run_s.mean()) / CELLS_PER_RUN
+        cell_s = max(end_s / MOST_CELLS, min(usual_s, end_s / LEAST_CELLS))
+        if cell_s > 1:
+            cell_s = float(math.ceil(cell_s))
+    elif not (math.isfinite(cell_s) and cell_s > 0):
+        raise FieldError("cell_s", cell_s, "must be finite and above 0")
+    cells = max(1, math.ceil(end_s / cell_s))
+    if cells > MOST_BORDERS:
+        raise FieldError("cell_s", cell_s, f"must make at most {MOST_BORDERS:,} cells")
+    found: FloatArray = np.arange(cells + 1, dtype=np.float64) * cell_s
+    return found
+
+
+def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Room:
+    """Return the GPU-seconds that there are, rounded up.
+
+    Parameters
+    ----------
+    cluster
+        With its own servers, always there, and those that can be lent.
+    plan
+        Loans over time from the first submission on; None: nothing is lent.
+    border_s : array of cells + 1
+        Begins of cells and the horizon.
+    """
+    length_s = np.diff(border_s)
+    gpu_s = np.zeros((len(cluster.pools), len(length_s)))
+    for pool in cluster.pools:
+        if not pool.is_lent:
+            gpu_s[pool.number] = sum(pool.gpus) * length_s
+        elif plan is not None:
+            # Whichever servers they are: no so many have more.
+            most = np.concatenate(([0], np.cumsum(sorted(pool.gpus, reverse=True))))
+            gpus = most[np.minimum(plan.on_loan, len(pool.gpus))].astype(float)
+            until = _integral(gpus, plan.interval_s, border_s)
+            gpu_s[pool.number] = np.diff(until) + SLACK * EPSILON * until[-1]
+    return Room(border_s=border_s, gpu_s=gpu_s)
+
+
+def _integral(gpus: FloatArray, interval_s: float, time_s: FloatArray) -> FloatArray:
+    """Return the integral up to each moment of what changes every interval; the last one stays."""
+    at_s = np.arange(len(gpus)) * interval_s
+    until = np.concatenate(([0.0], np.cumsum(gpus[:-1] * interval_s)))
+    place = np.minimum((time_s // interval_s).astype(np.int64), len(gpus) - 1)
+    found: FloatArray = until[place] + gpus[place] * (time_s - at_s[place])
+    return found
+
+
+def safe_value(pricer: Pricer, price: FloatArray) -> float:
+    """Return a number that the bound at these prices is not below.
+
+    Parameters
+    ----------
+    pricer
+        Of the jobs and the room.
+    price : array of (pools, cells)
+        At least 0.
+    """
+    pricer.at(price, counts=False)
+    jobs, room, scratch = pricer.jobs, pricer.room, pricer.scratch
+    cells = price.shape[1]
+    length_s = np.diff(room.border_s)
+    most_paid = float((price * length_s).sum(axis=1).max(initial=0.0))
+    most_paid += float(price.max(initial=0.0)) * float(room.border_s[-1])
+    gpus = np.maximum.reduceat(jobs.gpus, jobs.first[:-1])
+    slowest_s = 1.0 / np.minimum.reduceat(jobs.rate, jobs.first[:-1])
+    margin = EPSILON * (
+        (SLACK + cells) * gpus * most_paid
+        + SLACK * jobs.weight * (room.border_s[-1] + jobs.release_s + slowest_s)
+        + SLACK * scratch.size
+    )
+    paid = math.fsum(scratch.paid - margin)
+    rent = (price * room.gpu_s).ravel()
+    least = math.fsum(-rent * (1 + (SLACK + cells) * EPSILON))
+    return paid + least - SLACK * EPSILON * (abs(paid) + abs(least))
