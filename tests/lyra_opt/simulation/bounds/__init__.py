@@ -1,0 +1,1 @@
+"""Tests of `lyra_opt.simulation.bounds`."""
