@@ -114,9 +114,8 @@ def least_by_programmes(case: Case) -> float:
     best = np.inf
     ends_s = np.append(case.border_s[1:], np.inf)
     for last in range(case.cell, case.cells + 1):
-        columns = [
-            (cell, *each) for cell in range(case.cell, last + 1) for each in states(case, cell)
-        ]
+        cells = range(case.cell, last + 1)
+        columns = [(cell, *each) for cell in cells for each in states(case, cell)]
         cost = [each for _, each, _ in columns]
         work = [each for _, _, each in columns]
         lengths_s = [ends_s[cell] - max(case.border_s[cell], case.release_s) for cell in cells]
