@@ -16,6 +16,7 @@ from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.validation import require_choice, require_number, require_text
+from lyra_opt.simulation.bounds.ways import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import (
     OF_GOODPUT,
@@ -115,6 +116,20 @@ class Scheme(ABC):
         """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
         return None
 
+    @property
+    def reading(self) -> Reading | None:
+        """What its schedules may do, by which bounds hold for them; None if none does.
+
+        In a simulation no GPUs are shared, so that those of all schemes are `Reading.CONSERVED` at
+        least but for those whose jobs run faster than the workload says.
+        """
+        return Reading.CONSERVED
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether it may run several copies of a job at once."""
+        return False
+
     def require_parts(self) -> None:  # noqa: B027 - most have none
         """Raise `UserError` if it names a solver that is not there, or of another kind."""
 
@@ -196,6 +211,13 @@ class ComposedScheme(Composition, Scheme):
             )
         return _unplaceable(workload, cluster)
 
+    @property
+    def reading(self) -> Reading | None:
+        """See `Scheme`: it stops and starts jobs, and moves none."""
+        if self.scaling in OF_GOODPUT:
+            return None
+        return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
+
     def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
         """Return the rule by which elastic jobs grow."""
         from lyra_opt.simulation.decisions import scaling_rule
@@ -256,6 +278,11 @@ class RoundScheme(Scheme):
 
         return RoundByRound(self.make())
 
+    @property
+    def has_copies(self) -> bool:
+        """See `Scheme`."""
+        return self.make().forks
+
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """See `Scheme`."""
         rule = self.make()
@@ -314,6 +341,16 @@ class OwnScheme(Scheme):
     def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
         """See `Scheme`."""
         return self.make()
+
+    @property
+    def reading(self) -> Reading | None:
+        """See `Scheme`."""
+        return Reading.CONSERVED if self.make().tuned is None else None
+
+    @property
+    def has_copies(self) -> bool:
+        """See `Scheme`."""
+        return self.make().forks
 
     def require_parts(self) -> None:
         """See `Scheme`."""

@@ -28,6 +28,8 @@ SMOOTHING = 0.5
 """Share of the last passes in what a cell is taken to use."""
 FLOOR = 0.02
 """Of prices in a step, in seconds of waiting of a job of weight 1 for a GPU-second."""
+FIRST_SCALES = (1.0, 0.5, 0.25, 0.0)
+"""Of the first prices, which are tried."""
 MOST_EXCESS = 1.0
 """Beyond what there is, relative to it, that one step answers to."""
 
@@ -147,7 +149,9 @@ def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
     bound is valid whatever this does. Complexity: a pass a step.
     """
     room = np.maximum(pricer.room.gpu_s, 1.0)
-    best = here = pricer.at(first)
+    best = here = max(
+        (pricer.at(scale * first) for scale in FIRST_SCALES), key=lambda found: found.value
+    )
     smoothed = np.zeros_like(first)
     for step in range(passes - 1):
         if is_out_of_time():

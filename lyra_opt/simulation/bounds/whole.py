@@ -36,6 +36,7 @@ import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.bounds.ascent import Pricer, Room, ascend
+from lyra_opt.simulation.bounds.first_prices import first_prices
 from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
@@ -182,10 +183,11 @@ def whole_bound(
     )
     total = math.fsum(weights)
     least_s = math.fsum(weights * run_s) / total
-    proofs = []
+    first = first_prices(jobs, room)
+    proofs: list[Certificate] = []
     for is_queue in (False, True):
         pricer = Pricer(jobs, room, is_queue=is_queue)
-        best = ascend(pricer, np.zeros_like(room.gpu_s), passes)
+        best = ascend(pricer, first if proofs == [] else proofs[-1].price, passes)
         price = np.round(best.price / PRICE_UNIT) * PRICE_UNIT
         value_s = max(0.0, safe_value(pricer, price) / total * (1 - EPSILON))
         proofs.append(Certificate(border_s=border_s, price=price, value_s=value_s))
