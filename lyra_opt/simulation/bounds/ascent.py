@@ -93,7 +93,7 @@ class Pricer:
     def __init__(self, jobs: PricedJobs, room: Room, *, is_queue: bool = False) -> None:
         self.jobs, self.room = jobs, room
         self._objective = QUEUE if is_queue else JCT
-        ways = int(np.diff(jobs.first).max()) + 1
+        ways = int((np.diff(jobs.first) * (1 + jobs.adds)).max()) + 1
         pools, cells = room.gpu_s.shape
         parts = 1 if jobs.is_contiguous.all() else (cells + 1) * ways
         count = len(jobs.release_s)

@@ -62,8 +62,9 @@ class Prices(NamedTuple):
 class Scratch(NamedTuple):
     """Space to work in, and what is found.
 
-    ``unit``, ``amount``: a heap of work that is bought, dearest first, as long as cells times ways
-    of a job. ``way``, ``until``, ``rate``, ``cost``: as long as the ways of a job and one more.
+    ``unit``, ``amount``: a heap of work that is bought, dearest first, as long as cells times
+    points of a frontier. ``way``, ``until``, ``rate``, ``cost``: as long as the ways of a job and
+    one more; twice as many ways where they add up.
     ``use``, ``change`` (pools, cells + 1): GPU-seconds in single cells, and GPUs that come and go
     at borders. ``paid``, ``size``, ``start_s``: of each job, what it pays at least, how large the
     numbers were that it was computed from (for the rounding), and its first moment on GPUs.
@@ -227,62 +228,104 @@ def use_run(
 
 
 @kernel
+def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any:
+    """Put a point on the lower hull of `points`, none of a higher rate; return their number.
+
+    Of points of one rate the cheapest comes first.
+    """
+    rates = scratch.rate
+    costs = scratch.cost
+    if rate == rates[points - 1]:
+        return points
+    while points > 1 and (costs[points - 1] - costs[points - 2]) * (rate - rates[points - 1]) >= (
+        cost - costs[points - 1]
+    ) * (rates[points - 1] - rates[points - 2]):
+        points -= 1
+    rates[points] = rate
+    costs[points] = cost
+    scratch.until[points] = until
+    return points + 1
+
+
+@kernel
 def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
     """List what work costs in a cell: the lower hull of all ways and of doing nothing.
 
-    Each way costs `extra` more than its GPUs. Leaves rates and costs in `scratch`, from (0, 0) on,
-    rising in what a unit of work costs. The way of a point is ``way[until]``; of a job whose ways
-    add up, all from the first to that one. Returns how many points there are.
+    However many ways are held, they cost `extra` more than their GPUs. Leaves rates and costs in
+    `scratch`, from (0, 0) on, rising in what a unit of work costs. The way of a point is
+    ``way[until]``; of a job whose ways add up, all from the first to that one, cheapest work first,
+    or where `until` is negative the one way of that number alone. Returns how many points there
+    are.
     """
     way_of = scratch.way
-    until = scratch.until
     rates = scratch.rate
     costs = scratch.cost
     adds = jobs.adds[job]
-    rates[0] = 0.0
-    costs[0] = 0.0
-    until[0] = 0
+    ways = jobs.first[job + 1] - jobs.first[job]
+    # The hull grows below them.
+    base = ways if adds else 0
     points = 1
     for way in range(jobs.first[job], jobs.first[job + 1]):
         rate = jobs.rate[way]
         cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
         place = points
         while place > 1:
+            before = base + place - 1
             if adds:  # cheapest work first
-                is_before = costs[place - 1] * rate > cost * rates[place - 1]
+                is_before = costs[before] * rate > cost * rates[before]
             else:
-                is_before = rates[place - 1] > rate or (
-                    rates[place - 1] == rate and costs[place - 1] > cost
-                )
+                is_before = rates[before] > rate or (rates[before] == rate and costs[before] > cost)
             if not is_before:
                 break
-            rates[place] = rates[place - 1]
-            costs[place] = costs[place - 1]
+            rates[before + 1] = rates[before]
+            costs[before + 1] = costs[before]
             way_of[place] = way_of[place - 1]
             place -= 1
-        rates[place] = rate
-        costs[place] = cost
+        rates[base + place] = rate
+        costs[base + place] = cost
         way_of[place] = way
         points += 1
-    if adds:
-        for place in range(2, points):
-            rates[place] += rates[place - 1]
-            costs[place] += costs[place - 1]
+    rates[0] = 0.0
+    costs[0] = 0.0
+    scratch.until[0] = 0
     kept = 1
+    if adds and extra < 0.0:
+        kept = push_singles(scratch, base, points, extra)
     for place in range(1, points):
-        rate = rates[place]
-        cost = costs[place] + extra
-        if rate == rates[kept - 1]:  # of equal rates the cheapest stands first
-            continue
-        while kept > 1 and (costs[kept - 1] - costs[kept - 2]) * (rate - rates[kept - 1]) >= (
-            cost - costs[kept - 1]
-        ) * (rates[kept - 1] - rates[kept - 2]):
-            kept -= 1
-        rates[kept] = rate
-        costs[kept] = cost
-        until[kept] = place
-        kept += 1
+        if adds and place > 1:
+            rates[base + place] += rates[base + place - 1]
+            costs[base + place] += costs[base + place - 1]
+        kept = push(scratch, kept, rates[base + place], costs[base + place] + extra, place)
     return kept
+
+
+@kernel
+def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
+    """Put ways on the hull that are worth to be held alone where to hold anything saves `extra`.
+
+    They do less work than that whose work is cheapest, and cost less. Returns how many points the
+    hull has.
+    """
+    rates = scratch.rate
+    costs = scratch.cost
+    kept = 1
+    last = 0
+    while True:
+        least = 0
+        for place in range(2, points):
+            rate = rates[base + place]
+            if rates[base + 1] <= rate or (last and rate <= rates[base + last]):
+                continue
+            if (
+                least == 0
+                or rate < rates[base + least]
+                or (rate == rates[base + least] and costs[base + place] < costs[base + least])
+            ):
+                least = place
+        if least == 0:
+            return kept
+        kept = push(scratch, kept, rates[base + least], costs[base + least] + extra, -least)
+        last = least
 
 
 @kernel
@@ -442,6 +485,17 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
 
 
 @kernel
+def use_point(jobs: Any, cell: int, until: int, adds: int, seconds: float, scratch: Any) -> Any:
+    """Count what it takes to be at a point of the frontier for a while; see `frontier`."""
+    first = 1 if adds and until > 0 else abs(until)
+    if until != 0:
+        for place in range(first, abs(until) + 1):
+            way = scratch.way[place]
+            scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
+    return until
+
+
+@kernel
 def use_piece(
     jobs: Any,
     cell: int,
@@ -452,18 +506,8 @@ def use_piece(
     scratch: Any,
 ) -> Any:
     """Count what it takes to be at a point of the frontier instead of at the one before it."""
-    before = scratch.until[place - 1]
-    here = scratch.until[place]
-    if adds:
-        for each in range(before + 1, here + 1):
-            way = scratch.way[each]
-            scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
-    else:
-        way = scratch.way[here]
-        scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
-        if before > 0:
-            way = scratch.way[before]
-            scratch.use[jobs.pool[way], cell] -= seconds * jobs.gpus[way]
+    use_point(jobs, cell, scratch.until[place], adds, seconds, scratch)
+    before = use_point(jobs, cell, scratch.until[place - 1], adds, -seconds, scratch)
     if before == 0 and idle_way != NOWHERE:
         scratch.use[jobs.pool[idle_way], cell] -= seconds * jobs.gpus[idle_way]
     return before

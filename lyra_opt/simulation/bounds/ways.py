@@ -67,21 +67,25 @@ def ways_of(job: Job, rates: BestRates) -> list[Way]:
 def copies_of(job: Job, rates: BestRates) -> list[Way]:
     """Return ways of a job that add up, on all servers at once; none where it has no copies.
 
+    A copy, and those on all other servers that are alike: whoever holds one copy does not wait.
     That a server with GPUs of several types runs one copy is left out.
     """
     found = [
-        Way(way.pool, way.gpus * count, way.rate * count)
+        Way(way.pool, way.gpus * copies, way.rate * copies)
         for place, count in rates.places_of_copies(job)
         for way in _undominated([*_ways_at(job, rates, place, is_copy=True)])
+        for copies in (1, count - 1)
+        if copies
     ]
     if not found:
         return []
-    # A gang that is no copy may be on several servers; where that is no slower it adds up too.
+    # A gang that is no copy adds up too, unless one copy does as much on no more GPUs.
     return found + [
         way
         for way in ways_of(job, rates)
         if not any(
-            copy.pool == way.pool and copy.rate * way.gpus >= way.rate * copy.gpus for copy in found
+            copy.pool == way.pool and copy.gpus <= way.gpus and copy.rate >= way.rate
+            for copy in found
         )
     ]
 

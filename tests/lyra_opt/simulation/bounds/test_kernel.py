@@ -239,3 +239,26 @@ def test_a_cheap_second_is_held_in_vain_rather_than_waited() -> None:
     assert longer.pays(in_one_piece=True)[0] == 1.25
     # What the first second did is not lost.
     assert longer.pays(in_one_piece=False)[0] == 1.25
+
+
+def test_of_ways_that_add_up_a_small_one_is_held_alone() -> None:
+    """Protects the bound on queuing of copies: whoever holds the smallest one does not wait.
+
+    Three ways at once do half of the work in the third second, which is free of charge. In the two
+    before, at a half for a GPU, the other half is done by the second way for 1.5 s, and by the
+    third one, whose work is dearer, for as long as nothing else is needed.
+    """
+    job = one_job(
+        border_s=np.array([0.0, 2.0, 3.0]),
+        price=np.array([[0.5, 0.0]]),
+        weight=1.5,
+        pool=np.zeros(3, dtype=np.int64),
+        gpus=np.array([3.0, 2.0, 1.0]),
+        rate=np.array([0.1, 0.3, 0.1]),
+        adds=True,
+        is_queue=True,
+    )
+    # After the third second all is free of charge; to hold the third way until then costs 1.
+    assert job.pays(in_one_piece=False)[0] == pytest.approx(1.0)
+    dear = job._replace(border_s=np.array([0.0, 2.0, 3.0, 9.0]), price=np.array([[0.5, 0.0, 9.0]]))
+    assert dear.pays(in_one_piece=False)[0] == pytest.approx(1.75)

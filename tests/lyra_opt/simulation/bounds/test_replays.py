@@ -1,0 +1,102 @@
+"""No replay of any scheme on any cluster is below the bound of the reading that covers it.
+
+What is drawn: `tests.lyra_opt.simulation.product`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.whole import whole_bound
+from lyra_opt.simulation.scheme import OwnScheme
+from lyra_opt.simulation.tenure import Forever, Rounds
+from tests.lyra_opt.simulation.product import Drawn, draw, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lyra_opt.simulation.kernel import Kernel
+
+QUICK, SLOW = range(3, 10_000, 97), range(10_000)
+
+TOLERANCE = 1e-8
+"""Rounds count a job as complete that has a billionth of its work left."""
+
+
+def readings_of(drawn: Drawn) -> list[Reading]:
+    """Return the readings that permit all that a scheme does.
+
+    Whoever is stopped without a checkpoint starts anew, where the tenure is for ever; policies of
+    one's own may move jobs from pool to pool at one moment.
+    """
+    loses_work = isinstance(drawn.tenure, Forever)
+    if loses_work and not isinstance(drawn.scheme, OwnScheme):
+        return [Reading.RESTART, Reading.CONSERVED]
+    return [Reading.CONSERVED]
+
+
+def require_above_bounds(drawn: Drawn, kernel: Kernel) -> float:
+    """Check mean JCT and queuing, weighted and not; return how near the bound on JCT is."""
+    jct_s = np.array([run.jct_s for run in kernel.runs])
+    queued_s = np.array([run.queued_s for run in kernel.runs])
+    weights = np.array([run.job.weight * (run.order % 3) for run in kernel.runs])
+    copy_efficiency = None
+    if kernel.policy.forks and isinstance(drawn.tenure, Rounds):
+        copy_efficiency = drawn.tenure.copy_efficiency
+    nearest = 0.0
+    for reading in readings_of(drawn):
+        for weight in (None, weights) if weights.any() else (None,):
+            found = whole_bound(
+                kernel.workload,
+                kernel.cluster,
+                reading=reading,
+                plan=drawn.plan,
+                speed=kernel.speed,
+                copy_efficiency=copy_efficiency,
+                weight=weight,
+                passes=15,
+            )
+            jct_mean_s = float(np.average(jct_s, weights=weight))
+            queue_mean_s = float(np.average(queued_s, weights=weight))
+            slack_s = TOLERANCE * jct_mean_s
+            of = f"seed {drawn.seed} ({drawn.kind}), {reading}"
+            assert found.jct_mean_bound_s <= jct_mean_s + slack_s, f"mean JCT of {of}"
+            assert found.queue_mean_bound_s <= queue_mean_s + slack_s, f"mean queuing of {of}"
+            excess_s = jct_mean_s - found.least_run_mean_s
+            assert found.excess_mean_bound_s <= excess_s + slack_s, f"excess of {of}"
+            nearest = max(nearest, found.jct_mean_bound_s / jct_mean_s)
+    return nearest
+
+
+def check_all(seeds: Iterable[int]) -> None:
+    """Replay what seeds stand for, and check it."""
+    readings: Counter[tuple[Reading, ...]] = Counter()
+    near = []
+    for seed in seeds:
+        drawn = draw(seed)
+        try:
+            kernel = prepared(drawn, ()).run()
+        except UserError:
+            continue
+        near.append(require_above_bounds(drawn, kernel))
+        readings[tuple(readings_of(drawn))] += 1
+    # The bounds say something, of schemes of both readings.
+    assert len(readings) == 2
+    assert np.mean(near) > 0.5
+
+
+def test_no_replay_is_below_its_bound() -> None:
+    """Protects the statement of the bound: for which schemes it holds, at which speeds."""
+    check_all(QUICK)
+
+
+@pytest.mark.slow
+def test_no_replay_of_many_is_below_its_bound() -> None:
+    """The same for ten thousand replays."""
+    check_all(SLOW)
