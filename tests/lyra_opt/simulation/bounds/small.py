@@ -1,0 +1,205 @@
+"""Small workloads on small clusters of every kind, drawn from a seed, and prices for them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.bounds.ascent import Pricer
+from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
+from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.least_run import least_run_s
+from lyra_opt.simulation.network.communication import SlowdownTable
+from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = ("loans", "loans", "types", "measured", "racks", "copies")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    """A workload, and where it runs."""
+
+    seed: int
+    workload: Workload
+    speed: Speed
+    plan: LoanPlan | None
+    copy_efficiency: tuple[float, ...] | None
+    weight: NDArray[np.float64]
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.speed.cluster
+
+    def problem(self, reading: Reading, *, is_queue: bool) -> Problem:
+        """Return what is to be solved exactly."""
+        jobs = exact_jobs(
+            self.workload,
+            self.speed,
+            borrows=self.plan is not None,
+            is_restart=reading is Reading.RESTART,
+            weight=self.weight.tolist(),
+            copy_efficiency=self.copy_efficiency,
+        )
+        return Problem(jobs, rooms_of(self.cluster, self.plan), is_queue=is_queue)
+
+    def pricer(self, reading: Reading, *, is_queue: bool, cell_s: float | None = None) -> Pricer:
+        """Return who prices it."""
+        settings = {"borrows": self.plan is not None, "copy_efficiency": self.copy_efficiency}
+        run_s = least_run_s(self.workload, self.speed, **settings)
+        border_s = borders(self.workload, self.cluster, run_s, cell_s)
+        jobs = priced_jobs(
+            self.workload,
+            self.speed,
+            reading=reading,
+            weight=self.weight,
+            border_s=border_s,
+            **settings,
+        )
+        room = room_of(self.cluster, self.plan, border_s)
+        return Pricer(jobs, room, is_queue=is_queue)
+
+
+def draw(seed: int, reading: Reading, *, most_jobs: int = 3) -> Small:
+    """Draw a case that the reading is for; copies are for tenures that lose no work."""
+    rng = random.Random(f"{seed} {reading}")
+    kind = rng.choice(KINDS if reading is Reading.CONSERVED else KINDS[:-1])
+    cluster, plan = _cluster(rng, kind)
+    speed = Speed(cluster, mixed_efficiency=rng.choice([0.5, 0.7, 1.0]))
+    jobs: list[Job] = []
+    submit_s = rng.choice([0.0, 1e5 / 7])
+    # Each change of a loan is an event more.
+    changes = 0 if plan is None else len(rooms_of(cluster, plan)) - 1
+    for number in range(rng.randint(1, most_jobs - (changes > 1))):
+        if number and rng.random() < 0.7:
+            submit_s += rng.choice([1.0, rng.random() * 3, 1 / 3])
+        jobs.append(_job(rng, kind, speed, number, submit_s))
+    weight = np.array([rng.choice([0.0, 0.5, 1.0, 1.0, 1.0, 3.0]) for _ in jobs])
+    if not weight.any() or rng.random() < 0.5:
+        weight = np.ones(len(jobs))
+    return Small(
+        seed=seed,
+        workload=Workload(name="small", jobs=tuple(jobs)),
+        speed=speed,
+        plan=plan,
+        copy_efficiency=rng.choice([(1.0,), (1.0, 0.9, 0.5)]) if kind == "copies" else None,
+        weight=weight,
+    )
+
+
+def _cluster(rng: random.Random, kind: str) -> tuple[Cluster, LoanPlan | None]:
+    if kind == "loans":
+        servers = rng.randint(1, 2)
+        cluster = Cluster.of_servers(
+            rng.randint(1, 2),
+            gpus_per_server=rng.randint(1, 2),
+            inference_servers=servers,
+            inference_gpus_per_server=rng.randint(1, 3),
+            inference_gpu=GpuType(name="T4", relative_speed=rng.choice([1 / 3, 0.4, 1.0, 1.5])),
+        )
+        steps = [rng.randint(0, servers) for _ in range(rng.randint(1, 3))]
+        interval_s = rng.choice([1.0, 0.5 + rng.random() * 2])
+        plan = LoanPlan(interval_s=interval_s, on_loan=tuple(steps), busy_share=(0.5,))
+        return cluster, plan if rng.random() < 0.9 else None
+    if kind == "racks":
+        racks = tuple(
+            Rack(machines=rng.randint(1, 2), gpus_per_machine=rng.randint(1, 2))
+            for _ in range(rng.randint(1, 2))
+        )
+        slowdowns = [1.0, *sorted(rng.choice([1.0, 1.5, 3.0]) for _ in range(2))]
+        table = {
+            ("m", gang, tier): slowdown
+            for gang in range(1, 9)
+            for tier, slowdown in zip(Tier, slowdowns, strict=True)
+        }
+        topology = Topology(name="racks", racks=racks)
+        return Cluster.of_racks(topology, SlowdownTable(table), network="table"), None
+    types = [GpuType(name=name, relative_speed=rng.choice([0.25, 0.5, 1.0, 1.7])) for name in "ab"]
+    servers_there = [
+        Server(
+            id=f"s{number}",
+            gpus={
+                each.name: rng.randint(1, 2)
+                for each in (types if rng.random() < 0.3 else [types[number % 2]])
+            },
+        )
+        for number in range(rng.randint(2, 3))
+    ]
+    return Cluster(name="typed", gpu_types=tuple(types), servers=tuple(servers_there)), None
+
+
+def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: float) -> Job:
+    """Draw a job that the cluster can run."""
+    while True:
+        least = rng.randint(1, 2)
+        most = least + rng.choice([0, 0, 1, 2])
+        wide = rng.choice([1, 1, 2])
+        duration_s = rng.choice([0.5, 1.0, 2.0, 3.0, rng.random() * 4 + 0.1])
+        measured = None
+        if kind == "measured" and rng.random() < 0.7:
+            near = {name: rng.choice([0.0, 1.0, 2.0, 3.0]) for name in "ab"}
+            if not any(near.values()):
+                continue
+            far = {name: rate * rng.choice([0.0, 0.5, 1.0, 1.5]) for name, rate in near.items()}
+            measured = GangJob(
+                id=f"j{number}",
+                gang=least * wide,
+                steps=duration_s * 2,
+                throughput=near,
+                spread_throughput=rng.choice([None, far]),
+                release_s=submit_s,
+            )
+        job = Job(
+            id=f"j{number}",
+            submit_s=submit_s,
+            work_worker_s=duration_s * least,
+            min_workers=least,
+            max_workers=most,
+            gpus_per_worker=wide,
+            scaling_loss=rng.choice([0.0, 0.0, 0.3, 1.0]),
+            fungible=rng.random() < 0.6,
+            heterogeneous=rng.random() < 0.25,
+            checkpoints=rng.random() < 0.3,
+            model="m",
+            gpu_types=() if rng.random() < 0.8 else (rng.choice(speed.cluster.gpu_types).name,),
+            measured=measured,
+        )
+        if speed.obstacle(job) is None:
+            return job
+
+
+def prices_for(small: Small, pricer: Pricer) -> list[NDArray[np.float64]]:
+    """Return prices that nobody would choose: none, huge ones, random ones, those of one cell."""
+    rng = np.random.default_rng(small.seed)
+    shape = pricer.room.gpu_s.shape
+    one = np.zeros(shape)
+    one[rng.integers(shape[0]), rng.integers(shape[1])] = 2.0 ** rng.integers(-3, 12)
+    until = int(rng.integers(1, shape[1] + 1))
+    early = np.zeros(shape)
+    early[:, :until] = rng.integers(0, 6) / 4
+    return [
+        np.zeros(shape),
+        np.full(shape, 2.0**30),
+        rng.integers(0, 8, shape) / 4 * (rng.random(shape) < rng.random()),
+        one,
+        early,
+    ]
+
+
+def safe_values(small: Small, reading: Reading, *, is_queue: bool) -> list[float]:
+    """Return what these prices prove of the weighted sum over jobs."""
+    total_s = sum(job.work_worker_s / job.min_workers for job in small.workload.jobs)
+    cell_s = random.Random(small.seed).choice([None, total_s / 7, total_s])
+    pricer = small.pricer(reading, is_queue=is_queue, cell_s=cell_s)
+    return [safe_value(pricer, price) for price in prices_for(small, pricer)]
