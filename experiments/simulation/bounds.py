@@ -4,78 +4,111 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.setup import RACKS, TYPES
+from lyra_opt.experiments.simulation.setup import RACKS
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective
-from lyra_opt.simulation.clairvoyant_bounds import makespan_bound_s, mean_jct_bound_s
+from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.whole import ClusterBound, whole_bound
+from lyra_opt.simulation.makespan_bound import makespan_bound_s
+from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Workload
 
-MAKESPAN, MEAN_JCT = "makespan_bound_s", "jct_mean_bound_s"
+MAKESPAN, MEAN_JCT, MEAN_QUEUE = "makespan_bound_s", "jct_mean_bound_s", "queue_mean_bound_s"
 """Figures of a replay."""
 
 TOLERANCE = 1e-9
 """Relative; for the rounding of what is measured."""
 
 
-def require_bounds(setup: Setup) -> None:
-    """Check that bounds are known.
+def common_reading(schemes: Sequence[Scheme]) -> Reading:
+    """Return what all of some schemes keep to: what is proved of it holds for each of them.
 
     Raises
     ------
-    FieldError
-        If none hold there: with servers on loan, elastic jobs, or jobs that nobody measured on
-        unlike GPUs.
+    UserError
+        If no bound holds for one of them.
     """
-    cluster, jobs = setup.cluster, setup.workload.jobs
-    if setup.kind == RACKS:
-        is_known = len(cluster.pools) == 1 and all(
-            job.min_workers == job.max_workers for job in jobs
-        )
-    else:
-        is_known = (
-            setup.kind == TYPES
-            and not any(pool.is_lent for pool in cluster.pools)
-            and all(job.measured is not None for job in jobs)
-        )
-    if not is_known:
-        raise FieldError(
-            "bounds",
-            True,
-            "must be false but for measured jobs on unlike GPUs, and for jobs that are not elastic "
-            "in a network of GPUs that are alike, both without loans",
-        )
+    for scheme in schemes:
+        if scheme.reading is None:
+            raise UserError(
+                f"bounds: none holds for scheme {scheme.name}, whose jobs are tuned while they run "
+                "and then are faster than the workload says"
+            )
+    is_restart = all(scheme.reading is Reading.RESTART for scheme in schemes)
+    return Reading.RESTART if is_restart else Reading.CONSERVED
 
 
-def bounds_of(setup: Setup, *, forking: bool) -> Mapping[str, float]:
-    """Return what is proved of a setup that `require_bounds` accepts, by figure.
+def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> ClusterBound:
+    """Return what no schedule of a setup can beat.
 
-    In a network makespan and mean JCT (`lyra_opt.simulation.clairvoyant_bounds`). On unlike GPUs
-    the makespan of the same work as a fluid (`lyra_opt.heterogeneous.bounds.divisible_makespan`),
-    costs, rounds and submissions after the first left out; on one-GPU servers and with one-GPU jobs
-    that are all there at once some schedule is that short, one that may change at any time.
+    Parameters
+    ----------
+    schemes
+        Under which it is to hold: with copies of jobs if any of them runs some.
+    reading
+        What schedules may do.
+    """
+    has_copies = any(scheme.has_copies for scheme in schemes)
+    return whole_bound(
+        setup.workload,
+        setup.cluster,
+        reading=reading,
+        plan=setup.plan,
+        speed=Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency),
+        copy_efficiency=setup.options.rounds.copy_efficiency if has_copies else None,
+    )
+
+
+def figures_of(bound: ClusterBound) -> dict[str, Any]:
+    """Return what is proved as figures of a replay."""
+    return {
+        "bound_reading": bound.reading.value,
+        MEAN_JCT: bound.jct_mean_bound_s,
+        "excess_mean_bound_s": bound.excess_mean_bound_s,
+        MEAN_QUEUE: bound.queue_mean_bound_s,
+    }
+
+
+def above_bound(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Return how far a replay is above what is proved, as a share of the latter."""
+    return {"jct_above_bound_share": figures["jct_mean_s"] / figures[MEAN_JCT] - 1}
+
+
+def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
+    """Return what is proved of the makespan, where anything is: a figure of a replay, or none.
+
+    In a network of GPUs that are alike that of `lyra_opt.simulation.makespan_bound`. On unlike GPUs
+    that of the same work as a fluid (`lyra_opt.heterogeneous.bounds.divisible_makespan`), costs,
+    rounds and submissions after the first left out; on one-GPU servers and with one-GPU jobs that
+    are all there at once some schedule is that short, one that may change at any time.
 
     Parameters
     ----------
     forking
         Whether copies of a job may run at once, on unlike GPUs.
     """
+    cluster, jobs = setup.cluster, setup.workload.jobs
+    if any(pool.is_lent for pool in cluster.pools):
+        return {}
     if setup.kind == RACKS:
-        return {
-            MAKESPAN: makespan_bound_s(setup.workload, setup.cluster),
-            MEAN_JCT: mean_jct_bound_s(setup.workload, setup.cluster),
-        }
-    return _of_types(setup.workload, setup.cluster, forking=forking)
+        if len(cluster.pools) > 1 or any(job.is_elastic for job in jobs):
+            return {}
+        return {MAKESPAN: makespan_bound_s(setup.workload, cluster)}
+    if all(job.measured is not None for job in jobs):
+        return _of_types(setup.workload, cluster, forking=forking)
+    return {}
 
 
-def require_kept(figures: Mapping[str, Any], bounds: Mapping[str, float]) -> None:
+def require_kept(figures: Mapping[str, Any]) -> None:
     """Check that a replay is not better than what is proved.
 
     Raises
@@ -83,10 +116,14 @@ def require_kept(figures: Mapping[str, Any], bounds: Mapping[str, float]) -> Non
     SimulationError
         If it is: one of the two is wrong then.
     """
-    for bound, figure in ((MAKESPAN, "makespan_s"), (MEAN_JCT, "jct_mean_s")):
-        if bound in bounds and figures[figure] < bounds[bound] * (1 - TOLERANCE):
+    for bound, figure in (
+        (MAKESPAN, "makespan_s"),
+        (MEAN_JCT, "jct_mean_s"),
+        (MEAN_QUEUE, "queue_mean_s"),
+    ):
+        if bound in figures and figures[figure] < figures[bound] * (1 - TOLERANCE):
             raise SimulationError(
-                f"{figure} is {figures[figure]}, but proved to be at least {bounds[bound]}"
+                f"{figure} is {figures[figure]}, but proved to be at least {figures[bound]}"
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
-from lyra_opt.experiments.simulation.bounds import require_bounds
+from lyra_opt.experiments.simulation.bounds import common_reading
 from lyra_opt.experiments.simulation.given import SchemeEntry
 from lyra_opt.experiments.simulation.setup import (
     Setup,
@@ -204,8 +204,8 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
     )
     if table.bounds:
         try:
-            require_bounds(setup)
-        except FieldError as error:
+            common_reading(schemes)
+        except UserError as error:
             raise InputError(scenario.source, str(error)) from None
     return setup
 

@@ -99,6 +99,13 @@ MEASURES = (
         "percentiles interpolate linearly between jobs.",
         better=LESS,
     ),
+    Measure(
+        "queue_mean_bound_s",
+        "Queuing time, mean: proved to be at least (s)",
+        _seconds,
+        "No schedule of these jobs has less; a job that holds GPUs does not queue, even if it "
+        "does nothing on them.",
+    ),
     Measure("queue_p50_s", "Queuing time, median (s)", _seconds, better=LESS),
     Measure("queue_p95_s", "Queuing time, 95th percentile (s)", _seconds, better=LESS),
     Measure("queue_p99_s", "Queuing time, 99th percentile (s)", _seconds, better=LESS),
@@ -114,7 +121,17 @@ MEASURES = (
         "jct_mean_bound_s",
         "JCT, mean: proved to be at least (s)",
         _seconds,
-        "No schedule of these jobs has less.",
+        "No schedule of these jobs has less, whatever its rule and whatever it knows: a bound by "
+        "prices of GPU time. It holds for what all of the schemes may do: see bound_reading in the "
+        "formats.",
+    ),
+    Measure(
+        "jct_above_bound_share",
+        "JCT, mean: above what is proved",
+        show_percent,
+        "How far the mean JCT is above the proved bound, as a share of the bound: at most so much "
+        "is lost beside the best schedule that there is.",
+        better=LESS,
     ),
     Measure("jct_p50_s", "JCT, median (s)", _seconds, better=LESS),
     Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds, better=LESS),

@@ -10,7 +10,7 @@ import numpy as np
 
 from lyra_opt.experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
 from lyra_opt.experiments.simulation.scenario import DECISION_KINDS
-from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES, forks
+from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES
 from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
@@ -165,7 +165,7 @@ class Replay:
             sentences = (*setup.assumptions, setup.tenure_in_words(scheme.tenure))
         else:
             sentences = setup.assumptions_under(scheme.tenure)
-        if forks(scheme):
+        if scheme.has_copies:
             rounds = setup.options.rounds
             worth = ", ".join(f"{share:g}" for share in rounds.copy_efficiency)
             sentences += (

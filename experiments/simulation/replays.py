@@ -15,7 +15,14 @@ from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.core.own_files import files_of, name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
-from lyra_opt.experiments.simulation.bounds import bounds_of, require_kept
+from lyra_opt.experiments.simulation.bounds import (
+    above_bound,
+    cluster_bound,
+    common_reading,
+    figures_of,
+    makespan_bounds,
+    require_kept,
+)
 from lyra_opt.experiments.simulation.building import (
     files_of_schemes,
     make_schemes,
@@ -25,7 +32,6 @@ from lyra_opt.experiments.simulation.building import (
 from lyra_opt.experiments.simulation.capture import Capture
 from lyra_opt.experiments.simulation.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario import variants
-from lyra_opt.experiments.simulation.setup import forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,9 +104,12 @@ class ReplayTask:
         )
         figures, setting = finished.as_json_object(), setting_of(setup, scheme)
         if self.scenario.table.bounds:
-            bounds = _bounds(self.scenario, self.schemes, self.seed, forks(scheme))
-            require_kept(figures, bounds)
-            figures |= bounds
+            figures |= _bounds(self.scenario, self.schemes, self.seed)
+            figures |= _makespan_bounds(
+                self.scenario, self.schemes, self.seed, forking=scheme.has_copies
+            )
+            require_kept(figures)
+            figures |= above_bound(figures)
         if capture is not None and self.capture is not None:
             kept = capture.documents()
             figures["captured"] = capture.in_words()
@@ -199,11 +208,18 @@ def _setup(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Setup:
     return make_setup(scenario, make_schemes(scenario, schemes), seed)
 
 
+@lru_cache(maxsize=SETUPS_KEPT)
+def _bounds(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[str, Any]:
+    made = make_schemes(scenario, schemes)
+    setup = _setup(scenario, schemes, seed)
+    return figures_of(cluster_bound(setup, made, common_reading(made)))
+
+
 @lru_cache(maxsize=2 * SETUPS_KEPT)
-def _bounds(
-    scenario: Scenario, schemes: tuple[str, ...], seed: int, forking: bool
+def _makespan_bounds(
+    scenario: Scenario, schemes: tuple[str, ...], seed: int, *, forking: bool
 ) -> Mapping[str, float]:
-    return bounds_of(_setup(scenario, schemes, seed), forking=forking)
+    return makespan_bounds(_setup(scenario, schemes, seed), forking=forking)
 
 
 def replay_tasks(

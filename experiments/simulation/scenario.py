@@ -437,8 +437,8 @@ class ScenarioTable:
     capture: CaptureTable = key(Table(CaptureTable), "which decisions are kept", CaptureTable())
     bounds: bool = key(
         Flag(),
-        "whether to prove how short the makespan can be and, in a network, the mean JCT, for "
-        "measured jobs on unlike GPUs or gangs in a network",
+        "whether to prove what no schedule can beat: mean JCT and queuing and, without loans, the "
+        "makespan of measured jobs on unlike GPUs and of gangs in a network",
         False,
     )
 

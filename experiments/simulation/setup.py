@@ -14,7 +14,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_TRAINING_GPUS,
 )
 from lyra_opt.simulation.cluster import TRAINING_GPU
-from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, RoundScheme
+from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
     from lyra_opt.simulation.loaning.orchestrator import Orchestrator
-    from lyra_opt.simulation.scheme import Options, Scheme
+    from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
 HOUR_S = 3600
@@ -233,11 +233,6 @@ def _replicas_in_words(gpu: GpuType, reference: str) -> str:
 def proportional_inference_servers(gpus: int) -> int:
     """Return how many inference servers go with so many training GPUs in Lyra's clusters."""
     return max(1, round(PUBLISHED_INFERENCE_SERVERS * gpus / PUBLISHED_TRAINING_GPUS))
-
-
-def forks(scheme: Scheme) -> bool:
-    """Whether a scheme runs copies of a job at once."""
-    return isinstance(scheme, RoundScheme) and scheme.make().forks
 
 
 def make_loaning(

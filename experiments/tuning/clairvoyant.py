@@ -14,7 +14,8 @@ from lyra_opt.experiments.simulation.carried_out import SimulationError
 from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
 from lyra_opt.experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared, percent
 from lyra_opt.experiments.tuning.timer_space import BASELINES
-from lyra_opt.simulation.clairvoyant_bounds import mean_jct_bound_s
+from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.whole import whole_bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +66,8 @@ def clairvoyant(
         ).mean_jct_s
         for keeps_order in (True, False)
     )
-    return Clairvoyant(
-        timers_s=timers_s, schedule_s=schedule_s, bound_s=mean_jct_bound_s(workload, cluster)
-    )
+    bound = whole_bound(workload, cluster, reading=Reading.CONSERVED, queue=False)
+    return Clairvoyant(timers_s=timers_s, schedule_s=schedule_s, bound_s=bound.jct_mean_bound_s)
 
 
 def search_all(

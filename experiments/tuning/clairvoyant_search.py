@@ -1,6 +1,6 @@
 """A schedule by one who knows all jobs beforehand: found by search, so that it can be had.
 
-With the proved bounds of `lyra_opt.simulation.clairvoyant_bounds` it brackets the best
+With the proved bounds of `lyra_opt.simulation.bounds` it brackets the best
 schedule there is. What is searched are plans that a `DelayScheduling` carries out: each job has
 timers of its own, and chooses in Dally's order or by how little it has left,
 

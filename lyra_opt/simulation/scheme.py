@@ -321,6 +321,11 @@ class PlacementScheme(Scheme):
 
         return PlacingGangs(self.make)
 
+    @property
+    def reading(self) -> Reading | None:
+        """See `Scheme`: gangs that move do so within a pool, and hold as many GPUs all the time."""
+        return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
+
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """See `Scheme`."""
         return _wide_workers(workload)

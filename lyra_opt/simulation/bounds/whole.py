@@ -93,7 +93,8 @@ class ClusterBound:
     reading
         What schedules may do.
     jct_mean_bound_s, queue_mean_bound_s
-        No schedule has a smaller mean job completion time, or mean queuing time.
+        No schedule has a smaller mean job completion time, or mean queuing time; the latter None
+        where it was not asked for.
     excess_mean_bound_s
         The first less the mean of the least run times: what is lost beside a cluster without end.
     least_run_mean_s
@@ -109,13 +110,13 @@ class ClusterBound:
     reading: Reading
     jct_mean_bound_s: float
     excess_mean_bound_s: float
-    queue_mean_bound_s: float
+    queue_mean_bound_s: float | None
     least_run_mean_s: float
     cpu_s: float
     jobs: int
     cell_s: float
     jct: Certificate
-    queue: Certificate
+    queue: Certificate | None
 
 
 def whole_bound(
@@ -129,6 +130,7 @@ def whole_bound(
     weight: FloatArray | None = None,
     cell_s: float | None = None,
     passes: int = PASSES,
+    queue: bool = True,
 ) -> ClusterBound:
     """Return a proved lower bound on mean JCT, and one on mean queuing.
 
@@ -151,6 +153,8 @@ def whole_bound(
         How long a price stands, above 0; by default by the length of the workload.
     passes
         Most steps of the ascent, at least 1; it ends sooner where a time limit is in force.
+    queue
+        Whether queuing is bounded too, which takes as long again.
 
     Raises
     ------
@@ -185,24 +189,24 @@ def whole_bound(
     least_s = math.fsum(weights * run_s) / total
     first = first_prices(jobs, room)
     proofs: list[Certificate] = []
-    for is_queue in (False, True):
+    for is_queue in (False, True) if queue else (False,):
         pricer = Pricer(jobs, room, is_queue=is_queue)
         best = ascend(pricer, first if proofs == [] else proofs[-1].price, passes)
         price = np.round(best.price / PRICE_UNIT) * PRICE_UNIT
         value_s = max(0.0, safe_value(pricer, price) / total * (1 - EPSILON))
         proofs.append(Certificate(border_s=border_s, price=price, value_s=value_s))
-    jct, queue = proofs
+    jct, *rest = proofs
     return ClusterBound(
         reading=reading,
         jct_mean_bound_s=jct.value_s,
         excess_mean_bound_s=max(0.0, jct.value_s - least_s * (1 + SLACK * EPSILON)),
-        queue_mean_bound_s=queue.value_s,
+        queue_mean_bound_s=rest[0].value_s if rest else None,
         least_run_mean_s=least_s,
         cpu_s=process_time() - began_s,
         jobs=len(workload.jobs),
         cell_s=float(border_s[1] - border_s[0]),
         jct=jct,
-        queue=queue,
+        queue=rest[0] if rest else None,
     )
 
 

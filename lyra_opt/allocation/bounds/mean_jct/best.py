@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
 
 
-def mean_jct_bound(
-    instance: Instance,
-    steps: int = ASCENT_STEPS,
-    rounds: int = ROUNDS,
-    *,
-    is_preemptive: bool = False,
-) -> float:
+def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = ROUNDS) -> float:
     """Return the best of the bounds, of those that the time limit in force allows; seconds.
 
     Parameters
@@ -38,9 +32,6 @@ def mean_jct_bound(
         Of the bound of mean busy times.
     rounds
         Of the bound of prices of time; 0 leaves it out.
-    is_preemptive
-        Whether jobs may be interrupted, which the first three allow in any case; all of them then
-        have w_min = w_max.
     """
     found = [0.0]
     with suppress(OutOfTimeError):
@@ -48,7 +39,7 @@ def mean_jct_bound(
         found.append(squashed_area_bound(instance))
         found.append(mean_busy_time_bound(instance, steps))
         if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
-            found.append(priced_schedules_bound(instance, rounds, is_preemptive=is_preemptive))
+            found.append(priced_schedules_bound(instance, rounds))
     return max(found)
 
 

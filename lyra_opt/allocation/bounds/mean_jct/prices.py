@@ -21,15 +21,12 @@ not do to maximise over mu the least over all pairs: that mixes runs of unlike l
 function that lies above it. A linear programme maximises the sum of these upper models near the
 best prices so far (cutting planes with a trust region; in the dual: column generation). The
 first prices are those of the mean busy times.
-
-**Interruptions.** Where a job may be interrupted and has one number of workers alone, its schedules
-are more, and simpler: `InterruptedJob`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -60,17 +57,13 @@ FIRST_TRUST, LEAST_TRUSTED = 0.3, 0.1
 """How far prices may move at first, as a share of themselves and of the highest."""
 
 
-def priced_schedules_bound(
-    instance: Instance, rounds: int = ROUNDS, *, is_preemptive: bool = False
-) -> float:
+def priced_schedules_bound(instance: Instance, rounds: int = ROUNDS) -> float:
     """Return the bound of prices of time; seconds.
 
     Parameters
     ----------
     rounds
         Times that the prices are changed; fewer give a weaker bound.
-    is_preemptive
-        Whether jobs may be interrupted; all of them then have w_min = w_max.
 
     Notes
     -----
@@ -81,8 +74,7 @@ def priced_schedules_bound(
     busy = MeanBusyTimes(data, PRICE_NODES)
     times = np.unique(busy.times)
     first = busy.prices(busy.ascent(), times[:-1], (times[:-1] + times[1:]) / 2)
-    job_type = InterruptedJob if is_preemptive else PricedJob
-    return PricedSchedules(data, times, job_type).bound(first, rounds)
+    return PricedSchedules(data, times).bound(first, rounds)
 
 
 class JobSchedule(NamedTuple):
@@ -234,68 +226,6 @@ class PricedJob:
         return JobSchedule(cost, completion, usage, float(costs[dearest]))
 
 
-class InterruptedJob:
-    """The same for a job that may be interrupted, and has one number of workers.
-
-    Let it complete in interval k. It then runs for x_k in there, and completes no sooner than
-    ``begin_k + x_k``; the rest of its time is in intervals before. With g GPUs that costs ::
-
-        begin_k + x_k (1 + g price_k) + sum over m < k of x_m g price_m
-
-    for x_m up to the lengths, with the time that the work takes as their sum: the cheapest offers
-    first. The least over k is attained, by running at the begin of interval k. Time and memory
-    O(intervals^2).
-
-    Parameters
-    ----------
-    data, job, begin, length
-        As of `PricedJob`.
-    runs
-        Not asked for: a running job may be interrupted too.
-    """
-
-    def __init__(
-        self,
-        data: BoundData,
-        job: int,
-        begin: FloatArray,
-        length: FloatArray,
-        *,
-        runs: bool,  # noqa: ARG002
-    ) -> None:
-        self.begin, self.length = begin, length
-        self.time, self.gpus = float(data.height[job]), float(data.base[job])
-
-    def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
-        """Return the least cost, its schedule, and the size of what was added up."""
-        begin, length = self.begin, self.length
-        paid = self.gpus * prices
-        order = np.argsort(paid, kind="stable")
-        # Rows are intervals of completion, columns offers of the intervals before, cheapest first.
-        is_before = order[None, :] < np.arange(len(begin))[:, None]
-        offered = np.where(is_before, length[order][None, :], 0.0)
-        at_end = 1 + paid
-        less = (offered * (paid[order][None, :] < at_end[:, None])).sum(axis=1)
-        last = np.minimum(length, np.maximum(0.0, self.time - less))
-        rest = self.time - last
-        bought = np.clip(rest[:, None] - (np.cumsum(offered, axis=1) - offered), 0.0, offered)
-        cost = begin + last * at_end + bought @ paid[order]
-        cost[bought.sum(axis=1) < rest - 1e-9 * self.time] = np.inf
-        end = int(cost.argmin())
-        usage = np.zeros(len(length))
-        usage[order] = self.gpus * bought[end]
-        usage[end] += self.gpus * last[end]
-        found = JobSchedule(float(cost[end]), float(begin[end] + last[end]), usage, 0.0)
-        return found.cost, found, found.cost
-
-
-class OneJob(Protocol):
-    """Finds the cheapest schedule of a job."""
-
-    def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
-        """Return a lower bound on the least cost, a schedule, and the size of what was added up."""
-
-
 class PricedSchedules:
     """The Lagrangian bound on the sum of completions as a function of prices.
 
@@ -305,24 +235,17 @@ class PricedSchedules:
         The jobs.
     times
         Increasing, all releases among them: ends of the intervals of constant price.
-    job_type
-        What schedules a job may have.
     """
 
-    def __init__(
-        self,
-        data: BoundData,
-        times: FloatArray,
-        job_type: type[PricedJob | InterruptedJob] = PricedJob,
-    ) -> None:
+    def __init__(self, data: BoundData, times: FloatArray) -> None:
         self.data = data
         # After the last time GPUs are free of charge, for as long as the slowest job takes: no
         # job gains by completing later.
         begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
         self.length = length[:-1]
         self.first = np.searchsorted(times, data.release)
-        self.jobs: list[OneJob] = [
-            job_type(data, job, begin[first:], length[first:], runs=bool(data.running[job]))
+        self.jobs = [
+            PricedJob(data, job, begin[first:], length[first:], runs=bool(data.running[job]))
             for job, first in enumerate(self.first.tolist())
         ]
 

@@ -1,4 +1,4 @@
-"""The bounds on gangs in a network of tiers hold against every schedule that there is."""
+"""The bounds on gangs that may be interrupted hold against every schedule that there is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.clairvoyant_bounds import (
-    makespan_bound_s,
-    mean_jct_bound_s,
-)
+from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.makespan_bound import makespan_bound_s
 from lyra_opt.simulation.network.communication import SlowdownTable
 from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
@@ -40,6 +39,11 @@ def workload(*jobs: tuple[float, int, float]) -> Workload:
             for number, (submit_s, gang, running_s) in enumerate(sorted(jobs))
         ),
     )
+
+
+def mean_jct_bound_s(jobs: Workload, cluster: Cluster) -> float:
+    """Return the bound on mean JCT where gangs may be interrupted."""
+    return whole_bound(jobs, cluster, reading=Reading.CONSERVED, queue=False).jct_mean_bound_s
 
 
 def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, float]:
