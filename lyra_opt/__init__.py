@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import HeuristicSolver, Solver
     from lyra_opt.core.solving import Answer
     from lyra_opt.experiments.frames import load_study
-    from lyra_opt.experiments.simulation.front_door import simulate
+    from lyra_opt.experiments.simulation.front_door import bound, simulate
     from lyra_opt.formulations.front_door import export_model, model
     from lyra_opt.front_door.files import load, save
     from lyra_opt.front_door.plotting import plot, plot_progress
@@ -48,6 +48,7 @@ __all__ = [
     "Workload",
     "__version__",
     "allocation",
+    "bound",
     "compare",
     "export_model",
     "generate",

@@ -38,6 +38,8 @@ examples:
   lyra-opt scenarios show lyra-paper > mine.toml
   lyra-opt simulate mine.toml --scheme fifo --scheme lyra --set seeds=3 --out runs
       a scenario of your own, with a page, plots, and tables that pandas reads
+  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --bound
+      how far each scheme is from what no scheduler can beat
   lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --capture decisions
   lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
       the decisions met on the way, and how far a heuristic is from the best
@@ -137,6 +139,12 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="write one JSON object to stdout; of several replays an array",
     )
     parser.add_argument(
+        "--bound",
+        action="store_true",
+        help="prove what no schedule can beat, and how far each scheme is above it; the same as "
+        "--set bounds=true",
+    )
+    parser.add_argument(
         "--capture",
         metavar="DIR",
         help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
@@ -150,6 +158,8 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
     from lyra_opt.experiments.simulation.scenario import Change, load_scenario, parse_change
 
     changes = [parse_change(text) for text in arguments.changes]
+    if getattr(arguments, "bound", False):
+        changes.append(Change("bounds", True))
     if seeds:
         changes.append(Change("seeds", list(dict.fromkeys(seeds))))
     return load_scenario(arguments.scenario, changes, jobs=arguments.jobs)

@@ -116,7 +116,80 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
         )
     if status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
-    return Runs(replays)
+    return Runs(replays, found)
+
+
+def bound(
+    scenario: str | Path | Mapping[str, Any] | Scenario | Runs = "plain",
+    *,
+    readings: str | Sequence[str] = ("restart", "conserved"),
+    seeds: int | Iterable[int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    jobs: str | Path | pd.DataFrame | Workload | None = None,
+    cluster: Cluster | None = None,
+) -> pd.DataFrame:
+    """Prove what no schedule can beat, not even that of somebody who knows the future.
+
+    Parameters
+    ----------
+    scenario
+        As of `simulate`; or the `Runs` that it returned, whose jobs and cluster are taken.
+    readings
+        What schedules may do: "restart" (a rigid job without checkpoints that is stopped starts
+        from nothing), "conserved" (jobs may be stopped, resized and moved at any moment).
+    seeds, changes, jobs, cluster
+        As of `simulate`; not with `Runs`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each variant, seed and reading: the axes of the scenario, ``seed``, ``reading``,
+        ``jct_mean_bound_s``, ``least_run_mean_s``, ``excess_mean_bound_s``,
+        ``queue_mean_bound_s``, ``cpu_s``, ``jobs``, ``cell_s``.
+
+    Raises
+    ------
+    UserError
+        If something that is asked for is not there or wrong; names field, value and rule.
+
+    Notes
+    -----
+    Source: this project; the proof is in `lyra_opt.simulation.bounds.whole`.
+
+    Examples
+    --------
+    >>> small = {"cluster.servers": 4, "jobs.parameters.days": 1}
+    >>> runs = simulate("lyra-paper", schemes=["lyra"], changes=small)
+    >>> proved = bound(runs, readings="restart")
+    >>> bool(runs.summary.jct_mean_s[0] >= proved.jct_mean_bound_s[0] > 0)
+    True
+    """
+    import pandas as pd
+
+    from lyra_opt.core.errors import FieldError
+    from lyra_opt.experiments.simulation.outcome import Runs
+    from lyra_opt.experiments.simulation.proving import prove
+    from lyra_opt.simulation.bounds.ways import Reading
+
+    known = {reading.value: reading for reading in Reading}
+    names = [readings] if isinstance(readings, str) else list(readings)
+    for name in names:
+        if name not in known:
+            raise FieldError("readings", str(name), f"must be of {', '.join(known)}")
+    if isinstance(scenario, Runs):
+        given = {"seeds": seeds, "changes": changes, "jobs": jobs, "cluster": cluster}
+        for name, value in given.items():
+            if value is not None:
+                raise FieldError(name, str(value), "must be left out: the runs have their own")
+        found = scenario.scenario
+    else:
+        wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
+        found = _scenario(scenario, wanted, jobs, cluster, {})
+    rows = []
+    for proved in prove(found, [known[name] for name in names]):
+        row = proved.as_json_object()
+        rows.append({**row.pop("axes", {}), **row})
+    return pd.DataFrame(rows)
 
 
 def _checked(processes: int, out: object) -> int:

@@ -127,7 +127,7 @@ MEASURES = (
     ),
     Measure(
         "jct_above_bound_share",
-        "JCT, mean: above what is proved",
+        "JCT, mean: above what is proved (%)",
         show_percent,
         "How far the mean JCT is above the proved bound, as a share of the bound: at most so much "
         "is lost beside the best schedule that there is.",

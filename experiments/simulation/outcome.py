@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lyra_opt.experiments.simulation.runs import Replays
+    from lyra_opt.experiments.simulation.scenario import Scenario
 
 COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
 """What a replay took of the machine that it ran on."""
@@ -37,9 +38,12 @@ class Runs:
     ----------
     replays
         The same, as rows of a store.
+    scenario
+        What was replayed, with the objects that were given.
     """
 
     replays: Replays
+    scenario: Scenario
 
     @cached_property
     def summary(self) -> pd.DataFrame:

@@ -1,0 +1,128 @@
+"""``lyra-opt bound``: what no schedule of a scenario can beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_repeated_option,
+    completed_by,
+    integer_from,
+)
+from lyra_opt.experiments.simulation.command import add_changes, given_scenario, scenario_names
+
+if TYPE_CHECKING:
+    import argparse
+
+    from lyra_opt.experiments.simulation.proving import Proved
+
+DESCRIPTION = """\
+Prove what no schedule of the jobs of a scenario can beat, not even that of somebody who knows the
+future: a lower bound on the mean job completion time (JCT), hence on what is lost beside the least
+run times (the excess), and one of its own on the mean queuing time; a job that holds GPUs does not
+queue.
+
+A bound holds for what a reading permits. "restart": a rigid job without checkpoints that is stopped
+starts from nothing; so it is under Lyra and other schemes under which jobs keep their GPUs.
+"conserved": jobs may be stopped, resized and moved at any moment and lose nothing; so it is at best
+under leases and rounds. It is the weaker bound, and holds for schemes of both kinds.
+
+The clusters, loans and speeds are those of the scenario; GPUs are not shared. "lyra-opt simulate
+--bound" puts the bound beside each scheme."""
+
+EXAMPLES = """\
+examples:
+  lyra-opt bound lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
+  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --json
+      a trace of your own, as it is
+  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
+      how far each scheme is from the best that there is
+
+Exit code: 0; 2 for bad input or usage; 130 after Ctrl-C.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command."""
+    parser = add_command(
+        subparsers, "bound", "prove what no schedule of a scenario can beat", DESCRIPTION, EXAMPLES
+    )
+    scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
+    completed_by(scenario, scenario_names)
+    add_changes(parser)
+    add_repeated_option(
+        parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
+    )
+    parser.add_argument(
+        "--reading",
+        action="append",
+        choices=("restart", "conserved"),
+        dest="readings",
+        help="what schedules may do; may be given more than once (default: both)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="write a JSON array to stdout, an object for each variant, seed and reading",
+    )
+    parser.set_defaults(run=run_bound)
+
+
+def run_bound(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt bound``; return the exit code."""
+    from lyra_opt.commands.messages import say
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.experiments.simulation.printing import say_demand
+    from lyra_opt.experiments.simulation.proving import prove
+    from lyra_opt.simulation.bounds.ways import Reading
+
+    scenario = given_scenario(arguments, arguments.seeds)
+    readings = [Reading(name) for name in dict.fromkeys(arguments.readings or ())]
+    found: list[Proved] = []
+    with stdout_kept_clean():
+        for proved in prove(scenario, readings or tuple(Reading)):
+            if not found or found[-1].setup is not proved.setup:
+                say_demand(proved.setup)
+            say(f"{proved.bound.reading.value}: proved in {proved.bound.cpu_s:.1f} s of CPU time")
+            found.append(proved)
+    if arguments.json:
+        print_json([proved.as_json_object() for proved in found])
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: list[Proved]) -> None:
+    from lyra_opt.commands.output import print_line, print_table
+
+    axes = list(found[0].point)
+    seeds = len({proved.seed for proved in found}) > 1
+    print_table(
+        [
+            *axes,
+            *(["seed"] if seeds else []),
+            "reading",
+            "mean JCT at least (s)",
+            "least run time, mean (s)",
+            "excess at least (s)",
+            "queuing at least (s)",
+        ],
+        [
+            [
+                *(str(proved.point[axis]) for axis in axes),
+                *([str(proved.seed)] if seeds else []),
+                proved.bound.reading.value,
+                f"{proved.bound.jct_mean_bound_s:,.1f}",
+                f"{proved.bound.least_run_mean_s:,.1f}",
+                f"{proved.bound.excess_mean_bound_s:,.1f}",
+                f"{proved.bound.queue_mean_bound_s:,.1f}",
+            ]
+            for proved in found
+        ],
+        right=len(axes) + seeds + 1,
+    )
+    print_line(
+        "No schedule of these jobs has less, whatever it knows, that does what the reading permits "
+        "on these GPUs and loans, with no GPU shared."
+    )

@@ -1,0 +1,112 @@
+"""``lyra-opt bound`` and ``lo.bound``: the same proof, whoever asks, and bad input in one line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.__main__ import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
+CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
+
+TRACE = """\
+job_id,submit_time_s,gpus,duration_s
+first,0,8,3600
+second,60,8,600
+third,120,4,600
+"""
+
+
+def test_a_trace_is_bounded_by_both_readings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The keys that programs read; by hand: on one server the second waits for the first."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE)
+    code = main(["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--json"])
+    assert code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["reading"] for each in found] == ["restart", "conserved"]
+    for each in found:
+        keys = ("jct_mean_bound_s", "excess_mean_bound_s", "queue_mean_bound_s", "cpu_s", "cell_s")
+        assert all(each[key] >= 0 for key in keys)
+        assert each["jobs"] == 3
+        assert each["least_run_mean_s"] == pytest.approx(1600)
+        excess_s = each["jct_mean_bound_s"] - each["least_run_mean_s"]
+        assert each["excess_mean_bound_s"] == pytest.approx(excess_s, abs=1e-6)
+    restart, conserved = (each["jct_mean_bound_s"] for each in found)
+    # The best of both readings: the long one first or last, or interrupted for both others.
+    first_s = (3600 + (4200 - 60) + (4800 - 120)) / 3
+    last_s = (660 + 4860 + 660 + 600 - 60 - 120) / 3
+    assert restart <= min(first_s, last_s)
+    assert conserved <= (600 + 600 + 600 - 60 + 4800) / 3
+    assert conserved <= restart * (1 + 1e-9)
+    assert conserved > 1600
+
+
+def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """And what a run is held against is what is proved alone."""
+    assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    runs = lo.simulate("lyra-paper", schemes=["lyra"], changes={**CHANGES, "bounds": True})
+    for found in (
+        lo.bound(runs, readings="restart"),
+        lo.bound("lyra-paper", readings=["restart"], changes=CHANGES),
+    ):
+        assert isinstance(found, pd.DataFrame)
+        (row,) = found.to_dict("records")
+        assert {key: row[key] for key in row if key != "cpu_s"} == {
+            key: told[key] for key in told if key != "cpu_s"
+        }
+    (measured,) = runs.summary.to_dict("records")
+    assert measured["jct_mean_bound_s"] == told["jct_mean_bound_s"]
+    assert measured["jct_mean_s"] >= told["jct_mean_bound_s"]
+
+
+def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what it holds for."""
+    assert main(["bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("restart") == captured.out.count("conserved") == 2
+    assert "whatever it knows" in captured.out
+    assert "proved in" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["bound", "nowhere"], "nowhere"),
+        (["bound", "lyra-paper", "--reading", "strict"], "strict"),
+        (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2."""
+    try:
+        code = main(arguments)
+    except SystemExit as error:
+        code = int(error.code or 0)
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    assert told in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_runs_have_jobs_of_their_own() -> None:
+    """What is asked of others must not be answered for them."""
+    runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
+    with pytest.raises(lo.UserError, match="changes .* must be left out"):
+        lo.bound(runs, changes={"cluster.servers": 5})
+    with pytest.raises(lo.UserError, match="readings strict: must be of|readings is"):
+        lo.bound(runs, readings=["strict"])
