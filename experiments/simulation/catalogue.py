@@ -10,7 +10,8 @@ from lyra_opt.core.described import keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import document_schema
-from lyra_opt.experiments.simulation.scenario import ScenarioTable, bundled
+from lyra_opt.experiments.simulation.scenario import ScenarioTable
+from lyra_opt.experiments.simulation.sources import bundled
 from lyra_opt.simulation.scheme import SCHEMES
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def scenario_names() -> Iterable[str]:
     """Return the names of the scenarios that come along."""
-    from lyra_opt.experiments.simulation.scenario import bundled
+    from lyra_opt.experiments.simulation.sources import bundled
 
     return bundled()
 
@@ -217,7 +217,7 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.simulation import catalogue
 
     if arguments.what == "show":
-        from lyra_opt.experiments.simulation.scenario import scenario_text
+        from lyra_opt.experiments.simulation.sources import scenario_text
 
         print(scenario_text(arguments.scenario)[0], end="")
     else:

@@ -31,7 +31,7 @@ from lyra_opt.experiments.simulation.building import (
 )
 from lyra_opt.experiments.simulation.capture import Capture
 from lyra_opt.experiments.simulation.replay import replay, series_table
-from lyra_opt.experiments.simulation.scenario import variants
+from lyra_opt.experiments.simulation.scenario import absent_cases, variants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -291,5 +291,7 @@ def study_of(
         text=scenario.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
         runs=len(tasks),
-        settings={"schemes": schemes, "command": command} | ({"files": files} if files else {}),
+        settings={"schemes": schemes, "command": command}
+        | ({"files": files} if files else {})
+        | ({"left_out": absent} if (absent := absent_cases(scenario)) else {}),
     )

@@ -103,7 +103,13 @@ def page_text(
         plot_groups=groups,
         colours={scheme: scheme_colour(scheme, schemes) for scheme in schemes},
         meanings=[measure for measure in shown if measure.meaning],
-        settings=_settings(by_variant),
+        settings=[
+            *_settings(by_variant),
+            *(
+                f"Case {name} is left out: {trace} is not there."
+                for name, trace in replays.study.settings.get("left_out", {}).items()
+            ),
+        ],
         schemes={run.scheme: run.setting["summary"] for run in runs},
         assumptions=dict.fromkeys(sentence for run in runs for sentence in run.assumptions),
         how=how_run(replays.study, [*runs, *replays.failed]),

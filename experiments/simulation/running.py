@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.folders import output_folder, require_folder_path
+from lyra_opt.commands.messages import say
 from lyra_opt.experiments.executor import require_own_store, run_stored
 from lyra_opt.experiments.simulation.printing import say_demand
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
 from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.scenario import absent_cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +78,8 @@ def run_scenario(
         with ExitStack() as unless_done:
             if out is None:
                 unless_done.callback(shutil.rmtree, kept, ignore_errors=True)
+            for name, trace in absent_cases(scenario).items():
+                say(f"case {name} is left out: {trace} is not there")
             say_demand(setup)
             status = run_stored(
                 study,

@@ -12,17 +12,15 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from importlib.resources import files
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.documents import join_path, parse_toml, read_text, unknown_key
+from lyra_opt.core.documents import join_path, parse_toml
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, with_change
 from lyra_opt.core.own_files import name_in
-from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import (
     Anything,
     Flag,
@@ -38,7 +36,9 @@ from lyra_opt.core.rules import (
 )
 from lyra_opt.core.stand_ins import stand_in
 from lyra_opt.experiments.sent_once import SentOnce
+from lyra_opt.experiments.simulation.cases import with_case
 from lyra_opt.experiments.simulation.given import Given, SchemeEntry
+from lyra_opt.experiments.simulation.sources import require_no_stream, scenario_text
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 SCENARIO_FORMAT = "lyra-opt/scenario"
 SCENARIO_VERSION = 1
-SUFFIX = ".toml"
-LARGEST_SCENARIO_BYTES = 2**20
 
 NAMELESS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
 """What a scenario that is no file need not say."""
@@ -72,14 +70,17 @@ DEFAULT_FORECASTER = "autoregressive"
 
 DEFAULT_HEADROOM = 0.02
 TENURES = ("forever", "leases", "rounds")
-NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "schemes")
+NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
 """Keys that no axis varies: what a scenario is, and what is a list by itself."""
+
+CASE = "case"
+"""What results call the axis of cases."""
+
+POINTS = ("axes", "cases")
+"""Keys that a variant of a scenario has no more."""
 
 DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
 """The problems whose instances can be captured."""
-
-COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
-"""Packages that hold scenario files, in the tree or outside of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +421,12 @@ class ScenarioTable:
         '"cluster.loans.servers" = [0, 70, 140]; all combinations are replayed',
         {},
     )
+    cases: tuple[str, ...] = key(
+        ListOf(Text()),
+        "scenarios that are replayed in turn: their cluster, gpu_types, jobs, speed and tenure, "
+        "but for keys that this file has; one whose trace is not there is left out, and named",
+        (),
+    )
     schemes: tuple[SchemeEntry, ...] = key(
         ListOf(_Scheme()), 'how the cluster is run, see "lyra-opt schemes"'
     )
@@ -455,7 +462,9 @@ class ScenarioTable:
             if len(set(shown)) < len(shown):
                 rule = "must not have one value twice"
                 raise FieldError(join_path("axes", path), list(values), rule)
-        combinations = math.prod(map(len, self.axes.values()))
+        if len(set(self.cases)) < len(self.cases):
+            raise FieldError("cases", list(self.cases), "must not have one twice")
+        combinations = math.prod(map(len, self.axes.values())) * max(1, len(self.cases))
         if combinations > MOST_COMBINATIONS:
             rule = f"must have at most {MOST_COMBINATIONS:,} combinations, not {combinations:,}"
             raise FieldError("axes", dict(self.axes), rule)
@@ -518,15 +527,22 @@ class Scenario(SentOnce):
 
         Of files that it names and of objects it is that of all that is in them.
         """
-        meaning = {name: value for name, value in self.document.items() if name != "description"}
+        meaning = self._meaning
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
         files = "".join(map(_sha256_of, self._files(meaning)))
         return hashlib.sha256(f"{text}{files}{self.given.meaning}".encode()).hexdigest()
 
     @cached_property
+    def _meaning(self) -> dict[str, Any]:
+        """What it says, its cases included."""
+        meaning = {name: value for name, value in self.document.items() if name != "description"}
+        cases = {name: with_case(self.document, name) for name in self.table.cases}
+        return meaning | ({"cases": cases} if cases else {})
+
+    @cached_property
     def files(self) -> list[Path]:
-        """The files that it names, as far as they exist."""
-        return list(self._files(self.document))
+        """The files that it names, and those of its cases, as far as they exist."""
+        return list(dict.fromkeys(self._files(self._meaning)))
 
     def _files(self, value: object) -> Iterator[Path]:
         """Yield the files that a part of the document names, in its order, as far as they exist."""
@@ -547,7 +563,7 @@ class Scenario(SentOnce):
 
         beside = stand_in(self.folder / file)
         found = beside if beside.is_file() else locate(file)
-        _require_no_stream(found)
+        require_no_stream(found)
         return found
 
 
@@ -574,47 +590,6 @@ class Change:
     path: str
     value: Any
     typed: str | None = None
-
-
-@lru_cache(maxsize=1)
-def bundled() -> dict[str, Any]:
-    """Return the scenario files that have names, by name, in order."""
-    found: dict[str, Any] = {}
-    for collection in COLLECTIONS.names():
-        folder = files(COLLECTIONS.find(collection))
-        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-            if entry.name.endswith(SUFFIX):
-                name = entry.name.removesuffix(SUFFIX)
-                if name in found:
-                    raise UserError(f"scenario {name!r} is called so twice: {found[name]}, {entry}")
-                found[name] = entry
-    return found
-
-
-def _require_no_stream(path: Path) -> None:
-    """Raise `InputError` for a pipe or a device: several processes read what a scenario names."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError(str(path), "is no regular file, which can be read more than once")
-
-
-def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
-    """Return the text of a scenario, where it is from for errors, and its folder.
-
-    Raises
-    ------
-    UserError
-        If there is no scenario called so (the message names all), or no such file.
-    """
-    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
-        _require_no_stream(Path(name_or_path))
-        text = read_text(name_or_path, LARGEST_SCENARIO_BYTES)
-        return text, name_or_path, Path(name_or_path).parent
-    known = bundled()
-    if name_or_path not in known:
-        rule = unknown_key(name_or_path, list(known), noun="scenario")
-        raise UserError(f"scenario {name_or_path!r}: {rule} (a file ends in {SUFFIX})")
-    entry = known[name_or_path]
-    return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
 
 
 def load_scenario(
@@ -680,7 +655,12 @@ def _scenario(
     source: str, folder: Path, text: str, document: Mapping[str, Any], given: Given
 ) -> Scenario:
     try:
-        table = parsed(ScenarioTable, document)
+        # A file of cases need not say where jobs run; checked is the first case then.
+        cases = document.get("cases")
+        if isinstance(cases, list) and cases and isinstance(cases[0], str):
+            table = parsed(ScenarioTable, with_case(document, cases[0]))
+        else:
+            table = parsed(ScenarioTable, document)
         given.require_alone(document)
     except FieldError as error:
         raise InputError(source, str(error)) from None
@@ -737,30 +717,54 @@ def _key(name: str) -> str:
 
 
 def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
-    """Return the scenario with each combination of the values of its axes, and these.
+    """Return each case of a scenario with each combination of the values of its axes, and these.
 
     Raises
     ------
     InputError
-        If a combination breaks a rule.
+        If a combination breaks a rule, or no case is there.
     """
     axes = scenario.table.axes
-    plain = {name: value for name, value in scenario.document.items() if name != "axes"}
+    plain = {name: value for name, value in scenario.document.items() if name not in POINTS}
+    documents: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, plain)]
+    if scenario.table.cases:
+        absent = absent_cases(scenario)
+        documents = [
+            ({CASE: name}, with_case(plain, name))
+            for name in scenario.table.cases
+            if name not in absent
+        ]
+        if not documents:
+            raise InputError(scenario.source, f"cases: not there: {_listed(absent.values())}")
     found = []
-    for values in product(*axes.values()):
-        point = {path: _of_axis(value) for path, value in zip(axes, values, strict=True)}
-        document = plain
-        try:
-            for path, value in zip(axes, values, strict=True):
-                as_in_file = list(value) if isinstance(value, tuple) else value
-                document = with_change(document, path, as_in_file)
-        except FieldError as error:
-            raise InputError(scenario.source, str(error.inside("axes"))) from None
-        variant = _scenario(
-            scenario.source, scenario.folder, scenario.text, document, scenario.given
-        )
-        found.append((point, variant))
+    for case, of_case in documents:
+        for values in product(*axes.values()):
+            named = {path: _of_axis(value) for path, value in zip(axes, values, strict=True)}
+            document = of_case
+            try:
+                for path, value in zip(axes, values, strict=True):
+                    as_in_file = list(value) if isinstance(value, tuple) else value
+                    document = with_change(document, path, as_in_file)
+            except FieldError as error:
+                raise InputError(scenario.source, str(error.inside("axes"))) from None
+            variant = _scenario(
+                scenario.source, scenario.folder, scenario.text, document, scenario.given
+            )
+            found.append((case | named, variant))
     return found
+
+
+def absent_cases(scenario: Scenario) -> dict[str, str]:
+    """Return the trace of each case of a scenario whose trace is not there, by case."""
+    traces = {
+        name: with_case(scenario.document, name).get("jobs", {}).get("trace")
+        for name in scenario.table.cases
+    }
+    return {
+        name: str(trace)
+        for name, trace in traces.items()
+        if trace is not None and not scenario.path_of(str(trace)).is_file()
+    }
 
 
 def parse_change(text: str) -> Change:

@@ -20,12 +20,8 @@ from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.simulation.building import make_schemes, make_setup
 from lyra_opt.experiments.simulation.command import add_parsers, given_scenario
 from lyra_opt.experiments.simulation.replays import replay_tasks
-from lyra_opt.experiments.simulation.scenario import (
-    ScenarioTable,
-    bundled,
-    load_scenario,
-    parse_change,
-)
+from lyra_opt.experiments.simulation.scenario import ScenarioTable, load_scenario, parse_change
+from lyra_opt.experiments.simulation.sources import bundled
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes

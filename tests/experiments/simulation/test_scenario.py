@@ -14,12 +14,11 @@ from lyra_opt.experiments.simulation.replays import replay_tasks
 from lyra_opt.experiments.simulation.scenario import (
     Change,
     Scenario,
-    bundled,
     load_scenario,
     parse_change,
-    scenario_text,
     variants,
 )
+from lyra_opt.experiments.simulation.sources import bundled, scenario_text
 
 if TYPE_CHECKING:
     from pathlib import Path
