@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,22 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-STEP, SLOWER_AFTER = 0.6, 60.0
+STEP, SLOWER_AFTER = 1.0, 30.0
 """Relative change of a price at a cell whose use is far off, and passes after which it is half."""
-SMOOTHING = 0.5
+MOMENTUM = 0.8
 """Share of the last passes in what a cell is taken to use."""
-FLOOR = 0.02
-"""Of prices in a step, in seconds of waiting of a job of weight 1 for a GPU-second."""
+FLOOR = 0.6
+"""Of prices in a step, beside what a job weighs for each GPU that it holds."""
+MOST_EXCESS = 1.5
+"""Beyond what there is, relative to it, that one step answers to."""
+MEMORY = 0.9
+"""Share of the last passes in the mean of prices."""
 FIRST_SCALES = (1.0, 0.5, 0.25, 0.0)
 """Of the first prices, which are tried."""
-MOST_EXCESS = 1.0
-"""Beyond what there is, relative to it, that one step answers to."""
+ROUND = 10
+"""Passes after which the mean is tried, and what was gained is looked at."""
+LEAST_GAIN = 2e-4
+"""Of a round, relative to what prices have gained at all, without which the ascent ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,23 +151,37 @@ def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
 
     Notes
     -----
-    Source: this project. A price rises by a share of itself and of a little that is the same for
-    all, times the smoothed relative excess of use over room; the share falls with the passes. The
-    bound is valid whatever this does. Complexity: a pass a step.
+    Source: this project; heavy-ball steps (Polyak 1964) and averages (Polyak and Juditsky 1992). A
+    price rises by a share of itself and of a little that is the same for all, times the smoothed
+    relative excess of use over room; the share falls with the passes. Prices swing about the best
+    ones, so that their mean is tried from time to time. The bound is valid whatever this does.
+    Complexity: a pass a step.
     """
-    room = np.maximum(pricer.room.gpu_s, 1.0)
-    best = here = max(
-        (pricer.at(scale * first) for scale in FIRST_SCALES), key=lambda found: found.value
-    )
-    smoothed = np.zeros_like(first)
-    for step in range(passes - 1):
+    jobs, room_gpu_s = pricer.jobs, pricer.room.gpu_s
+    least_gpu_s = np.maximum(room_gpu_s, 1.0)
+    floor = FLOOR * jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
+    tried = [pricer.at(scale * first) for scale in FIRST_SCALES]
+    best = here = max(tried, key=lambda found: found.value)
+    free_value = tried[-1].value
+    before = recent = best.value
+    momentum = np.zeros_like(first)
+    mean = best.price
+    for step in range(1, passes):
         if is_out_of_time():
             break
-        excess = np.clip((here.use_gpu_s - pricer.room.gpu_s) / room, -MOST_EXCESS, MOST_EXCESS)
-        smoothed = SMOOTHING * smoothed + (1 - SMOOTHING) * excess
+        excess = np.clip((here.use_gpu_s - room_gpu_s) / least_gpu_s, -MOST_EXCESS, MOST_EXCESS)
+        momentum = MOMENTUM * momentum + (1 - MOMENTUM) * excess
         share = STEP / (1 + step / SLOWER_AFTER)
-        price = np.maximum(0.0, here.price + share * (here.price + FLOOR) * smoothed)
+        price = np.maximum(0.0, here.price + share * (here.price + floor) * momentum)
         here = pricer.at(price)
-        if here.value > best.value:
-            best = here
+        best = max(best, here, key=lambda found: found.value)
+        recent = max(recent, here.value)
+        mean = MEMORY * mean + (1 - MEMORY) * price
+        if step % ROUND == 0:
+            smooth = pricer.at(mean)
+            best = max(best, smooth, key=lambda found: found.value)
+            recent = max(recent, smooth.value)
+            if recent - before <= LEAST_GAIN * (best.value - free_value):
+                break
+            before, recent = recent, -math.inf
     return best
