@@ -390,7 +390,11 @@ def best_rates(
     """
     speed.require_runs(workload)
     found = BestRates(speed, borrows=borrows, copy_efficiency=copy_efficiency)
-    return np.array([rates.best for rates in found.of_all(workload.jobs)])
+    best = np.array([rates.best for rates in found.of_all(workload.jobs)])
+    if not best.all():
+        job = workload.jobs[int(np.argmin(best))].id
+        raise UserError(f"job {job} has no speed on any GPUs of {speed.cluster.name} that hold it")
+    return best
 
 
 def least_run_s(

@@ -1,11 +1,12 @@
 """In which ways a job may run: where, on how many GPUs, and how fast.
 
 A way stands for all that a job may do on GPUs of a pool, or of several of which that pool's are
-the cheapest at the moment: a gang on unlike GPUs keeps the pace of the slowest, so that all of it
-could as well be on the cheapest ones among those that are no slower; one that reaches a mean of
-its GPUs, times the mixed efficiency, pays for each of them no less than for the cheapest. With k
-workers it is only listed for the fewest and the most that find room: what lies between is a mixture
-of both in time, as work grows no faster than workers do. Where distance costs, every k is listed.
+the cheapest at the moment: a gang on unlike GPUs keeps the pace of the slowest, so that all of
+it could as well be on the cheapest ones among those that are no slower. One that reaches the mean
+of its GPUs, times the mixed efficiency, does what it would do if it were on each of them alone in
+turn, at that efficiency, for as much of the time as it has workers there. With k workers it is only
+listed for the fewest and the most that find room: what lies between is a mixture of both in time,
+as work grows no faster than workers do. Where distance costs, every k is listed.
 
 Copies of a job run on a server each, all at once if they like: a way of each pool, which add up.
 """
@@ -123,17 +124,10 @@ def _ways_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False)
     for which, count in enumerate(counts):
         # The slowest that must help out where the fastest are too few.
         last = int(np.searchsorted(there, count))
-        mean = 0.0
-        if mixes and last:
-            left = count
-            for room in rooms:
-                mean += room.pace * min(left, room.workers) / count
-                left -= min(left, room.workers)
-            mean *= rates.mixed_efficiency
         for number, room in enumerate(rooms):
             pace = room.pace if number >= last else rooms[last].pace
             if mixes:
-                pace = max(room.pace if count <= room.workers else 0.0, mean)
+                pace = room.pace * (1.0 if count <= room.workers else rates.mixed_efficiency)
             if pace > 0:
                 yield Way(
                     room.pool,

@@ -19,7 +19,7 @@ from lyra_opt.simulation.network.communication import SlowdownTable
 from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
-from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of
+from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of, states_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: flo
             gpu_types=() if rng.random() < 0.8 else (rng.choice(speed.cluster.gpu_types).name,),
             measured=measured,
         )
-        if speed.obstacle(job) is None:
+        if speed.obstacle(job) is None and states_of(job, speed, borrows=False):
             return job
 
 
