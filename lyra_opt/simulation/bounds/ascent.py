@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ from lyra_opt.simulation.bounds.kernel import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
@@ -137,6 +140,35 @@ class Pricer:
         return Priced(price=price, value=value, use_gpu_s=use, start_s=scratch.start_s.copy())
 
 
+def steps(pricer: Pricer, here: Priced) -> Iterator[Priced]:
+    """Yield the jobs at prices that follow what they use, without end.
+
+    Parameters
+    ----------
+    pricer
+        Of the jobs and the room; the room may be changed between steps.
+    here
+        The jobs at the prices to begin with.
+
+    Notes
+    -----
+    Source: this project; heavy-ball steps (Polyak 1964). A price rises by a share of itself and of
+    a little that is the same for all, times the smoothed relative excess of use over room; the
+    share falls with the passes. Complexity: a pass a step.
+    """
+    jobs = pricer.jobs
+    floor = FLOOR * jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
+    momentum = np.zeros_like(here.price)
+    for step in count(1):
+        room_gpu_s = pricer.room.gpu_s
+        lacking = (here.use_gpu_s - room_gpu_s) / np.maximum(room_gpu_s, 1.0)
+        excess = np.clip(lacking, -MOST_EXCESS, MOST_EXCESS)
+        momentum = MOMENTUM * momentum + (1 - MOMENTUM) * excess
+        share = STEP / (1 + step / SLOWER_AFTER)
+        here = pricer.at(np.maximum(0.0, here.price + share * (here.price + floor) * momentum))
+        yield here
+
+
 def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
     """Return the jobs at the best prices found.
 
@@ -151,32 +183,23 @@ def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
 
     Notes
     -----
-    Source: this project; heavy-ball steps (Polyak 1964) and averages (Polyak and Juditsky 1992). A
-    price rises by a share of itself and of a little that is the same for all, times the smoothed
-    relative excess of use over room; the share falls with the passes. Prices swing about the best
-    ones, so that their mean is tried from time to time. The bound is valid whatever this does.
+    Source: this project; averages (Polyak and Juditsky 1992) of `steps`. Prices swing about the
+    best ones, so that their mean is tried from time to time. The bound is valid whatever this does.
     Complexity: a pass a step.
     """
-    jobs, room_gpu_s = pricer.jobs, pricer.room.gpu_s
-    least_gpu_s = np.maximum(room_gpu_s, 1.0)
-    floor = FLOOR * jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
     tried = [pricer.at(scale * first) for scale in FIRST_SCALES]
-    best = here = max(tried, key=lambda found: found.value)
+    best = max(tried, key=lambda found: found.value)
     free_value = tried[-1].value
     before = recent = best.value
-    momentum = np.zeros_like(first)
     mean = best.price
+    following = steps(pricer, best)
     for step in range(1, passes):
         if is_out_of_time():
             break
-        excess = np.clip((here.use_gpu_s - room_gpu_s) / least_gpu_s, -MOST_EXCESS, MOST_EXCESS)
-        momentum = MOMENTUM * momentum + (1 - MOMENTUM) * excess
-        share = STEP / (1 + step / SLOWER_AFTER)
-        price = np.maximum(0.0, here.price + share * (here.price + floor) * momentum)
-        here = pricer.at(price)
+        here = next(following)
         best = max(best, here, key=lambda found: found.value)
         recent = max(recent, here.value)
-        mean = MEMORY * mean + (1 - MEMORY) * price
+        mean = MEMORY * mean + (1 - MEMORY) * here.price
         if step % ROUND == 0:
             smooth = pricer.at(mean)
             best = max(best, smooth, key=lambda found: found.value)

@@ -18,7 +18,7 @@ class Work(NamedTuple):
     """What does not change between schedules: arrays by job, by kind (fewest GPUs first), by step.
 
     ``gpus``, ``run``, ``kind``; ``kind_gpus``, and ``first``, where the heap of each begins;
-    ``since`` and ``capacity``.
+    ``since`` and ``capacity``, which falls for the last time at ``last_fall``.
     """
 
     gpus: Any
@@ -28,6 +28,7 @@ class Work(NamedTuple):
     first: Any
     since: Any
     capacity: Any
+    last_fall: Any
 
 
 class Turns(NamedTuple):
@@ -136,7 +137,7 @@ def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
     """Whether there is room for a job in all steps that begin while it runs."""
     until = now + work.run[job]
     later = step + 1
-    while later < len(work.since) and work.since[later] < until:
+    while later <= work.last_fall and work.since[later] < until:
         if held[later] + work.gpus[job] > work.capacity[later]:
             return False
         later += 1
@@ -148,7 +149,7 @@ def start(work: Any, job: int, now: int, step: int, held: Any) -> Any:
     """Hold the GPUs of a job that starts in all steps that begin while it runs; return its end."""
     until = now + work.run[job]
     later = step + 1
-    while later < len(work.since) and work.since[later] < until:
+    while later <= work.last_fall and work.since[later] < until:
         held[later] += work.gpus[job]
         later += 1
     return until

@@ -32,7 +32,7 @@ def test_a_list_schedule_second_by_second(
 ) -> None:
     """Starts are the same where the capacity rises and falls, with jobs passed over and without."""
     turn = data.draw(st.permutations(range(len(jobs))))
-    scheduler = ListScheduler(gangs_of(jobs), capacity_of(room))
+    scheduler = ListScheduler.of(gangs_of(jobs), capacity_of(room))
     found = scheduler.schedule(np.array(turn, dtype=float), backfills=backfills)
     expected = by_the_second(jobs, room, turn, backfills=backfills)
     assert (found / MICROSECONDS).tolist() == expected
@@ -47,7 +47,7 @@ def test_no_list_schedule_beats_the_optimum(
     turn = data.draw(st.permutations(range(len(jobs))))
     held_s = data.draw(st.lists(st.integers(0, 9), min_size=len(jobs), max_size=len(jobs)))
     earliest_us = np.array(held_s) * MICROSECONDS
-    found = ListScheduler(gangs, capacity).schedule(np.array(turn, dtype=float), earliest_us)
+    found = ListScheduler.of(gangs, capacity).schedule(np.array(turn, dtype=float), earliest_us)
     report = check_starts(gangs, capacity, found.tolist())
     assert report.violations == ()
     assert (found >= earliest_us).all()
@@ -66,10 +66,10 @@ def test_compiled_schedules_are_those_of_the_kernel_as_written(backfills: bool) 
     )
     capacity = Capacity(since_s=np.arange(40) * 25.3, gpus=rng.integers(8, 20, 40))
     turn = rng.random(jobs)
-    compiled = ListScheduler(gangs, capacity).schedule(turn, backfills=backfills)
+    compiled = ListScheduler.of(gangs, capacity).schedule(turn, backfills=backfills)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 10**9)
-        interpreted = ListScheduler(gangs, capacity).schedule(turn, backfills=backfills)
+        interpreted = ListScheduler.of(gangs, capacity).schedule(turn, backfills=backfills)
     assert compiled.tolist() == interpreted.tolist()
     assert check_starts(gangs, capacity, compiled.tolist()).violations == ()
 
@@ -77,6 +77,6 @@ def test_compiled_schedules_are_those_of_the_kernel_as_written(backfills: bool) 
 def test_a_job_that_never_fits_is_an_error() -> None:
     """The capacity ends before the job could complete."""
     capacity = Capacity(since_s=np.array([0.0, 5.0]), gpus=np.array([4, 0]))
-    scheduler = ListScheduler(Gangs.of([0, 1], [5, 5], [1, 1]), capacity)
+    scheduler = ListScheduler.of(Gangs.of([0, 1], [5, 5], [1, 1]), capacity)
     with pytest.raises(UserError, match="never room for job 1, which needs 1 GPUs"):
         scheduler.schedule(np.zeros(2))

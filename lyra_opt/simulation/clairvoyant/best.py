@@ -1,0 +1,173 @@
+"""The best schedule found of a whole workload of gangs, by somebody who knows all of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from time import process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.solving import RefutedClaimError
+from lyra_opt.core.stopwatch import OutOfTimeError, require_time
+from lyra_opt.simulation.clairvoyant.checker import check_starts
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
+from lyra_opt.simulation.clairvoyant.lists import ListScheduler
+from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
+from lyra_opt.simulation.clairvoyant.windows import Rule, WindowSearch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+PASSES = 300
+FIRST_PASSES = 100
+"""Before prices are worth a schedule."""
+PASSES_A_ROUND = 20
+"""Between two rounds of schedules, after each of which the slack changes."""
+TRIES = 30
+MOST_STARTS = 6
+"""That each window chooses among: the best of all rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedSchedule:
+    """A schedule that the checker takes.
+
+    Parameters
+    ----------
+    start_s : array of jobs
+        When each starts.
+    jct_mean_s
+        Its weighted mean job completion time, by the checker.
+    evaluations
+        List schedules that were made, of the whole or of some windows.
+    cpu_s
+        CPU time of it all.
+    """
+
+    start_s: FloatArray
+    jct_mean_s: float
+    evaluations: int
+    cpu_s: float
+
+
+@dataclass(slots=True)
+class _Found:
+    """A schedule and what it was made from."""
+
+    jct_mean_s: float
+    start_us: IntArray
+    earliest_us: IntArray
+    rule: Rule
+
+
+class _Search:
+    """The schedules so far, best first."""
+
+    def __init__(self, gangs: Gangs, capacity: Capacity) -> None:
+        self._gangs, self._capacity = gangs, capacity
+        self._scheduler = ListScheduler.of(gangs, capacity)
+        with np.errstate(divide="ignore"):
+            turn = gangs.area_gpu_s / gangs.weight
+        self._rules = [Rule(turn=turn, backfills=backfills) for backfills in (False, True)]
+        self.found: list[_Found] = []
+        self.evaluations = 0
+
+    @property
+    def best(self) -> _Found:
+        """The best schedule so far."""
+        return self.found[0]
+
+    def attempt(self, earliest_us: IntArray) -> _Found:
+        """Make schedules from earliest starts by all rules; return the better one."""
+        made = []
+        for rule in self._rules:
+            start_us = self._scheduler.schedule(rule.turn, earliest_us, backfills=rule.backfills)
+            jct_mean_s = self._gangs.jct_mean_s(start_us)
+            made.append(_Found(jct_mean_s, start_us, earliest_us, rule))
+        self.evaluations += len(made)
+        better = min(made, key=lambda found: found.jct_mean_s)
+        self.found = sorted([*self.found, better], key=lambda found: found.jct_mean_s)
+        del self.found[MOST_STARTS:]
+        return better
+
+    def follow(self, relaxation: Relaxation, passes: int) -> None:
+        """Make schedules from the starts of a relaxation, which learns from them."""
+        done = 0
+        while done < passes:
+            require_time()
+            more = FIRST_PASSES if done == 0 else PASSES_A_ROUND
+            relaxation.advance(min(more, passes - done))
+            done += more
+            made = [self.attempt(start_us) for start_us in relaxation.medians_us()]
+            if made:
+                relaxation.balance(min(made, key=lambda found: found.jct_mean_s).start_us)
+
+    def improve(self, relaxation: Relaxation, tries: int, rng: np.random.Generator) -> None:
+        """Improve the best schedule window by window."""
+        require_time()
+        windows = WindowSearch(self._gangs, self._capacity, self.best.rule, relaxation, rng)
+        self.attempt(windows.improve([found.earliest_us for found in self.found], tries))
+        self.evaluations += windows.evaluations
+
+
+def best_schedule(
+    gangs: Gangs,
+    capacity: Capacity,
+    border_s: FloatArray,
+    *,
+    seed: int = 0,
+    passes: int = PASSES,
+    tries: int = TRIES,
+) -> CheckedSchedule:
+    """Return a schedule with a small weighted mean JCT.
+
+    Parameters
+    ----------
+    gangs, capacity
+        The jobs, and the GPUs that there are.
+    border_s : array of cells + 1
+        Begins of the cells within which a price stands, from 0, and the horizon.
+    seed
+        Of the random changes.
+    passes
+        Over all jobs, for prices.
+    tries
+        Random changes in each window.
+
+    Raises
+    ------
+    UserError
+        If there is never room for a job.
+
+    Notes
+    -----
+    Jobs are held back to the starts that they would choose at prices of a slightly smaller cluster,
+    then start by area over weight; the best of such schedules is improved window by window. Where a
+    time limit is in force it ends with the best so far. Source: this project; from starts of a
+    relaxation to list schedules as Savelsbergh, Uma and Wein (2005) do. Complexity: O(passes * jobs
+    * cells that a job looks at) and O(tries) list schedules of all windows. Guarantee: none.
+    """
+    began_s = process_time()
+    search = _Search(gangs, capacity)
+    search.attempt(gangs.release_us)
+    with suppress(OutOfTimeError):
+        relaxation = Relaxation(gangs, capacity, border_s)
+        search.follow(relaxation, passes)
+        search.improve(relaxation, tries, np.random.default_rng(seed))
+    best = search.best
+    report = check_starts(gangs, capacity, best.start_us.tolist())
+    if report.objective is None:
+        raise RefutedClaimError(report.violations[0])
+    return CheckedSchedule(
+        start_s=best.start_us / MICROSECONDS,
+        jct_mean_s=float(report.objective),
+        evaluations=search.evaluations,
+        cpu_s=process_time() - began_s,
+    )

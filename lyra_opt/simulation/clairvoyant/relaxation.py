@@ -1,0 +1,161 @@
+"""When each job would start at the prices of a bound, were the cluster a little smaller.
+
+Prices that make use meet all there is leave nothing idle in the mean, while gangs and whole jobs
+leave some: what is then delayed are the many small jobs, which cost most. So the prices are those
+of a cluster with some slack. The slack is larger where delays cost more than idle GPUs do, and
+smaller where it is the other way round. Both are known exactly: for any prices, a schedule costs
+more than the bound at them by
+
+- what each job pays at its start beyond what it pays at its cheapest one (*delays*), and
+- the price of the GPU-seconds that nobody holds (*idle*).
+
+At one price vector a job has one start, of many that are nearly as cheap; the median over the last
+passes is near those of a fractional schedule that keeps to the capacity, as averages over passes
+are (Nedic and Ozdaglar 2009), but is not drawn towards rare starts far away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import within_time
+from lyra_opt.simulation.bounds.ascent import Pricer, Room, steps
+from lyra_opt.simulation.bounds.first_prices import first_prices
+from lyra_opt.simulation.bounds.kernel import PricedJobs
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+
+FIRST_SLACK = 0.025
+LEAST_SLACK, MOST_SLACK = 0.002, 0.2
+BLOCKS = 20
+"""Of equal time up to the last release, each with a slack of its own."""
+RATE = 0.2
+"""By which the logarithm of a slack changes at most at a time."""
+NOTHING = 0.01
+"""Share of what all blocks lose, below which a block is left as it is."""
+KEPT = (8, 16, 32)
+"""Last passes that medians are over."""
+
+
+def cumulated(capacity: Capacity, time_s: FloatArray) -> FloatArray:
+    """Return the GPU-seconds that there are up to each moment."""
+    since_s = np.append(capacity.since_s, np.inf)
+    until = np.concatenate(([0.0], np.cumsum(capacity.gpus[:-1] * np.diff(capacity.since_s))))
+    step = np.searchsorted(since_s, time_s, side="right") - 1
+    found: FloatArray = until[step] + capacity.gpus[step] * (time_s - since_s[step])
+    return found
+
+
+class Relaxation:
+    """Prices for the same jobs, pass by pass, and the starts that jobs would choose at them.
+
+    Parameters
+    ----------
+    gangs, capacity
+        The jobs, and the GPUs that there are.
+    border_s : array of cells + 1
+        Begins of the cells within which a price stands, from 0, and the horizon.
+    """
+
+    def __init__(self, gangs: Gangs, capacity: Capacity, border_s: FloatArray) -> None:
+        self._gangs = gangs
+        self._border_s = border_s
+        self._there_gpu_s = np.diff(cumulated(capacity, border_s))
+        jobs = len(gangs)
+        cells = len(border_s) - 1
+        priced = PricedJobs(
+            release_s=gangs.release_s,
+            weight=gangs.weight,
+            is_contiguous=np.ones(jobs, dtype=np.int64),
+            adds=np.zeros(jobs, dtype=np.int64),
+            first=np.arange(jobs + 1),
+            pool=np.zeros(jobs, dtype=np.int64),
+            gpus=gangs.gpus.astype(np.float64),
+            rate=1.0 / gangs.run_s,
+            cell=np.minimum(np.searchsorted(border_s, gangs.release_s, side="right") - 1, cells),
+        )
+        last_s = gangs.release_s.max()
+        self._slack = np.full(BLOCKS, FIRST_SLACK)
+        self._middle_s = (np.arange(BLOCKS) + 0.5) * last_s / BLOCKS
+        self._block_s = np.arange(1, BLOCKS) * last_s / BLOCKS
+        self._pricer = Pricer(priced, self._room())
+        self._recent: deque[FloatArray] = deque(maxlen=max(KEPT))
+        first = first_prices(priced, self._pricer.room)
+        self._passes = steps(self._pricer, self._pricer.at(first))
+        self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
+
+    def _room(self) -> Room:
+        """Return the GPU-seconds of cells less their slack."""
+        slack = np.interp(self._border_s[:-1], self._middle_s, self._slack)
+        return Room(border_s=self._border_s, gpu_s=(self._there_gpu_s * (1 - slack))[None])
+
+    def advance(self, passes: int) -> None:
+        """Make more passes; raises `OutOfTimeError` where a time limit ends before."""
+        for priced in within_time(islice(self._passes, passes)):
+            self._recent.append(priced.start_s)
+            self._price = priced.price[0]
+        paid = np.cumsum(self._price * np.diff(self._border_s))
+        self._paid = np.concatenate(([0.0], paid))
+
+    def medians_us(self) -> Iterator[IntArray]:
+        """Yield starts in microseconds: medians over some of the last passes."""
+        recent = list(self._recent)
+        for passes in KEPT:
+            if passes <= len(recent):
+                median = np.median(np.array(recent[-passes:]), axis=0)
+                yield np.floor(median * MICROSECONDS).astype(np.int64)
+
+    def paid_until(self, time_s: FloatArray) -> FloatArray:
+        """Return the integral of the price of a GPU up to each moment."""
+        found: FloatArray = np.interp(time_s, self._border_s, self._paid)
+        return found
+
+    def balance(self, start_us: IntArray) -> None:
+        """Change the slack by what a schedule, of starts in microseconds, loses where."""
+        gangs = self._gangs
+        start_s = start_us / MICROSECONDS
+
+        def pays(from_s: FloatArray) -> FloatArray:
+            held = self.paid_until(from_s + gangs.run_s) - self.paid_until(from_s)
+            return gangs.weight * from_s + gangs.gpus * held
+
+        delays = np.bincount(
+            np.searchsorted(self._block_s, start_s, side="right"),
+            pays(start_s) - pays(self._recent[-1]),
+            BLOCKS,
+        )
+        unused_gpu_s = self._there_gpu_s - self._held_gpu_s(start_s)
+        idle = np.bincount(
+            np.searchsorted(self._block_s, self._border_s[:-1], side="right"),
+            self._price * unused_gpu_s,
+            BLOCKS,
+        )
+        lost = np.maximum(delays + idle, NOTHING * (delays + idle).sum())
+        wanted = np.divide(delays - idle, lost, out=np.zeros(BLOCKS), where=lost > 0)
+        changed = self._slack * np.exp(RATE * np.clip(wanted, -1, 1))
+        self._slack = np.clip(changed, LEAST_SLACK, MOST_SLACK)
+        self._pricer.room = self._room()
+
+    def _held_gpu_s(self, start_s: FloatArray) -> FloatArray:
+        """Return the GPU-seconds that jobs hold in each cell."""
+        gangs = self._gangs
+        moment_s = np.concatenate((start_s, start_s + gangs.run_s))
+        order = np.argsort(moment_s)
+        gpus = np.cumsum(np.concatenate((gangs.gpus, -gangs.gpus))[order])
+        moment_s = moment_s[order]
+        held = np.concatenate(([0.0], np.cumsum(gpus[:-1] * np.diff(moment_s))))
+        found: FloatArray = np.diff(np.interp(self._border_s, moment_s, held))
+        return found
