@@ -16,6 +16,7 @@ from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
 from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
 from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
+from lyra_opt.simulation.time_parts import time_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -44,6 +45,12 @@ RUN_COLUMNS = (
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+
+TIME_PARTS = (
+    *("least_run_mean_s", "queue_first_mean_s", "queue_again_mean_s", "lost_work_mean_s"),
+    *("fewer_workers_mean_s", "slower_type_mean_s", "slower_placement_mean_s", "pause_mean_s"),
+)
+"""Of every replay: what its mean JCT is the sum of."""
 
 FIGURES = {
     POOLS: (
@@ -112,7 +119,8 @@ class Replay:
         Its figures.
     jobs
         What became of each job, a row each in the order of the workload: what it asked for
-        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`;
+        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`, and
+        where its time went, as in `lyra_opt.simulation.time_parts`;
         ``gpu_types`` are the types that it asks for, separated as in traces; ``cost`` is missing
         where no type has a price; ``communication_share`` is the share of its GPU-seconds of
         running that was lost to distance, ``fairness`` its finish-time fairness).
@@ -204,7 +212,7 @@ class Replay:
             "dropped": setup.dropped,
             **{
                 key: figures[METRIC_OF.get(key, key)]
-                for key in (*FIGURES[setup.kind], *self._combined())
+                for key in (*FIGURES[setup.kind], *TIME_PARTS, *self._combined())
             },
             **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
             **of_run(),
@@ -364,6 +372,7 @@ def _jobs(simulation: Kernel) -> pd.DataFrame:
                 GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in simulation.workload.jobs
             ],
             **of_run,
+            **time_parts(runs),
             "cost": [run.cost if has_prices else None for run in runs],
             # Rounding may leave a little below 0.
             "communication_share": np.maximum(

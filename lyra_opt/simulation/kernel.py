@@ -84,18 +84,19 @@ class Kernel(View):
     ) -> None:
         speed = speed or Speed(cluster)
         speed.require_runs(workload)
+        borrows = policy.reclaimer is not None
         super().__init__(
             workload,
             cluster,
             policy,
             speed=speed,
             tenure=tenure or Forever(),
+            borrows=borrows and plan is not None,
             observers=observers,
             seed=seed,
         )
         self._ask_s = self._loans_move_s = math.inf
         self._tick = 0
-        borrows = policy.reclaimer is not None
         if not cluster.inference_servers:
             plan = None
         elif plan is None:

@@ -26,12 +26,14 @@ from numpy.typing import NDArray
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.job_rates import JobRates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lyra_opt.simulation.network.communication import CommunicationModel
     from lyra_opt.simulation.network.topology import Topology
+    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.workload import Job, Workload
 
@@ -43,24 +45,6 @@ _SHAPE = attrgetter(
     *("heterogeneous", "gpu_types", "model"),
 )
 """What the rates of a job depend on that was not measured."""
-
-
-class JobRates(NamedTuple):
-    """The best rates of a job, in its unit of work a second.
-
-    Parameters
-    ----------
-    best
-        The highest of all.
-    of_workers
-        With the base demand, with a worker more, and so on; 0 where nothing holds so many.
-    of_copies
-        Of one copy on a server of its own, of two, and so on; empty where it may have one alone.
-    """
-
-    best: float
-    of_workers: tuple[float, ...]
-    of_copies: tuple[float, ...]
 
 
 class Room(NamedTuple):
@@ -165,10 +149,8 @@ class BestRates:
         rates: FloatArray = np.cumsum(sorted(of_server, reverse=True)) * worth
         return rates
 
-    # Where a job may be.
-
-    def _tells_near_from_far(self, job: Job) -> bool:
-        """Whether the rate of a job depends on how many servers it is on."""
+    def tells_near_from_far(self, job: Job) -> bool:
+        """Whether the rate of a job depends on where its GPUs are, beside their types."""
         speed = self._speed
         if speed.communication is not None:
             return True
@@ -178,18 +160,42 @@ class BestRates:
             and speed.unit_of(job).is_measured
         )
 
+    def where_placed(self, run: Run) -> float:
+        """Return the best rate of a running job with its workers on GPUs of these types.
+
+        Wherever they are on the empty cluster.
+        """
+        job, speed = run.job, self._speed
+        held_gpus = np.array([run.held_gpus])
+        near, far = (float(self.efficiency(job, held_gpus, each)[0]) for each in (False, True))
+        if not speed.unit_of(job).is_measured:
+            return run.rate / run.efficiency * max(near, far)
+        assert job.measured is not None, "its steps are counted"
+        pools = [self._speed.cluster.pools[part.pool] for part in run.parts if part.workers]
+        types = {pool.gpu_type.name for pool in pools}
+        scaled = speed.scaled(job, run.workers) / job.min_workers
+        rates = [far * job.measured.rate(types, is_spread=True)]
+        numbers = {pool.number for pool in pools}
+        if any(
+            sum(gpus for place, gpus in server if self._pools[place].number in numbers)
+            >= run.held_gpus
+            for server in self._servers
+        ):
+            rates.append(near * job.measured.rate(types, is_spread=False))
+        return scaled * max(rates)
+
     def places_of_copies(self, job: Job) -> Iterator[tuple[Place, int]]:
         """Yield where a copy of a job may be, and on how many servers; nothing without copies."""
         if self._copy_efficiency is None:
             return
-        is_spread = False if self._tells_near_from_far(job) else None
+        is_spread = False if self.tells_near_from_far(job) else None
         for server, count in self._servers.items():
             rooms = self._rooms(job, server, is_spread=False, has_replicas=False)
             yield Place(rooms, is_spread), count
 
     def places(self, job: Job) -> Iterator[Place]:
         """Yield where a job may be, none better left out."""
-        tells = self._tells_near_from_far(job)
+        tells = self.tells_near_from_far(job)
         cluster, width = self._speed.cluster, job.gpus_per_worker
         everywhere = tuple(
             (place, cluster.most_workers(pool.number, width) * width)
@@ -289,13 +295,11 @@ class BestRates:
         extra = (workers - job.min_workers).astype(np.float64)
         return job.min_workers + extra * (1.0 - job.scaling_loss)
 
-    def efficiency(
-        self, job: Job, held_gpus: IntArray, is_spread: bool | None
-    ) -> FloatArray | float:
+    def efficiency(self, job: Job, held_gpus: IntArray, is_spread: bool | None) -> FloatArray:
         """Return the best efficiency of so many GPUs on one server, or spread."""
         communication, topology = self._speed.communication, self._speed.cluster.topology
         if communication is None:
-            return 1.0
+            return np.ones(len(held_gpus))
         assert topology is not None, "distance is that of a topology"
         assert job.model is not None, "jobs say what they train where distance counts"
         known = self._known_efficiencies

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.time_parts import time_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,9 @@ Count = TypeVar("Count", int, float)
 
 TOLERANCE = 1e-6
 """Part by which sums of rounded times may differ."""
+
+ROUNDING = 1e-12
+"""The same of the moments that they are differences of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,18 @@ class Metrics:
         its leases included, and so the hand-over of its own GPUs after each of them.
     jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s, jct_min_s, jct_max_s
         Of the job completion times, from submission to completion.
+    least_run_mean_s
+        Of the least run times, at the best rate that a job can have. This and the seven means that
+        follow add up to that of the job completion times; see `lyra_opt.simulation.time_parts`.
+    queue_first_mean_s, queue_again_mean_s
+        Of the queuing times before jobs start, and of those after.
+    lost_work_mean_s
+        Of the times that the work lost at preemptions takes at the best rate.
+    fewer_workers_mean_s, slower_type_mean_s, slower_placement_mean_s
+        Of the times lost by running with fewer workers or copies than most, on slower GPUs or
+        several kinds of them, and where these are further from one another than they might be.
+    pause_mean_s
+        Of the times in which jobs hold GPUs and do nothing: restarts, moves, merges of copies.
     jct_weighted_mean_s
         The mean of the job completion times by the weights of the jobs; None where all are 1.
     deadlines, missed_deadlines, missed_deadline_share
@@ -126,6 +142,14 @@ class Metrics:
     jct_p99_s: float
     jct_min_s: float
     jct_max_s: float
+    least_run_mean_s: float
+    queue_first_mean_s: float
+    queue_again_mean_s: float
+    lost_work_mean_s: float
+    fewer_workers_mean_s: float
+    slower_type_mean_s: float
+    slower_placement_mean_s: float
+    pause_mean_s: float
     jct_weighted_mean_s: float | None
     deadlines: int | None
     missed_deadlines: int | None
@@ -208,6 +232,7 @@ def measure(simulation: Kernel) -> Metrics:
         **_distribution("queue", queue_s),
         **_distribution("jct", jct_s),
         jct_min_s=float(jct_s.min()),
+        **_part_means(runs),
         jct_weighted_mean_s=(
             math.fsum(weights * jct_s) / math.fsum(weights) if np.any(weights != 1) else None
         ),
@@ -278,6 +303,15 @@ def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
         f"{name}_mean_s": math.fsum(values_s) / len(values_s),
         **{f"{name}_p{rank}_s": float(value) for rank, value in tail.items()},
         f"{name}_max_s": float(values_s.max()),
+    }
+
+
+def _part_means(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the means of the parts of JCTs as fields of metrics."""
+    return {
+        # Rounding may leave a little below 0.
+        f"{name.removesuffix('_s')}_mean_s": max(0.0, math.fsum(part_s) / len(runs))
+        for name, part_s in time_parts(runs).items()
     }
 
 
@@ -360,8 +394,9 @@ def require_conserved(simulation: Kernel) -> None:
     ------
     AssertionError
         If a job did not complete, did not do its work, or waited for a negative time; if its waits
-        and its time on GPUs are not the time for which it was there; or if the GPU-seconds that
-        jobs held, and those handed over and free, are not those of the cluster.
+        and its time on GPUs are not the time for which it was there, or the parts of that time
+        (`lyra_opt.simulation.time_parts`) do not add up to it; or if the GPU-seconds that jobs
+        held, and those handed over and free, are not those of the cluster.
     """
     runs, totals = simulation.runs, simulation.totals
     unfinished = [run.job.id for run in runs if not is_complete(run)]
@@ -391,6 +426,26 @@ def require_conserved(simulation: Kernel) -> None:
             )
         if simulation.cluster.topology is not None:
             _require_close(f"tiers of job {job.id}", math.fsum(run.gpu_s_by_tier), run.held_gpu_s)
+    _require_split(runs)
+
+
+def _require_split(runs: Sequence[Run]) -> None:
+    """Check that the parts of each JCT are at least 0 and add up to it."""
+    parts = time_parts(runs)
+    jct_s = np.array([run.jct_s for run in runs])
+    # Of times that count from long ago a little is lost in rounding.
+    tolerance_s = TOLERANCE * jct_s + ROUNDING * np.array([run.completion_s for run in runs])
+    for name, part_s in parts.items():
+        if (is_wrong := part_s < -tolerance_s).any():
+            worst = int(is_wrong.argmax())
+            raise AssertionError(f"job {runs[worst].job.id} has a {name} of {part_s[worst]} s")
+    sums_s = np.sum(list(parts.values()), axis=0)
+    if (is_wrong := ~(np.abs(sums_s - jct_s) <= tolerance_s)).any():
+        worst = int(is_wrong.argmax())
+        raise AssertionError(
+            f"job {runs[worst].job.id} was there for {jct_s[worst]} s, but the parts of that are "
+            f"{sums_s[worst]} s"
+        )
 
 
 def is_complete(run: Run) -> bool:

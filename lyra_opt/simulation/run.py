@@ -11,6 +11,7 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lyra_opt.simulation.job_rates import JobRates
     from lyra_opt.simulation.workload import Job
 
 NEVER = -1.0
@@ -101,6 +102,8 @@ class Run:
         Its place in the workload, by which ties are broken.
     work
         All of its work, in the unit of the model of speed.
+    best_rates
+        The best that it can have in this simulation.
 
     Attributes
     ----------
@@ -129,6 +132,15 @@ class Run:
     running_s, paused_s, restarting_s
         Seconds in which it ran, and held GPUs without running, after a start or a move; and the
         latter as they were to be.
+    rated_s
+        `running_s` when its rate was set.
+    fewer_workers_s, slower_type_s, slower_placement_s
+        Seconds that it lost in `running_s` by running below its best rate, up to when its rate was
+        set: with fewer workers or copies than most; by the types of its GPUs; and by where they
+        are. See `lyra_opt.simulation.time_parts`.
+    idle_copies_s
+        Seconds in `running_s` in which its copies did nothing, less those in `paused_s` in which
+        one of them worked.
     held_gpu_s, paused_gpu_s, distance_gpu_s
         GPU-seconds in which it held GPUs, those of pauses, and those lost to distance.
     cost
@@ -158,6 +170,7 @@ class Run:
     job: Job
     order: int
     work: float
+    best_rates: JobRates
     left: float = 0.0
     rest: float = 0.0
     lost_work: float = 0.0
@@ -182,6 +195,11 @@ class Run:
     running_s: float = 0.0
     paused_s: float = 0.0
     restarting_s: float = 0.0
+    rated_s: float = 0.0
+    fewer_workers_s: float = 0.0
+    slower_type_s: float = 0.0
+    slower_placement_s: float = 0.0
+    idle_copies_s: float = 0.0
     held_gpu_s: float = 0.0
     paused_gpu_s: float = 0.0
     distance_gpu_s: float = 0.0

@@ -54,8 +54,8 @@ class Tenure:
     """Whether GPUs that are given back at any moment are free for others at that moment."""
     swaps = True
     """Whether GPUs of jobs that move are free for others that move at the same moment."""
-    has_copies = False
-    """Whether a job may run as copies of itself."""
+    copy_efficiency: tuple[float, ...] | None = None
+    """Where a job may run as copies of itself, what a step of so many is worth."""
 
     def decides_at_s(self, now_s: float) -> float:
         """Return when a policy is asked about what happens now."""
@@ -187,7 +187,6 @@ class Rounds(Tenure):
 
     name = "rounds"
     frees_at_once = False
-    has_copies = True
 
     def __post_init__(self) -> None:
         for name in ("round_s", "restart_s", "merge_s"):

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.simulation.best_fit import BestFit, Group
 from lyra_opt.simulation.hosts import Hosts
+from lyra_opt.simulation.least_run import BestRates
 from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.time_parts import note_slowness
 from lyra_opt.simulation.totals import Totals
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Listener(ABC):
 
     name: str
     forks = False
-    """Whether it may let jobs run as copies of themselves."""
+    """Whether it may let jobs run as copies of themselves, where the tenure has copies."""
 
     def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
         """Return the pools of which only the number of GPUs matters to the policy."""
@@ -119,6 +121,8 @@ class View:
     ----------
     workload, cluster, policy, speed, tenure, seed
         What is simulated.
+    best_rates
+        How fast jobs can run here at all.
     now_s
         The time.
     hosts
@@ -147,15 +151,24 @@ class View:
         *,
         speed: Speed,
         tenure: Tenure,
+        borrows: bool,
         observers: Sequence[Observer],
         seed: int,
     ) -> None:
         self.workload, self.cluster, self.policy = workload, cluster, policy
         self.speed, self.tenure, self.seed = speed, tenure, seed
         self.now_s = workload.jobs[0].submit_s
+        self.best_rates = BestRates(
+            speed,
+            borrows=borrows,
+            copy_efficiency=tenure.copy_efficiency if policy.forks else None,
+        )
         with _nothing_collected():
             self.runs = [
-                Run(job, order, speed.unit_of(job).work) for order, job in enumerate(workload.jobs)
+                Run(job, order, speed.unit_of(job).work, rates)
+                for order, (job, rates) in enumerate(
+                    zip(workload.jobs, self.best_rates.of_all(workload.jobs), strict=True)
+                )
             ]
         self.running: dict[int, Run] = {}
         self.jobs_there = 0
@@ -200,7 +213,7 @@ class View:
                 run.count_tiers()
         self._price_per_s = cluster.price_per_s_of_pool
         # Those of copies, and those of gangs near and far.
-        self._tells_speeds_apart = self._notes_places or tenure.has_copies
+        self._tells_speeds_apart = self._notes_places or tenure.copy_efficiency is not None
 
     # What is known.
 
@@ -394,7 +407,10 @@ class View:
 
     def work_as_copies(self, run: Run, copies: Copies) -> None:
         """Let copies of a job share what is left of it from now on, on the GPUs that it has."""
+        if run.copies is not None:
+            note_slowness(run, self.best_rates)
         run.copies = copies
+        run.rated_s = run.running_s
         run.restarting_s += math.fsum(copies.lost_s)
         self._schedule(run)
 
@@ -418,7 +434,7 @@ class View:
             raise self.error(run, f"has {run.job.min_workers} workers, but gets GPUs of {workers}")
         if copies is None and parts[-1].copy:
             raise self.error(run, "has copies, and nothing says how they work together")
-        if copies is not None and not self.policy.forks:
+        if copies is not None and not run.best_rates.of_copies:
             rule = f"has {len(copies.rates)} copies, but the policy forks none"
             raise self.error(run, rule)
         self._running_gpus += gpus
@@ -434,6 +450,7 @@ class View:
         self.running[run.order] = run
         if copies is None:
             run.restarting_s += pause_s
+            run.rated_s = run.running_s
             self.speed.set_rate(run)
         elif self.speed.communication is not None:
             self.speed.note_copies(run)
@@ -504,6 +521,8 @@ class View:
         """
         self.account(run)
         self.policy.gives_back(self, run)
+        if run.rate < run.best_rates.best:
+            note_slowness(run, self.best_rates)
         now_s, gpus = self.now_s, run.gpus
         free_s = now_s if self._is_reclaiming else self.tenure.free_s(run, now_s)
         if self._tells_speeds_apart:
@@ -577,6 +596,8 @@ class View:
         self._resize(run, part, -workers, -sum(gpus.values()))
 
     def _resize(self, run: Run, part: Part, workers: int, gpus: int) -> None:
+        if run.rate < run.best_rates.best:
+            note_slowness(run, self.best_rates)
         if self._notes_places:
             self._count_speed(run, -1)
         part.flexible += workers
@@ -589,6 +610,7 @@ class View:
         run.workers += workers
         run.held_gpus += gpus
         self._running_gpus += gpus
+        run.rated_s = run.running_s
         self.speed.set_rate(run)
         if self._notes_places:
             self._count_speed(run, +1)

@@ -15,6 +15,12 @@ HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 # On one server of two GPUs, FIFO runs a, b, c one after the other; SJF takes c before b.
 THREE_JOBS = HEADER + "a,0,100,2\nb,10,50,1\nc,20,30,2\n"
 
+TIME_PARTS = (
+    *("least_run_mean_s", "queue_first_mean_s", "queue_again_mean_s", "lost_work_mean_s"),
+    *("fewer_workers_mean_s", "slower_type_mean_s", "slower_placement_mean_s", "pause_mean_s"),
+)
+"""Figures of every replay, whose sum is the mean JCT."""
+
 
 @pytest.fixture
 def simulate(run: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:

@@ -18,7 +18,7 @@ from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.simulation.network.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
 from tests.conftest import assert_one_line_error
-from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes, schemes
+from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, TIME_PARTS, changes, schemes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,8 @@ KEYS_OF_TYPES = [
     *("jct_min_s", "jct_max_s", "makespan_s", "cru", "gpu_usage", "gpu_usage_by_type"),
     *("fairness_mean", "fairness_max", "restarts", "preemptions", "preemptions_per_submission"),
     *("copies_mean", "copies_max", "rounds", "restarting_s", "merging_s", "decision_mean_s"),
-    *("decision_max_s", "ttd_s", "cost", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
+    *("decision_max_s", "ttd_s", *TIME_PARTS, "cost", "wall_time_s", "jobs_per_cpu_s"),
+    "assumptions",
 ]
 KEYS_OF_RACKS = [
     *("workload", "topology", "network", "scheme", "engine", "seed", "racks", "machines", "gpus"),
@@ -44,8 +45,8 @@ KEYS_OF_RACKS = [
     *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
     *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
     *("preemptions", "preemptions_per_submission", "migrations", "decisions"),
-    *("decision_mean_s", "decision_p99_s", "decision_max_s", "wall_time_s", "jobs_per_cpu_s"),
-    "assumptions",
+    *("decision_mean_s", "decision_p99_s", "decision_max_s", *TIME_PARTS),
+    *("wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]
 
 # On one GPU, one after the other.

@@ -20,6 +20,7 @@ from tests.experiments.simulation.conftest import (
     ONE_SERVER,
     SMALL,
     THREE_JOBS,
+    TIME_PARTS,
     changes,
     schemes,
 )
@@ -37,8 +38,8 @@ KEYS = [
     *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s"),
     *("training_usage", "overall_usage", "preemptions", "preemptions_per_submission"),
     *("collateral_share", "loans", "reclaims", "hosted_at_reclaims", "returned_servers"),
-    "scaling_operations",
-    *("loan_usage", "training_usage_while_submitting", "overall_usage_while_submitting"),
+    *("scaling_operations", "loan_usage", *TIME_PARTS),
+    *("training_usage_while_submitting", "overall_usage_while_submitting"),
     *("inference_shortfall_share", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]
 MEASURED = ("wall_time_s", "jobs_per_cpu_s", "decision_mean_s", "decision_p99_s", "decision_max_s")
@@ -72,6 +73,7 @@ class TestFigures:
         assert record["queue_mean_s"] == pytest.approx(queue_mean_s)
         assert record["queue_p50_s"] == queue_p50_s
         assert record["jct_mean_s"] == pytest.approx(jct_mean_s)
+        assert sum(record[key] for key in TIME_PARTS) == pytest.approx(jct_mean_s)
         assert record["makespan_s"] == 180
         assert record["training_usage"] == record["overall_usage"] == pytest.approx(310 / 360)
         assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)

@@ -23,7 +23,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.least_run import BestRates
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.network.communication import ClosedForm, CommunicationModel, SlowdownTable
 from lyra_opt.simulation.network.topology import Rack, Topology
@@ -190,15 +189,6 @@ class Watch(Observer):
         self._handed: list[tuple[float, dict[int, int]]] = []
         self._on_loan = 0
         self._there: set[int] = set()
-        self.best_rates = BestRates(
-            view.speed,
-            borrows=view.loans.is_active,
-            copy_efficiency=(
-                view.tenure.copy_efficiency
-                if view.policy.forks and isinstance(view.tenure, Rounds)
-                else None
-            ),
-        ).of_all(view.workload.jobs)
         self.latest_s = view.now_s
         self._counted = list(view.hosts.is_counted)
         self.moments = 0
@@ -284,7 +274,7 @@ class Watch(Observer):
         copies = sorted({part.copy for part in run.parts})
         assert copies == list(range(len(copies)))
         assert (run.copies is not None) == (len(copies) > 1)
-        assert len(copies) == 1 or view.tenure.has_copies
+        assert len(copies) == 1 or view.tenure.copy_efficiency is not None
         for copy in copies:
             parts = [part for part in run.parts if part.copy == copy]
             base = sum(part.base for part in parts)
@@ -462,7 +452,7 @@ class Watch(Observer):
         rate = share_rate(view.speed, run.job, run.parts)
         assert rate == pytest.approx(run.rate / run.work), f"rate of {run.job.id}"
         assert efficiency == pytest.approx(run.efficiency), f"efficiency of {run.job.id}"
-        rates = self.best_rates[run.order]
+        rates = run.best_rates
         most = rates.of_workers[run.workers - run.job.min_workers]
         assert run.rate <= most * (1 + TOLERANCE), f"rate of {run.job.id}"
         assert most <= rates.best
@@ -491,7 +481,7 @@ class Watch(Observer):
             from_s = max(now_s, began_s + lost_s)
             to_s = min(until_s, began_s + copies.trains_s)
             self.done[run.order] += share * max(0.0, to_s - from_s)
-        rates = self.best_rates[run.order]
+        rates = run.best_rates
         assert sum(copies.rates) <= rates.of_copies[count - 1] * (1 + TOLERANCE)
         assert rates.of_copies[count - 1] <= rates.best
         # The last steps end together, but the merge after them takes its time.
@@ -519,7 +509,7 @@ class Watch(Observer):
                 # Between two moments nobody looks.
                 assert run.most_racks >= self.most_racks[number]
             assert run.ran_on_loan >= self.has_lent[number]
-            least_s = run.work / self.best_rates[number].best
+            least_s = run.work / run.best_rates.best
             # A copy may run while another one starts.
             run_s = run.on_gpus_s if run.most_copies > 1 else run.running_s
             assert run_s >= least_s * (1 - TOLERANCE), f"least run time of {job.id}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
+from lyra_opt.simulation.job_rates import JobRates
 from lyra_opt.simulation.run import Part, Run
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
@@ -38,7 +39,7 @@ def running(
         max_workers=most,
         gpus_per_worker=gpus_per_worker,
     )
-    run = Run(job, order, work_worker_s)
+    run = Run(job, order, work_worker_s, JobRates(1.0, (), ()))
     run.parts = [Part(0, {}, base=base)]
     run.workers = base if workers is None else workers
     run.updated_s = now_s
