@@ -47,6 +47,11 @@ def common_reading(schemes: Sequence[Scheme]) -> Reading:
     return Reading.RESTART if is_restart else Reading.CONSERVED
 
 
+def speed_of(setup: Setup) -> Speed:
+    """Return how fast jobs of a setup run, whatever the scheme."""
+    return Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency)
+
+
 def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> ClusterBound:
     """Return what no schedule of a setup can beat.
 
@@ -63,7 +68,7 @@ def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> 
         setup.cluster,
         reading=reading,
         plan=setup.plan,
-        speed=Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency),
+        speed=speed_of(setup),
         copy_efficiency=setup.options.rounds.copy_efficiency if has_copies else None,
     )
 

@@ -52,6 +52,25 @@ def test_a_trace_is_bounded_by_both_readings(
     assert conserved > 1600
 
 
+def test_a_schedule_says_how_good_the_bound_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: the best order of three jobs on one server, two of which fill it."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE)
+    asked = ["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--schedule"]
+    assert main([*asked, "--reading", "restart", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    # The long one waits for both others: 600, 1,140 and 4,860 s. In turn: 3,600, 4,140, 4,680 s.
+    best_s, in_turn_s = (600 + 1140 + 4860) / 3, (3600 + 4140 + 4680) / 3
+    assert best_s * (1 - 1e-9) <= found["jct_mean_found_s"] < in_turn_s
+    assert found["jct_mean_bound_s"] <= best_s
+    share = found["jct_mean_found_s"] / found["jct_mean_bound_s"] - 1
+    assert found["found_above_bound_share"] == pytest.approx(share)
+    assert main(asked) == 0
+    assert "mean JCT found (s)" in capsys.readouterr().out
+
+
 def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """And what a run is held against is what is proved alone."""
     assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
@@ -86,6 +105,7 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["bound", "nowhere"], "nowhere"),
         (["bound", "lyra-paper", "--reading", "strict"], "strict"),
         (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
+        (["bound", "lyra-paper", *SMALL, "--schedule"], "no schedule is searched where"),
     ],
 )
 def test_bad_input_is_told_in_one_line(
