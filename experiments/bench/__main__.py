@@ -16,6 +16,7 @@ from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.experiments.analysis import ASKED_SIZE, FAMILY, GROUP
 from lyra_opt.experiments.bench import (
     allocation,
+    cluster_bounds,
     heterogeneous,
     heterogeneous_decisions,
     heterogeneous_shares,
@@ -58,6 +59,7 @@ Measure the figures of speed, part by part, and write into DIR, after each figur
               process
   offline     proofs of schedules in rounds on unlike GPUs, in this process
   shares      shares of time on unlike GPUs: max-min fairness and the like, in this process
+  bounds      what is proved of whole replays: certified gaps, CPU time and memory
   simulation  jobs per CPU second of the simulated cluster, its growth and its memory
   decisions   one decision of the round policies on unlike GPUs with 2,048 jobs
   rounds      480 jobs on unlike GPUs, simulated in rounds under each scheme
@@ -250,6 +252,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
     "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
     "offline": lambda bench: heterogeneous.offline_figures(bench.seeds),
     "shares": lambda bench: heterogeneous_shares.share_figures(bench.seeds),
+    "bounds": lambda _: cluster_bounds.cluster_bound_figures(),
     "simulation": lambda _: replays.simulation_figures(),
     "decisions": lambda bench: heterogeneous_decisions.decision_figures(bench.seeds),
     "rounds": lambda _: replays.round_figures(),

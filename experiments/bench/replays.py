@@ -83,7 +83,7 @@ def simulation_figures() -> Iterator[Figure]:
     """Measure the simulated cluster's speed, after a short run that loads everything."""
     days = {"jobs.parameters.days": LYRA_DAYS}
     replayed(LYRA, ["lyra"], {"jobs.parameters.days": 1})
-    yield from _if_there("fifo, all Philly jobs", _fifo_figures)
+    yield from if_there("fifo, all Philly jobs", _fifo_figures)
     (lyra,) = replayed(LYRA, ["lyra"], days).itertuples()
     yield _speed(f"lyra, {LYRA}, {LYRA_DAYS} days", lyra, LYRA_TARGET_JOBS_PER_S)
     yield Figure(
@@ -132,7 +132,7 @@ def round_figures() -> Iterator[Figure]:
     A scheme that runs no gangs, or none on several servers, gets the jobs that it can run.
     """
     for scheme in ROUND_POLICIES:
-        yield from _if_there(
+        yield from if_there(
             f"{scheme}, {ROUNDS}", lambda scheme=scheme: _wall_times(ROUNDS, [scheme])
         )
 
@@ -165,7 +165,7 @@ def _wall_times(
         )
 
 
-def _if_there(what: str, figures: Any) -> Iterator[Figure]:
+def if_there(what: str, figures: Any) -> Iterator[Figure]:
     """Yield figures, or that there are none where the trace that they need is not there."""
     try:
         yield from figures()
