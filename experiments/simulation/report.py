@@ -14,6 +14,7 @@ from lyra_opt.experiments.simulation.plots.figures import draw_plots
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
 from lyra_opt.experiments.simulation.runs import variants_of
 from lyra_opt.experiments.simulation.side_by_side import lines_of, main_lines
+from lyra_opt.experiments.simulation.winnable import COLUMNS, decisions_of, winnable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +79,9 @@ def page_text(
     """Return everything as one HTML page that needs no other file."""
     runs = replays.runs
     shown = shown_measures([run.figures or {} for run in runs], MEASURES)
+    left = list(winnable(by_variant))
     entries = [
+        *((("winnable", "What could still be won"),) if left else ()),
         ("side-by-side", "Schemes side by side"),
         *((group.anchor, group.name) for group in groups),
         ("all-measures", "All measures"),
@@ -97,6 +100,9 @@ def page_text(
         failed=replays.failed,
         missing=replays.study.runs - stored,
         headline=headline(found, runs),
+        winnable=left,
+        winnable_columns=[*COLUMNS, *decisions_of(left)],
+        decisions=decisions_of(left),
         method=method_in_words(everything) if everything else "",
         sections=[_section(name, of_one, runs) for name, of_one in by_variant.items()],
         several_seeds=len({run.seed for run in runs}) > 1,
