@@ -39,7 +39,11 @@ def print_keys() -> None:
 def print_schema() -> None:
     """Print the JSON schema of scenarios."""
     title = "A scenario of the simulated cluster of lyra-opt"
-    print(json.dumps(document_schema(ScenarioTable, title), indent=2))
+    schema = document_schema(ScenarioTable, title)
+    # Cases bring their clusters along.
+    schema["required"].remove("cluster")
+    schema["anyOf"] = [{"required": [name]} for name in ("cluster", "cases")]
+    print(json.dumps(schema, indent=2))
 
 
 def print_parts() -> None:

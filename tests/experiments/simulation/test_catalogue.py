@@ -18,6 +18,7 @@ import pytest
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+from lyra_opt.experiments.simulation.cases import with_case
 from lyra_opt.experiments.simulation.command import add_parsers, given_scenario
 from lyra_opt.experiments.simulation.replays import replay_tasks
 from lyra_opt.experiments.simulation.scenario import ScenarioTable, load_scenario, parse_change
@@ -71,6 +72,8 @@ def test_bundled_scenarios_are_what_they_say(name: str, no_traces: Path) -> None
     document = tomllib.loads(bundled()[name].read_text(encoding="utf-8"))
     assert document["name"] == name
     assert document["description"]
+    for case in document.get("cases", ()):
+        document.setdefault("jobs", with_case({}, case)["jobs"])
     jobs = document.get("jobs", {})
     wants_trace = "workload" not in jobs
     reduced = REDUCED.get(jobs.get("workload", name), ())
