@@ -329,6 +329,27 @@ def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
 
 
 @kernel
+def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
+    """Return how many points the frontier has; of a job of one way it is not listed."""
+    if jobs.first[job + 1] - jobs.first[job] == 1:
+        return 2
+    return frontier(jobs, job, prices, cell, extra, scratch)
+
+
+@kernel
+def piece(
+    jobs: Any, job: int, prices: Any, cell: int, extra: float, place: int, scratch: Any
+) -> Any:
+    """Return (work a second, cost of a unit) that a point adds to the one before it."""
+    way = jobs.first[job]
+    if jobs.first[job + 1] - way == 1:
+        rate = jobs.rate[way]
+        return rate, (jobs.gpus[way] * prices.price[jobs.pool[way], cell] + extra) / rate
+    rate = scratch.rate[place] - scratch.rate[place - 1]
+    return rate, (scratch.cost[place] - scratch.cost[place - 1]) / rate
+
+
+@kernel
 def sift_up(unit: Any, amount: Any, place: int) -> Any:
     """Move the last entry of a heap to where it belongs."""
     while place > 0:
@@ -425,12 +446,12 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         idle = second if is_queue else 0.0
         length_s = border_s[cell + 1] - from_s
         # It completes in here.
-        points = frontier(jobs, job, prices, cell, second - idle, scratch)
+        extra = second - idle
+        points = points_of(jobs, job, prices, cell, extra, scratch)
         gap = 1.0 - bought
         cost = 0.0
         for place in range(1, points):
-            rate = scratch.rate[place] - scratch.rate[place - 1]
-            each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+            rate, each = piece(jobs, job, prices, cell, extra, place, scratch)
             work = rate * length_s
             steps += 1.0
             if gap > 0.0:
@@ -454,10 +475,10 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         if waited >= best:
             break
         # It completes later.
-        points = frontier(jobs, job, prices, cell, -idle, scratch)
+        extra = -idle
+        points = points_of(jobs, job, prices, cell, extra, scratch)
         for place in range(1, points):
-            rate = scratch.rate[place] - scratch.rate[place - 1]
-            each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+            rate, each = piece(jobs, job, prices, cell, extra, place, scratch)
             work = rate * length_s
             gap = 1.0 - bought
             taken = 0.0
@@ -529,6 +550,8 @@ def use_parts(
     adds = jobs.adds[job]
     start_s = math.inf
     at_threshold = bought
+    # Of a job of one way the frontier has the same points everywhere.
+    frontier(jobs, job, prices, jobs.cell[job], 0.0, scratch)
     for turn in range(2):
         from_s = jobs.release_s[job]
         for cell in range(jobs.cell[job], last + turn):
@@ -541,10 +564,10 @@ def use_parts(
                 at_threshold = 1.0 - bought
             elif is_queue and turn == 1:
                 idle_way = use_hold(jobs, job, prices, cell, length_s, scratch)
-            points = frontier(jobs, job, prices, cell, second - idle if is_last else -idle, scratch)
+            extra = second - idle if is_last else -idle
+            points = points_of(jobs, job, prices, cell, extra, scratch)
             for place in range(1, points):
-                rate = scratch.rate[place] - scratch.rate[place - 1]
-                each = (scratch.cost[place] - scratch.cost[place - 1]) / rate
+                rate, each = piece(jobs, job, prices, cell, extra, place, scratch)
                 if each > threshold and not is_last:
                     break
                 taken = rate * length_s
