@@ -30,18 +30,20 @@ STEP, SLOWER_AFTER = 1.0, 30.0
 """Relative change of a price at a cell whose use is far off, and passes after which it is half."""
 MOMENTUM = 0.8
 """Share of the last passes in what a cell is taken to use."""
-FLOOR = 0.6
-"""Of prices in a step, beside what a job weighs for each GPU that it holds."""
+FLOOR, LEAST_FLOOR = 2.0, 0.01
+"""Of prices in a step, beside the mean of first ones, and beside what a job weighs for each GPU."""
 MOST_EXCESS = 1.5
 """Beyond what there is, relative to it, that one step answers to."""
 MEMORY = 0.9
 """Share of the last passes in the mean of prices."""
-FIRST_SCALES = (1.0, 0.5, 0.25, 0.0)
+FIRST_SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
 """Of the first prices, which are tried."""
-ROUND = 10
-"""Passes after which the mean is tried, and what was gained is looked at."""
-LEAST_GAIN = 2e-4
-"""Of a round, relative to what prices have gained at all, without which the ascent ends."""
+ROUND, PATIENCE = 10, 5
+"""Passes after which the mean is tried, and what was gained is looked at; and how many such rounds
+without better prices than before end the ascent."""
+LEAST_GAIN, LEAST_GAIN_OF_RUNS = 2e-4, 5e-6
+"""Of a round, relative to what prices have gained at all, and to how long jobs run alone, without
+which the ascent ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,7 @@ class Pricer:
         return Priced(price=price, value=value, use_gpu_s=use, start_s=scratch.start_s.copy())
 
 
-def steps(pricer: Pricer, here: Priced) -> Iterator[Priced]:
+def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
     """Yield the jobs at prices that follow what they use, without end.
 
     Parameters
@@ -149,6 +151,8 @@ def steps(pricer: Pricer, here: Priced) -> Iterator[Priced]:
         Of the jobs and the room; the room may be changed between steps.
     here
         The jobs at the prices to begin with.
+    like : array of (pools, cells)
+        Prices about as large as the best, 0 throughout where nothing is known of these.
 
     Notes
     -----
@@ -157,7 +161,9 @@ def steps(pricer: Pricer, here: Priced) -> Iterator[Priced]:
     share falls with the passes. Complexity: a pass a step.
     """
     jobs = pricer.jobs
-    floor = FLOOR * jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
+    by_gpu = jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
+    usual = (like * pricer.room.gpu_s).sum() / max(1.0, pricer.room.gpu_s.sum())
+    floor = max(FLOOR * usual, LEAST_FLOOR * by_gpu)
     momentum = np.zeros_like(here.price)
     for step in count(1):
         room_gpu_s = pricer.room.gpu_s
@@ -190,21 +196,25 @@ def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
     tried = [pricer.at(scale * first) for scale in FIRST_SCALES]
     best = max(tried, key=lambda found: found.value)
     free_value = tried[-1].value
-    before = recent = best.value
+    jobs = pricer.jobs
+    alone = (jobs.weight / np.maximum.reduceat(jobs.rate, jobs.first[:-1])).sum()
+    before = recent = -math.inf
+    last_gain = 0
     mean = best.price
-    following = steps(pricer, best)
+    following = steps(pricer, best, best.price if best.price.any() else tried[-2].price)
     for step in range(1, passes):
         if is_out_of_time():
             break
         here = next(following)
-        best = max(best, here, key=lambda found: found.value)
-        recent = max(recent, here.value)
         mean = MEMORY * mean + (1 - MEMORY) * here.price
-        if step % ROUND == 0:
-            smooth = pricer.at(mean)
-            best = max(best, smooth, key=lambda found: found.value)
-            recent = max(recent, smooth.value)
-            if recent - before <= LEAST_GAIN * (best.value - free_value):
+        is_last = step % ROUND == 0
+        for found in (here, pricer.at(mean)) if is_last else (here,):
+            recent = max(recent, found.value)
+            if found.value > best.value:
+                best, last_gain = found, step
+        if is_last:
+            least_gain = max(LEAST_GAIN * (best.value - free_value), LEAST_GAIN_OF_RUNS * alone)
+            if recent - before <= least_gain or step - last_gain >= PATIENCE * ROUND:
                 break
             before, recent = recent, -math.inf
     return best

@@ -94,7 +94,7 @@ class Relaxation:
         self._pricer = Pricer(priced, self._room())
         self._recent: deque[FloatArray] = deque(maxlen=max(KEPT))
         first = first_prices(priced, self._pricer.room)
-        self._passes = steps(self._pricer, self._pricer.at(first))
+        self._passes = steps(self._pricer, self._pricer.at(first), first)
         self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
 
     def _room(self) -> Room:
