@@ -88,6 +88,66 @@ class Measure:
         return NOTHING if value is None else self.show(value)
 
 
+TIME_PARTS = (
+    Measure(
+        "least_run_mean_s",
+        "JCT, of it least run time (s)",
+        _seconds,
+        "What a job takes at the best rate that it can have on this cluster under this scheme. "
+        "This and the next seven means add up to the mean JCT.",
+    ),
+    Measure(
+        "queue_first_mean_s",
+        "JCT, of it queuing before the start (s)",
+        _seconds,
+        better=LESS,
+    ),
+    Measure(
+        "queue_again_mean_s",
+        "JCT, of it queuing after the start (s)",
+        _seconds,
+        "After preemptions, and between leases or rounds.",
+        better=LESS,
+    ),
+    Measure(
+        "lost_work_mean_s",
+        "JCT, of it lost work (s)",
+        _seconds,
+        "What the work that preemptions made vain takes at the best rate.",
+        better=LESS,
+    ),
+    Measure(
+        "fewer_workers_mean_s",
+        "JCT, of it fewer workers than most (s)",
+        _seconds,
+        "What a job loses that runs with fewer workers, or copies, than at its best.",
+        better=LESS,
+    ),
+    Measure(
+        "slower_type_mean_s",
+        "JCT, of it slower GPUs (s)",
+        _seconds,
+        "What it loses by the types of its GPUs, beside the best ones for as many workers; also by "
+        "being on several types, or on own and borrowed GPUs, at once.",
+        better=LESS,
+    ),
+    Measure(
+        "slower_placement_mean_s",
+        "JCT, of it slower placement (s)",
+        _seconds,
+        "What it loses by where these GPUs are: on several servers, or in several racks.",
+        better=LESS,
+    ),
+    Measure(
+        "pause_mean_s",
+        "JCT, of it pauses (s)",
+        _seconds,
+        "In which it holds GPUs and does nothing: restarts, moves, merges of copies.",
+        better=LESS,
+    ),
+)
+"""What the mean JCT of a replay is the sum of."""
+
 MEASURES = (
     Measure("jobs", "Jobs", show_count),
     Measure("finished", "Finished", show_count, better=MORE),
@@ -133,6 +193,7 @@ MEASURES = (
         "is lost beside the best schedule that there is.",
         better=LESS,
     ),
+    *TIME_PARTS,
     Measure("jct_p50_s", "JCT, median (s)", _seconds, better=LESS),
     Measure("jct_p95_s", "JCT, 95th percentile (s)", _seconds, better=LESS),
     Measure("jct_p99_s", "JCT, 99th percentile (s)", _seconds, better=LESS),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
+from lyra_opt.experiments.simulation.measures import TIME_PARTS
 from lyra_opt.experiments.simulation.scenario import DECISION_KINDS
 from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES
 from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
@@ -45,12 +46,6 @@ RUN_COLUMNS = (
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
-
-TIME_PARTS = (
-    *("least_run_mean_s", "queue_first_mean_s", "queue_again_mean_s", "lost_work_mean_s"),
-    *("fewer_workers_mean_s", "slower_type_mean_s", "slower_placement_mean_s", "pause_mean_s"),
-)
-"""Of every replay: what its mean JCT is the sum of."""
 
 FIGURES = {
     POOLS: (
@@ -212,7 +207,11 @@ class Replay:
             "dropped": setup.dropped,
             **{
                 key: figures[METRIC_OF.get(key, key)]
-                for key in (*FIGURES[setup.kind], *TIME_PARTS, *self._combined())
+                for key in (
+                    *FIGURES[setup.kind],
+                    *(part.key for part in TIME_PARTS),
+                    *self._combined(),
+                )
             },
             **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
             **of_run(),

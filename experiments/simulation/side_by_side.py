@@ -11,6 +11,7 @@ from lyra_opt.experiments.simulation.measures import (
     LESS,
     MEASURES,
     MORE,
+    TIME_PARTS,
     mean_shown,
     shown_measures,
 )
@@ -29,7 +30,7 @@ MAIN_MEASURES = (
 """Keys of the short table, as far as runs have them."""
 
 ONE_UNIT = ("queue_", "jct_")
-"""What begins with one of these is shown in one unit, the mean's."""
+"""What begins with one of these is shown in one unit, the mean's; parts of JCTs in that of JCTs."""
 
 OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
 """Measures that are no time of the simulated cluster."""
@@ -116,6 +117,8 @@ def _shown_as(measure: Measure, records: Sequence[Mapping[str, Any]]) -> _Shown:
     if measure.key.endswith("_s") and measure.key not in OWN_UNIT and "(s)" in measure.name:
         group = next((start for start in ONE_UNIT if measure.key.startswith(start)), None)
         key = measure.key if group is None else f"{group}mean_s"
+        if measure in TIME_PARTS:
+            key = "jct_mean_s"
         unit = unit_of(max((record.get(key) or 0 for record in records), default=0))
         return _Shown(
             measure.name.removesuffix(" (s)"),

@@ -14,6 +14,7 @@ from lyra_opt.experiments.simulation.plots.distributions import distributions
 from lyra_opt.experiments.simulation.plots.gantt import gantt, window_of
 from lyra_opt.experiments.simulation.plots.over_axis import means_over_axes
 from lyra_opt.experiments.simulation.plots.over_time import over_time
+from lyra_opt.experiments.simulation.plots.time_parts import time_parts_plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +74,7 @@ def draw_plots(
         note = f"Drawn for the first {len(drawn)} of {len(by_variant)} variants."
     with house_style():
         groups = [
+            PlotGroup("time-parts", "Where the time goes", list(_time_parts(drawn, schemes)), note),
             PlotGroup("differences", "Differences", list(_differences(found, schemes))),
             PlotGroup("axes", "Over what varies", list(means_over_axes(replays.runs, schemes))),
             PlotGroup(
@@ -109,6 +111,20 @@ def waits_and_jcts_s(
         {scheme: np.concatenate(values) for scheme, values in queued_s.items()},
         {scheme: np.concatenate(values) for scheme, values in jct_s.items()},
     )
+
+
+def _time_parts(
+    drawn: Mapping[str, Sequence[ReplayRecord]], schemes: Sequence[str]
+) -> Iterator[Plot]:
+    for place, (variant, runs) in enumerate(drawn.items()):
+        plot = time_parts_plot(
+            runs,
+            schemes,
+            name=_name("time_parts", place),
+            title=_title("What the mean JCT is made of", variant),
+        )
+        if plot is not None:
+            yield plot
 
 
 def _differences(
