@@ -41,7 +41,7 @@ FIRST_SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
 ROUND, PATIENCE = 10, 5
 """Passes after which the mean is tried, and what was gained is looked at; and how many such rounds
 without better prices than before end the ascent."""
-LEAST_GAIN, LEAST_GAIN_OF_RUNS = 2e-4, 5e-6
+LEAST_GAIN, LEAST_GAIN_OF_RUNS = 2e-4, 2e-5
 """Of a round, relative to what prices have gained at all, and to how long jobs run alone, without
 which the ascent ends."""
 
