@@ -35,7 +35,7 @@ from lyra_opt.instances.workloads.transform import (
 )
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
 from lyra_opt.simulation.network.topology import DEFAULT_LINKS
-from lyra_opt.simulation.policies.composed import OF_SOLVERS
+from lyra_opt.simulation.policies.composition import OF_SOLVERS
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.speed import Speed
 

@@ -18,13 +18,8 @@ from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.simulation.bounds.ways import Reading
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.policies.composed import (
-    OF_GOODPUT,
-    POLLUX_SCALING,
-    SCALING_INTERVAL_S,
-    ComposedPolicy,
-    Composition,
-)
+from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
+from lyra_opt.simulation.policies.composition import OF_GOODPUT, POLLUX_SCALING, Composition
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds

@@ -10,14 +10,11 @@ Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import FieldError
-from lyra_opt.core.own_files import is_reference
-from lyra_opt.core.validation import require_choice
-from lyra_opt.simulation.best_fit import BestFit, CountedFit, Fit, Group
+from lyra_opt.simulation.best_fit import Group
+from lyra_opt.simulation.policies.pool_room import PoolRoom
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.run import Part
@@ -26,109 +23,14 @@ from lyra_opt.simulation.speed import Room
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.simulation.cluster import Pool
     from lyra_opt.simulation.decisions import ScalingRule
-    from lyra_opt.simulation.hosts import Hosts
+    from lyra_opt.simulation.policies.composition import Composition
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
 SCALING_INTERVAL_S = 60.0
 """How often elastic jobs are resized at most. Lyra does not state its own interval."""
-
-POLLUX_SCALING = "goodput:pollux"
-OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
-"""Scalings of jobs that are tuned while they run."""
-
-OF_SOLVERS = ("knapsack:", "policy:")
-"""How scalings begin that name a solver."""
-
-
-class _Room:
-    """A pool as a composed policy sees it.
-
-    Parameters
-    ----------
-    pool
-        Of the cluster.
-    hosts
-        Which GPUs are free.
-    kind
-        What its instances are called.
-    mixes_groups
-        Whether base and flexible workers share its servers.
-
-    Attributes
-    ----------
-    worker_speed
-        What the replicas of a worker do there beside one on reference GPUs, for jobs whose
-        throughput was not measured.
-    flexible_gpus
-        GPUs of flexible workers.
-    """
-
-    def __init__(self, pool: Pool, hosts: Hosts, *, kind: str, mixes_groups: bool) -> None:
-        self.number, self.is_lent, self.kind = pool.number, pool.is_lent, kind
-        gpu_type = pool.gpu_type
-        self.replicas = gpu_type.replicas if pool.is_lent else 1
-        self.worker_speed = gpu_type.worker_speed if pool.is_lent else gpu_type.relative_speed
-        self.is_counted = hosts.is_counted[pool.number]
-        self.fit: Fit = (
-            CountedFit(hosts, pool.number)
-            if self.is_counted
-            else BestFit(hosts, pool.number, mixes_groups=mixes_groups)
-        )
-        self.flexible_gpus = 0
-
-    def fitting(self, gpus_per_worker: int, group: Group) -> int:
-        """Return how many workers, counted as on reference GPUs, there is room for."""
-        return self.fit.room(gpus_per_worker, group) // self.replicas
-
-
-@dataclass(frozen=True, kw_only=True)
-class Composition:
-    """What a scheme is put together from: a queue, elastic scaling and reclaiming.
-
-    Parameters
-    ----------
-    queue
-        One of `lyra_opt.simulation.queues.ORDERS`.
-    reclaimer
-        Reclaim solver that chooses which servers on loan to give back, by name,
-        ``my_file.py:NAME``, object or class; None for a scheme that borrows none.
-    weighs_lost_work
-        Whether a preemption counts by the work that it loses.
-    scaling
-        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
-        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step), either of
-        them as an object, a class or ``my_file.py:NAME``; ``goodput:pollux`` or
-        ``goodput:knapsack`` (of jobs that are tuned while they run, see
-        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
-    grows_only_without_queue
-        Whether jobs grow only while none waits.
-    confines_fungible
-        Whether fungible jobs run on inference servers, and nowhere else, and nobody else does;
-        they do not wait for others, nor others for them.
-    keeps_groups_apart
-        Whether flexible workers on loan have servers of their own.
-    """
-
-    queue: str = "first-come"
-    reclaimer: SolverLike | None = None
-    weighs_lost_work: bool = False
-    scaling: SolverLike | None = None
-    grows_only_without_queue: bool = False
-    confines_fungible: bool = False
-    keeps_groups_apart: bool = True
-
-    def __post_init__(self) -> None:
-        require_choice("queue", self.queue, list(ORDERS))
-        if isinstance(self.scaling, str):
-            is_known = self.scaling.startswith(OF_SOLVERS) or is_reference(self.scaling)
-            if not is_known and self.scaling not in OF_GOODPUT:
-                rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
-                raise FieldError("scaling", self.scaling, rule)
 
 
 class ComposedPolicy(Policy):
@@ -184,7 +86,7 @@ class ComposedPolicy(Policy):
         pools = view.cluster.pools
         has_types = sum(not pool.is_lent for pool in pools) > 1
         self._rooms = [
-            _Room(
+            PoolRoom(
                 pool,
                 view.hosts,
                 kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
@@ -202,7 +104,7 @@ class ComposedPolicy(Policy):
             and view.speed.communication is None
             and all(job.measured is None for job in view.workload.jobs)
         )
-        self._rooms_of_choosy: dict[int, tuple[list[_Room], list[_Room]]] = {}
+        self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
         key = ORDERS[self._composition.queue]
         self._queue = JobQueue(lambda run: key(run, view.speed), self._kind_of)
 
@@ -245,7 +147,7 @@ class ComposedPolicy(Policy):
             else:
                 queue.block()
 
-    def _start(self, run: Run, homes: Iterable[tuple[_Room, int]]) -> None:
+    def _start(self, run: Run, homes: Iterable[tuple[PoolRoom, int]]) -> None:
         job = run.job
         parts = []
         is_bound = False
@@ -260,7 +162,7 @@ class ComposedPolicy(Policy):
         if job.max_workers > job.min_workers and not is_bound:
             self._elastic[run.order] = run
 
-    def _must_stay_together(self, job: Job, room: _Room) -> bool:
+    def _must_stay_together(self, job: Job, room: PoolRoom) -> bool:
         """Whether a gang runs on a single server of a pool alone.
 
         A measured one does so on borrowed GPUs too, as many as were measured, without replicas.
@@ -284,7 +186,7 @@ class ComposedPolicy(Policy):
         gpus = job.min_gpus
         return gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic, rooms
 
-    def _homes(self, run: Run) -> list[tuple[_Room, int]]:
+    def _homes(self, run: Run) -> list[tuple[PoolRoom, int]]:
         """Return where the base demand goes, as (pool, workers); empty if there is no room."""
         job = run.job
         rooms = self._rooms_for(run)
@@ -307,7 +209,7 @@ class ComposedPolicy(Policy):
                     return [(room, job.min_workers)]
         return []
 
-    def _rooms_for(self, run: Run) -> list[_Room]:
+    def _rooms_for(self, run: Run) -> list[PoolRoom]:
         """Return the pools that a job may run in, the preferred one first.
 
         Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3); jobs on
@@ -331,7 +233,7 @@ class ComposedPolicy(Policy):
         """Whether there may be pools with room for a job in which it cannot run."""
         return job.measured is not None or bool(job.gpu_types)
 
-    def _rooms_of(self, job: Job, order: int) -> tuple[list[_Room], list[_Room]]:
+    def _rooms_of(self, job: Job, order: int) -> tuple[list[PoolRoom], list[PoolRoom]]:
         """Return the own and the borrowed pools in which a choosy job can run; kept.
 
         The fastest first, if its throughput was measured.
@@ -351,7 +253,7 @@ class ComposedPolicy(Policy):
             )
         return found
 
-    def _takes(self, job: Job, room: _Room) -> bool:
+    def _takes(self, job: Job, room: PoolRoom) -> bool:
         """Whether a job may run in a pool, as far as it asks for types."""
         return job.takes(self._view.cluster.pools[room.number].gpu_type.name)
 
@@ -375,7 +277,7 @@ class ComposedPolicy(Policy):
         loans = view.loans
         return not loans.is_final or per_server * loans.on_loan >= replicas
 
-    def _has_room(self, room: _Room, job: Job, workers: int) -> bool:
+    def _has_room(self, room: PoolRoom, job: Job, workers: int) -> bool:
         gpus_per_worker = job.gpus_per_worker
         free = self._view.hosts.free_of_pool[room.number]
         if room.is_counted:
@@ -386,7 +288,7 @@ class ComposedPolicy(Policy):
             return False
         return room.fitting(gpus_per_worker, Group.BASE) >= workers
 
-    def _make_room(self, room: _Room, run: Run) -> bool:
+    def _make_room(self, room: PoolRoom, run: Run) -> bool:
         """Scale jobs in until a base demand fits, if it can; return whether it fits now.
 
         Base demands come before flexible workers (Lyra, section 5.2). Those go first whose loss
@@ -439,7 +341,7 @@ class ComposedPolicy(Policy):
         return left / speed.scaled(job, workers - 1) - left / speed.scaled(job, workers)
 
     def _scale(
-        self, run: Run, room: _Room, workers: int, first: Collection[int] = frozenset()
+        self, run: Run, room: PoolRoom, workers: int, first: Collection[int] = frozenset()
     ) -> None:
         """Add flexible workers in a pool, or take them away if negative, `first` from there."""
         view, gpus_per_worker = self._view, run.job.gpus_per_worker
@@ -473,7 +375,7 @@ class ComposedPolicy(Policy):
                 mixing.append(run)
             else:
                 within[run.parts[0].pool].append(run)
-        changes: list[tuple[Run, _Room, int]] = []
+        changes: list[tuple[Run, PoolRoom, int]] = []
         left = []
         for room in self._rooms:
             runs = within[room.number]
@@ -517,7 +419,9 @@ class ComposedPolicy(Policy):
             view, runs, free_gpus, name=f"{kind}-at-{view.now_s:.0f}-s"
         )
 
-    def _spread(self, run: Run, workers: int, left: list[int]) -> Iterable[tuple[Run, _Room, int]]:
+    def _spread(
+        self, run: Run, workers: int, left: list[int]
+    ) -> Iterable[tuple[Run, PoolRoom, int]]:
         """Divide the flexible workers of a job on both kinds of GPUs; yield what changes.
 
         They go to servers on loan where possible (Lyra, section 6), and beside the base demand
