@@ -46,7 +46,12 @@ class CountedFit:
         """See `BestFit`."""
         return self._hosts.free_of_pool[self._pool] // gpus_per_worker
 
-    def room_after(self, leaving: Iterable[Mapping[int, int]], gpus_per_worker: int) -> int:
+    def room_after(
+        self,
+        leaving: Iterable[Mapping[int, int]],
+        gpus_per_worker: int,
+        flexible_on: Iterable[int] = (),  # noqa: ARG002
+    ) -> int:
         """See `BestFit`."""
         vacated = sum(sum(gpus.values()) for gpus in leaving)
         return (self._hosts.free_of_pool[self._pool] + vacated) // gpus_per_worker
@@ -99,19 +104,29 @@ class BestFit:
             for free in range(gpus_per_worker, self._largest + 1)
         )
 
-    def room_after(self, leaving: Iterable[Mapping[int, int]], gpus_per_worker: int) -> int:
+    def room_after(
+        self,
+        leaving: Iterable[Mapping[int, int]],
+        gpus_per_worker: int,
+        flexible_on: Iterable[int] = (),
+    ) -> int:
         """Return for how many base workers there would be room if others left; O(servers).
 
         Parameters
         ----------
         leaving
             What they hold, GPUs by host.
+        flexible_on
+            Hosts that flexible workers stay on.
         """
         first = self._range.start
         free = self._hosts.free[first : self._range.stop]
         for gpus in leaving:
             for host, count in gpus.items():
                 free[host - first] += count
+        if not self._mixes_groups:
+            for host in flexible_on:
+                free[host - first] = 0
         return sum(gpus // gpus_per_worker for gpus in free)
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> dict[int, int]:

@@ -118,7 +118,7 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
                     )
                     for host in sorted(base.keys() | flexible.keys())
                 ),
-                weight=_lost_gpu_s(view, run) if weighs_lost_work else 1,
+                weight=1 + int(view.lost_gpu_s(run)) if weighs_lost_work else 1,
                 gpus_per_worker=gpus_per_worker,
             )
         )
@@ -131,12 +131,6 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
         ),
         jobs=tuple(jobs),
     )
-
-
-def _lost_gpu_s(view: View, run: Run) -> int:
-    """Return the GPU-seconds, on reference GPUs, that a preemption of the job loses; at least 1."""
-    lost = view.tenure.left_when_stopped(run) - run.left
-    return 1 + int(lost * view.speed.worker_s(run.job) * run.job.gpus_per_worker)
 
 
 class ScalingRule(ABC):

@@ -259,6 +259,14 @@ class View:
         """
         return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker
 
+    def lost_gpu_s(self, run: Run) -> float:
+        """Return the GPU-seconds, on reference GPUs, that a job would lose if it were stopped now.
+
+        Accounted for up to the last `account`.
+        """
+        lost = self.tenure.left_when_stopped(run) - run.left
+        return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker
+
     def hosted(self) -> list[Run]:
         """Return the jobs that hold GPUs of borrowed servers, by order of submission."""
         return [run for _, run in sorted(self._hosted.items())]

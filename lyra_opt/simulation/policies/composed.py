@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.simulation.best_fit import Group
 from lyra_opt.simulation.policies.pool_room import PoolRoom
+from lyra_opt.simulation.policies.run_time_caps import CapsInForce
+from lyra_opt.simulation.policies.voluntary_preemption import PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.run import Part
@@ -105,17 +107,36 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
-        key = ORDERS[self._composition.queue]
-        self._queue = JobQueue(lambda run: key(run, view.speed), self._kind_of)
+        order = ORDERS[self._composition.queue]
+
+        def key(run: Run) -> tuple[float, ...]:
+            return order(run, view.speed)
+
+        self._queue = JobQueue(key, self._kind_of)
+        parts = self._composition
+        self._caps = self._preemptions = None
+        if parts.run_time_caps is not None:
+            self._caps = CapsInForce(parts.run_time_caps, gpus=view.cluster.gpus, now_s=view.now_s)
+        if parts.voluntary_preemption is not None:
+            self._preemptions = PreemptionsInBudget(
+                parts.voluntary_preemption,
+                lambda one, other: (key(one), one.order) < (key(other), other.order),
+            )
 
     # What happens.
 
-    def waits(self, view: View, run: Run) -> None:  # noqa: ARG002
+    def waits(self, view: View, run: Run) -> None:
         """See `Policy`."""
+        if self._caps is not None and not run.losses:
+            self._caps.submitted(view.now_s, self._left_s(run), run.job.min_gpus)
+        if self._preemptions is not None:
+            self._preemptions.waits(run, view.now_s, self._left_s(run))
         self._queue.add(run)
 
     def gives_back(self, view: View, run: Run) -> None:  # noqa: ARG002
         """See `Policy`."""
+        if self._caps is not None:
+            self._caps.ends(run.order)
         if self._elastic.pop(run.order, None) is not None:
             for part in run.parts:
                 room = self._room_of_pool[part.pool]
@@ -124,7 +145,11 @@ class ComposedPolicy(Policy):
     def decide(self, view: View) -> None:
         """Carry out a scheduling pass, and resize elastic jobs if that is due."""
         if view.has_news:
+            if self._caps is not None:
+                self._caps.advance(view.now_s)
             self._start_queued()
+            if self._preemptions is not None:
+                self._preempt(self._preemptions)
         if self._scaling is not None:
             if self._next_scaling_s <= view.now_s:
                 self._resize()
@@ -158,9 +183,31 @@ class ComposedPolicy(Policy):
             )
             gpus = room.fit.place(count, width, Group.BASE)
             parts.append(Part(room.number, gpus, workers, count * width, room.worker_speed))
+        if self._caps is not None:
+            own_gpus = sum(part.held for part in parts if not self._room_of_pool[part.pool].is_lent)
+            self._caps.starts(run.order, self._caps.class_of(self._left_s(run)), own_gpus)
         self._view.start(run, parts)
         if job.max_workers > job.min_workers and not is_bound:
             self._elastic[run.order] = run
+
+    def _preempt(self, preemptions: PreemptionsInBudget) -> None:
+        """Stop running jobs for those that have waited long, where that pays."""
+        view = self._view
+        for run in preemptions.impatient(view):
+            if run.is_running or self._is_choosy(run.job):
+                continue
+            for room in self._rooms_for(run):
+                if room.is_lent or self._must_stay_together(run.job, room):
+                    continue
+                if stopped := preemptions.stopped_for(view, run, room):
+                    for other in stopped:
+                        view.stop(other)
+                    self._start_queued()
+                    break
+
+    def _left_s(self, run: Run) -> float:
+        """Return how long a job still runs on its base demand, as far as it is known."""
+        return self._view.speed.believed_left_worker_s(run) / run.job.min_workers
 
     def _must_stay_together(self, job: Job, room: PoolRoom) -> bool:
         """Whether a gang runs on a single server of a pool alone.
@@ -183,8 +230,12 @@ class ComposedPolicy(Policy):
             rooms = tuple(
                 (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
             )
-        gpus = job.min_gpus
-        return gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic, rooms
+        left_s = self._left_s(run)
+        held_back = 0 if self._caps is None else self._caps.class_of(left_s)
+        rule = self._composition.loan_rule
+        on_loan = None if rule is None else (rule.admits(left_s), rule.prefers(left_s))
+        asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
+        return *asks, rooms, held_back, on_loan
 
     def _homes(self, run: Run) -> list[tuple[PoolRoom, int]]:
         """Return where the base demand goes, as (pool, workers); empty if there is no room."""
@@ -210,7 +261,15 @@ class ComposedPolicy(Policy):
         return []
 
     def _rooms_for(self, run: Run) -> list[PoolRoom]:
-        """Return the pools that a job may run in, the preferred one first.
+        """Return the pools that a job may run in now, the preferred one first."""
+        rooms = self._preferred_rooms(run)
+        caps = self._caps
+        if caps is None or caps.admits(caps.class_of(self._left_s(run)), run.job.min_gpus):
+            return rooms
+        return [room for room in rooms if room.is_lent]
+
+    def _preferred_rooms(self, run: Run) -> list[PoolRoom]:
+        """Return the pools that a job may run in if no cap holds it back.
 
         Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3); jobs on
         both kinds have their base demand on own servers (section 6). Among own ones the fastest
@@ -224,6 +283,13 @@ class ComposedPolicy(Policy):
             return own
         if self._composition.confines_fungible:
             return lent if self._is_confined(job) else own
+        rule = self._composition.loan_rule
+        if rule is not None:
+            left_s = self._left_s(run)
+            if not rule.admits(left_s):
+                return own
+            if rule.prefers(left_s):
+                return [*lent, *own]
         if job.is_elastic and not job.heterogeneous:
             return [*lent, *own]
         return [*own, *lent]
@@ -301,16 +367,20 @@ class ComposedPolicy(Policy):
             return False
         if self._must_stay_together(job, room):
             return False
-        parts = [
-            (part, other)
-            for other in self._elastic.values()
-            for part in other.parts
-            if part.pool == room.number and part.flexible
-        ]
+        parts: list[tuple[Part, Run]] = []
+        staying: list[int] = []
+        for other in self._elastic.values():
+            is_free = self._may_be_scaled_in(other, run)
+            for part in other.parts:
+                if part.pool == room.number and part.flexible:
+                    if is_free:
+                        parts.append((part, other))
+                    else:
+                        staying += part.gpus[Group.FLEXIBLE]
         # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
         # be scaled in for nothing.
         leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
-        after = room.fit.room_after(leaving, job.gpus_per_worker)
+        after = room.fit.room_after(leaving, job.gpus_per_worker, staying)
         if after // room.replicas < job.min_workers:
             return False
         for _, other in parts:
@@ -330,6 +400,14 @@ class ComposedPolicy(Policy):
         for _, other in parts:
             self._gather(other)
         return True
+
+    def _may_be_scaled_in(self, other: Run, run: Run) -> bool:
+        """Whether a running job may lose flexible workers to the base demand of a waiting one."""
+        if not self._composition.shrinks_longer_only:
+            return True
+        view = self._view
+        view.account(other)
+        return view.left_gpu_s(other) > view.left_gpu_s(run)
 
     # Elastic scaling.
 

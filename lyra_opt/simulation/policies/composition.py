@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
-from lyra_opt.core.validation import require_choice
+from lyra_opt.core.validation import require_choice, require_flag
+from lyra_opt.simulation.policies.loan_rule import LoanRule
+from lyra_opt.simulation.policies.run_time_caps import RunTimeCaps
+from lyra_opt.simulation.policies.voluntary_preemption import VoluntaryPreemption
 from lyra_opt.simulation.queues import ORDERS
 
 if TYPE_CHECKING:
@@ -47,6 +52,19 @@ class Composition:
         they do not wait for others, nor others for them.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
+    run_time_caps
+        What long jobs may hold together; None for all that there is.
+    loan_rule
+        Which jobs go to servers on loan; None for all that may, preferred as in Lyra.
+    shrinks_longer_only
+        Whether a base demand scales in only jobs that have more GPU-seconds left than it.
+    voluntary_preemption
+        When running jobs are stopped for waiting ones; None for never.
+
+    Notes
+    -----
+    The parts that are objects may be given as tables of what is other than by default; true stands
+    for all by default, false for None.
     """
 
     queue: str = "first-come"
@@ -56,6 +74,10 @@ class Composition:
     grows_only_without_queue: bool = False
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
+    run_time_caps: RunTimeCaps | None = None
+    loan_rule: LoanRule | None = None
+    shrinks_longer_only: bool = False
+    voluntary_preemption: VoluntaryPreemption | None = None
 
     def __post_init__(self) -> None:
         require_choice("queue", self.queue, list(ORDERS))
@@ -64,3 +86,31 @@ class Composition:
             if not is_known and self.scaling not in OF_GOODPUT:
                 rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
                 raise FieldError("scaling", self.scaling, rule)
+        require_flag("shrinks_longer_only", self.shrinks_longer_only)
+        for name, part in _PARTS.items():
+            object.__setattr__(self, name, _part(name, getattr(self, name), part))
+
+
+_PARTS = {
+    "run_time_caps": RunTimeCaps,
+    "loan_rule": LoanRule,
+    "voluntary_preemption": VoluntaryPreemption,
+}
+
+
+def _part(field: str, given: Any, part: type) -> Any:
+    """Return a part that is given as an object, a table of its figures, or a flag."""
+    if given is None or isinstance(given, part):
+        return given
+    if isinstance(given, bool):
+        return part() if given else None
+    if not isinstance(given, Mapping):
+        raise FieldError(field, given, "must be true, false or a table")
+    known = [each.name for each in fields(part)]
+    for name, value in given.items():
+        if name not in known:
+            raise FieldError(f"{field}.{name}", value, unknown_key(name, known))
+    try:
+        return part(**given)
+    except FieldError as error:
+        raise error.inside(field) from None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lyra_opt.simulation.policies.loan_rule import LoanRule
+from lyra_opt.simulation.policies.run_time_caps import RunTimeCaps
+from lyra_opt.simulation.policies.voluntary_preemption import VoluntaryPreemption
 from lyra_opt.simulation.scheme import ComposedScheme
 
 
@@ -101,4 +104,18 @@ LEAST_LOSS = ComposedScheme(
     reclaimer="exact",
     weighs_lost_work=True,
     scaling="policy:srw",
+)
+
+LYRA_RESERVE = ComposedScheme(
+    name="lyra-reserve",
+    paper="ours",
+    summary="ours: lyra, but long jobs are capped and not put on loan; least lost work reclaimed",
+    queue="shortest-base",
+    reclaimer="exact",
+    weighs_lost_work=True,
+    scaling="knapsack:mckp-core",
+    run_time_caps=RunTimeCaps(),
+    loan_rule=LoanRule(),
+    shrinks_longer_only=True,
+    voluntary_preemption=VoluntaryPreemption(),
 )

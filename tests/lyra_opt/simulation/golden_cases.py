@@ -135,6 +135,7 @@ POOL_SCHEMES = (
     "lyra-tuned",
     "lyra-exact",
     "least-loss",
+    "lyra-reserve",
 )
 ROUND_SCHEMES = (
     "allox",
@@ -362,12 +363,12 @@ POOLS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
     **{f"ties-{seed}": (UNTUNED, partial(_tied, seed)) for seed in range(6)},
     "ties-few": (TUNED, lambda: _tied(3, jobs=20)),
     "philly": (
-        ("fifo", "lyra", "least-loss", "lyra-exact"),
+        ("fifo", "lyra", "least-loss", "lyra-exact", "lyra-reserve"),
         lambda: _lending(_excerpt("philly_jobs.csv.gz"), _loans(7200.0)),
     ),
     "philly-few": (("pollux",), lambda: _alone(_excerpt("philly_jobs.csv.gz", 30, 16), 2)),
     "itp": (
-        ("fifo", "lyra", "least-loss", "lyra-exact"),
+        ("fifo", "lyra", "least-loss", "lyra-exact", "lyra-reserve"),
         lambda: _lending(_excerpt("microsoft_itp2021_jobs.csv.gz"), servers_per_rack=2),
     ),
     "itp-few": (("pollux",), lambda: _alone(_excerpt("microsoft_itp2021_jobs.csv.gz", 30, 16), 2)),

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.scheme import ComposedScheme, Options
+from lyra_opt.simulation.policies.loan_rule import LoanRule
+from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.workload import Job
@@ -576,3 +577,78 @@ def test_decisions_can_be_captured_and_solved_again() -> None:
         ("inference-0", 1, 0),
         ("inference-1", 0, 2),
     ]
+
+
+# Parts that are ours.
+
+
+@pytest.mark.parametrize(("longer_only", "start_s"), [(False, 50), (True, 60)])
+def test_who_has_less_left_keeps_its_workers(longer_only: bool, start_s: float) -> None:
+    """At 50 s A has 40 worker-seconds left, and B asks for 400: A is done before it would gain."""
+    jobs = [elastic("A", 0, 1, 4, 240), job_of("B", 50, 200, 2)]
+    scheme = ComposedScheme(
+        name="shrinking",
+        summary="for tests",
+        queue="shortest-base",
+        scaling="knapsack:mckp-core",
+        shrinks_longer_only=longer_only,
+    )
+    simulation = replay(jobs, Cluster.of_servers(1, gpus_per_server=4), scheme, options=EVERY_EVENT)
+    assert starts(simulation)[1] == start_s
+
+
+def test_servers_of_flexible_workers_that_stay_hold_no_base_demand() -> None:
+    """On loan each group has servers of its own: B's workers that go make no room beside A's."""
+    jobs = [
+        elastic("A", 0, 1, 2, 30, fungible=True),
+        elastic("B", 0, 1, 2, 4000, fungible=True),
+        job_of("own", 0, 1000, 1),
+        job_of("C", 5, 500, 1, fungible=True),
+    ]
+    scheme = ComposedScheme(
+        name="shrinking",
+        summary="for tests",
+        queue="shortest-base",
+        reclaimer="lyra-greedy",
+        scaling="knapsack:mckp-core",
+        shrinks_longer_only=True,
+    )
+    # Two servers of two GPUs: base workers of A and B on one, their flexible ones on the other.
+    simulation = replay(
+        jobs, borrowing(1, 2, 2), scheme, plan=lending(2, interval_s=1e5), options=EVERY_EVENT
+    )
+    assert starts(simulation) == [0, 0, 0, 15]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"loan_rule": {"longest": 3}}, r"loan_rule\.longest is 3: .*longest_h"),
+        ({"run_time_caps": {"percentile": 101}}, r"run_time_caps\.percentile"),
+        ({"voluntary_preemption": 3}, "voluntary_preemption is 3: must be true, false or a table"),
+        ({"shrinks_longer_only": 1}, "shrinks_longer_only"),
+    ],
+)
+def test_bad_parts_are_refused(parameters: dict[str, object], named: str) -> None:
+    """With the key that is wrong."""
+    with pytest.raises(FieldError, match=named):
+        find_scheme("lyra-reserve").with_parameters(parameters)
+
+
+def test_a_part_is_a_flag_or_a_table_of_its_figures() -> None:
+    """So a scenario switches it off, or says what is other than by default."""
+    ours = find_scheme("lyra-reserve")
+    changed = ours.with_parameters({"run_time_caps": False, "loan_rule": {"longest_h": 3}})
+    assert isinstance(changed, ComposedScheme)
+    assert (changed.run_time_caps, changed.loan_rule) == (None, LoanRule(longest_h=3))
+    assert changed.with_parameters({"run_time_caps": True, "loan_rule": True}) == ours
+
+
+def test_all_parts_off_is_lyra_with_least_loss() -> None:
+    """What a scheme without them decides is as it was before there were any."""
+    off = dict.fromkeys(("run_time_caps", "loan_rule", "voluntary_preemption"), False)
+    bare = find_scheme("lyra-reserve").with_parameters(off | {"shrinks_longer_only": False})
+    lyra = find_scheme("lyra").with_parameters({"reclaimer": "exact", "weighs_lost_work": True})
+    assert replace(bare, name="same", summary="", paper="") == replace(
+        lyra, name="same", summary="", paper=""
+    )

@@ -1,0 +1,181 @@
+"""Caps on long jobs: learned from the past alone, and nobody is held back for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.policies.run_time_caps import (
+    SAMPLE_S,
+    SAMPLES_PER_UPDATE,
+    CapsInForce,
+    RunTimeCaps,
+)
+from lyra_opt.simulation.scheme import ComposedScheme
+from tests.lyra_opt.simulation.replays import job_of, replay, starts
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.workload import Job
+
+HOUR_S = 3600.0
+GPUS = 100
+
+
+def scheme(caps: RunTimeCaps | None) -> ComposedScheme:
+    """Return a scheme with a queue, and with or without caps."""
+    return ComposedScheme(
+        name="capped", summary="for tests", queue="shortest-base", run_time_caps=caps
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"classes_h": ()}, "classes_h"),
+        ({"classes_h": (2.0, 1.0)}, "classes_h"),
+        ({"classes_h": (0.0, 1.0)}, r"classes_h\[0\]"),
+        ({"percentile": 101}, "percentile"),
+        ({"long_demand": -1}, "long_demand"),
+        ({"short_demand": -1}, "short_demand"),
+        ({"window_days": 0}, "window_days"),
+    ],
+)
+def test_bad_figures_are_refused(fields: dict[str, object], named: str) -> None:
+    """With the field that is wrong."""
+    with pytest.raises(FieldError, match=named):
+        RunTimeCaps(**fields)  # type: ignore[arg-type]
+
+
+def caps_of(jobs: list[tuple[int, int, int]], rule: RunTimeCaps, now_s: float) -> list[float]:
+    """Return the caps by definition, from all jobs as (submitted, run time, GPUs), in seconds."""
+    update_s = SAMPLE_S * SAMPLES_PER_UPDATE
+    updated_s = (now_s - SAMPLE_S) // update_s * update_s + SAMPLE_S
+    if updated_s < SAMPLE_S:
+        return [float(GPUS)] * len(rule.classes_h)
+    moments = np.arange(SAMPLE_S, updated_s + 1, SAMPLE_S)[-int(rule.window_days * 144) :]
+    found = []
+    for hours in rule.classes_h:
+        shorter, longer = (
+            [
+                sum(
+                    gpus
+                    for at_s, run_s, gpus in jobs
+                    if at_s < moment < at_s + run_s and (run_s >= hours * HOUR_S) is is_longer
+                )
+                for moment in moments
+            ]
+            for is_longer in (False, True)
+        )
+        left = float(np.percentile(shorter, rule.percentile, method="higher"))
+        left = min(left, GPUS - rule.long_demand * float(np.mean(longer)))
+        found.append(GPUS - max(left, rule.short_demand * float(np.mean(shorter))))
+    return found
+
+
+@given(
+    # No job comes or goes at the moment of a look, in whole minutes: all are odd in seconds.
+    jobs=st.lists(
+        st.tuples(st.integers(0, 3000), st.integers(1, 700), st.integers(1, 60)), max_size=12
+    ),
+    window_days=st.sampled_from([0.25, 1.0]),
+    percentile=st.sampled_from([0.0, 40.0, 100.0]),
+    long_demand=st.sampled_from([0.0, 1.0, 1.5]),
+    short_demand=st.sampled_from([0.0, 1.0]),
+)
+def test_caps_are_those_of_the_definition(
+    jobs: list[tuple[int, int, int]],
+    window_days: float,
+    percentile: float,
+    long_demand: float,
+    short_demand: float,
+) -> None:
+    """Kept up to date job by job as computed from all jobs that were submitted before."""
+    rule = RunTimeCaps(
+        classes_h=(1.0, 4.0),
+        percentile=percentile,
+        long_demand=long_demand,
+        short_demand=short_demand,
+        window_days=window_days,
+    )
+    jobs = sorted((60 * at + 7, 60 * run + 2, gpus) for at, run, gpus in jobs)
+    caps = CapsInForce(rule, gpus=GPUS, now_s=0.0)
+    for place, (at_s, run_s, gpus) in enumerate(jobs):
+        caps.submitted(at_s, run_s, gpus)
+        assert caps.gpus == pytest.approx(caps_of(jobs[:place], rule, at_s))
+    end_s = 60 * 3000 + 20 * HOUR_S
+    caps.advance(end_s)
+    assert caps.gpus == pytest.approx(caps_of(jobs, rule, end_s))
+
+
+def test_caps_are_nested() -> None:
+    """A job of 5 hours counts for the caps of 1 and of 4 hours, and has to keep both."""
+    caps = CapsInForce(RunTimeCaps(classes_h=(1.0, 4.0)), gpus=10, now_s=0.0)
+    assert [caps.class_of(hours * HOUR_S) for hours in (0.5, 1, 3.9, 4, 9)] == [0, 1, 1, 2, 2]
+    caps.starts(0, 1, 6)
+    assert caps.admits(2, 4)
+    assert not caps.admits(2, 5)
+    caps.starts(1, 2, 4)
+    assert not caps.admits(1, 1)
+    assert caps.admits(0, 10)  # short jobs are never held back
+    caps.ends(0)
+    assert caps.admits(1, 6)
+    assert not caps.admits(2, 7)
+    caps.ends(1)
+    caps.ends(1)  # of who holds none
+    assert caps.admits(2, 11)  # nobody is in the way
+
+
+def jobs_of_an_hour_a_day(days: int) -> list[Job]:
+    """Return jobs of 50 minutes that take 6 GPUs all the time."""
+    return [
+        job_of(f"short-{place}", place * 3000.0, 2999.0, 6)
+        for place in range(days * 86_400 // 3000)
+    ]
+
+
+def test_long_jobs_leave_what_short_ones_need() -> None:
+    """Of 8 GPUs 2 long jobs of 2 may hold 2, as short ones need 6; without caps both start."""
+    late_s = 86_400.0
+    long = [job_of(f"long-{place}", late_s + place, 20 * HOUR_S, 2) for place in range(2)]
+    last = [job_of("short", late_s + 100, 60.0, 6)]
+    jobs = sorted([*jobs_of_an_hour_a_day(1), *long, *last], key=lambda job: job.submit_s)
+    names = [job.id for job in jobs]
+    caps = RunTimeCaps(percentile=50.0, long_demand=0.0, short_demand=0.0)
+    waits_s = {}
+    for label, rule in (("capped", caps), ("free", None)):
+        simulation = replay(jobs, Cluster.of_servers(1), scheme(rule))
+        waits_s[label] = [
+            simulation.runs[names.index(name)].queued_s for name in ("long-0", "long-1", "short")
+        ]
+    assert waits_s["free"] == [0, 0, 20 * HOUR_S - 100]
+    assert waits_s["capped"][0] == 0
+    assert waits_s["capped"][1] == pytest.approx(20 * HOUR_S - 1)
+    assert waits_s["capped"][2] == 0
+
+
+@given(
+    jobs=st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 300), st.integers(1, 8)),
+        min_size=1,
+        max_size=15,
+    )
+)
+def test_who_is_held_back_starts_in_the_end(jobs: list[tuple[int, int, int]]) -> None:
+    """Even where long jobs may hold nothing: one at a time does, and no GPU idles for ever."""
+    caps = RunTimeCaps(
+        classes_h=(0.01, 1.0, 2.0), percentile=100.0, long_demand=0.0, short_demand=0.0
+    )
+    drawn = [
+        job_of(f"j{place}", 600.0 * at, 60.0 * run, gpus)
+        for place, (at, run, gpus) in enumerate(sorted(jobs))
+    ]
+    simulation = replay(drawn, Cluster.of_servers(1), scheme(caps))
+    done_s = max(run.completion_s for run in simulation.runs)
+    assert min(starts(simulation)) >= 0
+    assert done_s <= drawn[-1].submit_s + sum(job.duration_s for job in drawn) + 1e-6
