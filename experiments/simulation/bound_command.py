@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from lyra_opt.experiments.simulation.proving import Proved
+    from lyra_opt.experiments.simulation.scenario import Scenario
 
 DESCRIPTION = """\
 Prove what no schedule of the jobs of a scenario can beat, not even that of somebody who knows the
@@ -38,10 +40,14 @@ examples:
       a trace of your own, as it is
   lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
       and the best schedule found by somebody who knows it all: how good the bound is
+  lyra-opt bound lyra-paper --set cluster.servers=44 --save proofs
+  lyra-opt bound lyra-paper --set cluster.servers=44 --check proofs/restart-jct_mean.json
+      prices that anybody can check
   lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
       how far each scheme is from the best that there is
 
-Exit code: 0; 2 for bad input or usage; 130 after Ctrl-C.
+Exit code: 0; 1 if prices prove less than a file that is checked says; 2 for bad input or usage; 130
+after Ctrl-C.
 """
 
 
@@ -70,6 +76,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "one kind without loans",
     )
     parser.add_argument(
+        "--save", metavar="DIR", help="write the prices there that prove it, a file for each bound"
+    )
+    add_repeated_option(
+        parser,
+        "--check",
+        "FILE",
+        "recompute what saved prices prove of the scenario, in exact arithmetic, instead",
+        dest="checks",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="write a JSON array to stdout, an object for each variant, seed and reading",
@@ -79,26 +95,51 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run_bound(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt bound``; return the exit code."""
+    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.core.documents import format_document, write_text
     from lyra_opt.experiments.simulation.printing import say_demand
     from lyra_opt.experiments.simulation.proving import prove
     from lyra_opt.simulation.bounds.ways import Reading
 
     scenario = given_scenario(arguments, arguments.seeds)
+    if arguments.checks:
+        return _check(scenario, arguments)
+    out = None if arguments.save is None else Path(arguments.save)
+    if out is not None:
+        require_folder_path("--save", out)
     readings = [Reading(name) for name in dict.fromkeys(arguments.readings or ())]
     found: list[Proved] = []
-    with stdout_kept_clean():
+    with stdout_kept_clean(), output_folder("--save", out):
         for proved in prove(scenario, readings or tuple(Reading), searches=arguments.schedule):
             if not found or found[-1].setup is not proved.setup:
                 say_demand(proved.setup)
             say(f"{proved.bound.reading.value}: proved in {proved.bound.cpu_s:.1f} s of CPU time")
             found.append(proved)
+            if out is not None:
+                for name, document in proved.certificates().items():
+                    write_text(out / name, format_document(document))
     if arguments.json:
         print_json([proved.as_json_object() for proved in found])
     else:
         _print(found)
     return 0
+
+
+def _check(scenario: Scenario, arguments: argparse.Namespace) -> int:
+    """Check saved prices; return the exit code."""
+    from lyra_opt.commands.output import print_json, print_line, stdout_kept_clean
+    from lyra_opt.experiments.simulation.proving import check
+
+    with stdout_kept_clean():
+        checked = [check(scenario, file) for file in arguments.checks]
+    if arguments.json:
+        print_json([each.as_json_object() for each in checked])
+    else:
+        for each in checked:
+            print_line(each.in_words())
+    return 0 if all(each.holds for each in checked) else 1
 
 
 def _print(found: list[Proved]) -> None:

@@ -52,6 +52,12 @@ def speed_of(setup: Setup) -> Speed:
     return Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency)
 
 
+def copy_efficiency_of(setup: Setup, schemes: Sequence[Scheme]) -> Sequence[float] | None:
+    """Return what copies of jobs are worth, where any of some schemes runs some; else None."""
+    has_copies = any(scheme.has_copies for scheme in schemes)
+    return setup.options.rounds.copy_efficiency if has_copies else None
+
+
 def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> ClusterBound:
     """Return what no schedule of a setup can beat.
 
@@ -62,14 +68,13 @@ def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> 
     reading
         What schedules may do.
     """
-    has_copies = any(scheme.has_copies for scheme in schemes)
     return whole_bound(
         setup.workload,
         setup.cluster,
         reading=reading,
         plan=setup.plan,
         speed=speed_of(setup),
-        copy_efficiency=setup.options.rounds.copy_efficiency if has_copies else None,
+        copy_efficiency=copy_efficiency_of(setup, schemes),
     )
 
 

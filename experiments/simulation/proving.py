@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.simulation.bounds import cluster_bound, speed_of
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.experiments.simulation.bounds import (
+    cluster_bound,
+    copy_efficiency_of,
+    speed_of,
+)
 from lyra_opt.experiments.simulation.building import make_schemes, make_setup
 from lyra_opt.experiments.simulation.scenario import variants
+from lyra_opt.simulation.bounds.certificate import (
+    JCT,
+    QUEUE,
+    CertificateTable,
+    document_of,
+    holds,
+    proved_mean_s,
+    read_certificate,
+)
 from lyra_opt.simulation.bounds.ways import Reading
 from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
 
@@ -51,6 +65,21 @@ class Proved:
         if self.schedule is None:
             return None
         return self.schedule.jct_mean_s / self.bound.jct_mean_bound_s - 1
+
+    def certificates(self) -> dict[str, dict[str, Any]]:
+        """Return the proofs as documents by the names of their files."""
+        bound = self.bound
+        several = [f"{value}" for value in self.point.values()]
+        several += [f"seed{self.seed}"] if self.seed else []
+        found = {}
+        for objective, certificate in ((JCT, bound.jct), (QUEUE, bound.queue)):
+            if certificate is not None:
+                name = "-".join([*several, bound.reading.value, objective])
+                file = re.sub(r"[^\w.=+-]+", "-", name)
+                found[f"{file}.json"] = document_of(
+                    certificate, reading=bound.reading, objective=objective, jobs=bound.jobs
+                )
+        return found
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``bound --json``."""
@@ -120,3 +149,76 @@ def prove(
                         setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
                     )
                 yield Proved(point=point, seed=seed, setup=setup, bound=bound, schedule=schedule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What saved prices prove.
+
+    Parameters
+    ----------
+    file
+        That holds them.
+    certificate
+        What it says.
+    proved_s
+        What follows from the prices, in exact arithmetic, rounded down.
+    """
+
+    file: str
+    certificate: CertificateTable
+    proved_s: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the file claims no more than that."""
+        return holds(self.certificate, self.proved_s)
+
+    def in_words(self) -> str:
+        """Return it as a line."""
+        claimed = self.certificate
+        says = "as" if self.holds else "NOT as"
+        return (
+            f"{self.file}: {claimed.objective} under {claimed.reading} is at least "
+            f"{self.proved_s:,.3f} s, {says} the file says: {claimed.value_s:,.3f} s"
+        )
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object of ``bound --check --json``."""
+        return {
+            "file": self.file,
+            "reading": self.certificate.reading,
+            "objective": self.certificate.objective,
+            "claimed_mean_s": self.certificate.value_s,
+            "proved_mean_s": self.proved_s,
+            "holds": self.holds,
+        }
+
+
+def check(scenario: Scenario, file: str) -> Checked:
+    """Return what saved prices prove of a scenario of one variant and seed.
+
+    Raises
+    ------
+    UserError
+        If the file is no certificate, one of other jobs or pools, or the scenario has several
+        variants or seeds.
+    """
+    certificate = read_certificate(file)
+    found = [(variant, seed) for _, variant in variants(scenario) for seed in variant.table.seeds]
+    if len(found) > 1:
+        raise UserError("--check: the scenario has several variants or seeds; ask for one of them")
+    ((variant, seed),) = found
+    schemes = make_schemes(variant)
+    setup = make_setup(variant, schemes, seed)
+    try:
+        proved_s = proved_mean_s(
+            certificate,
+            setup.workload,
+            speed_of(setup),
+            plan=setup.plan,
+            copy_efficiency=copy_efficiency_of(setup, schemes),
+        )
+    except FieldError as error:
+        raise InputError(file, str(error)) from None
+    return Checked(file=file, certificate=certificate, proved_s=proved_s)

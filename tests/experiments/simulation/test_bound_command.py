@@ -71,6 +71,31 @@ def test_a_schedule_says_how_good_the_bound_is(
     assert "mean JCT found (s)" in capsys.readouterr().out
 
 
+def test_saved_prices_can_be_checked_and_lies_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 where prices prove less than the file says."""
+    folder = tmp_path / "proofs"
+    assert main(["bound", "lyra-paper", *SMALL, "--save", str(folder)]) == 0
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files] == [
+        f"{reading}-{objective}_mean.json"
+        for reading in ("conserved", "restart")
+        for objective in ("jct", "queue")
+    ]
+    checks = [part for file in files for part in ("--check", str(file))]
+    capsys.readouterr()
+    assert main(["bound", "lyra-paper", *SMALL, *checks, "--json"]) == 0
+    assert all(each["holds"] for each in json.loads(capsys.readouterr().out))
+    lie = json.loads(files[0].read_text())
+    lie["value_s"] *= 1.01
+    files[0].write_text(json.dumps(lie))
+    assert main(["bound", "lyra-paper", *SMALL, "--check", str(files[0])]) == 1
+    assert "NOT as the file says" in capsys.readouterr().out
+    assert main(["bound", "lyra-paper", *SMALL, "--set", "seeds=2", *checks]) == 2
+    assert "several variants or seeds" in capsys.readouterr().err
+
+
 def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """And what a run is held against is what is proved alone."""
     assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
