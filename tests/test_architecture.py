@@ -24,8 +24,9 @@ MOST_OF_A_PREFIX = 3
 PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
 ROOMS_MAY_IMPORT = {
     "core": set(),  # problems come by entry point
-    **{problem: {"core"} for problem in PROBLEMS},
-    "simulation": {"core", *PROBLEMS},
+    "pricing": {"core"},
+    **{problem: {"core", "pricing"} for problem in PROBLEMS},
+    "simulation": {"core", "pricing", *PROBLEMS},
     "testing": {"core", *PROBLEMS},
     "commands": {"core", *PROBLEMS, "testing"},
     "front_door": {"core"},  # the rest comes by entry point

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lyra_opt.simulation.bounds.kernel import PricedJobs
+    from lyra_opt.pricing.kernel import PricedJobs
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
 
 FINEST = 64

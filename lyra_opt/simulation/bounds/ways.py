@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lyra_opt.simulation.bounds.kernel import PricedJobs
+from lyra_opt.pricing.kernel import PricedJobs
 from lyra_opt.simulation.least_run import BestRates
 
 if TYPE_CHECKING:

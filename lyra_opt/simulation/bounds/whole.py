@@ -11,7 +11,7 @@ GPU-seconds than there are, so that
     - \sum_q \int \pi_q(t) K_q(t) \, dt
 
 *whatever the prices*. Prices are constant in cells of time, so that each minimum is exact
-(`lyra_opt.simulation.bounds.kernel`). The bound on queuing is the same with the time in which a job
+(`lyra_opt.pricing.kernel`). The bound on queuing is the same with the time in which a job
 holds nothing in the place of C - r.
 
 *Schedules that it holds for.* All, clairvoyant ones included, in which jobs share no GPU, run no
@@ -35,8 +35,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.bounds.ascent import Pricer, Room, ascend
-from lyra_opt.simulation.bounds.first_prices import first_prices
+from lyra_opt.pricing.ascent import Pricer, Room, ascend
+from lyra_opt.pricing.first_prices import first_prices
+from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
 from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
@@ -58,9 +59,6 @@ LEAST_CELLS = 200
 MOST_BORDERS = 10_000_000
 PRICE_UNIT = 2.0**-20
 """Prices are multiples of it, so that files hold them exactly."""
-EPSILON = float(np.finfo(float).eps)
-SLACK = 64.0
-"""Roundings on the way to what one job pays, sums left out; generous."""
 DRAIN = 1.5
 """By how much longer than the work takes that is left after the last release prices go on."""
 
@@ -290,32 +288,3 @@ def _integral(gpus: FloatArray, interval_s: float, time_s: FloatArray) -> FloatA
     place = np.minimum((time_s // interval_s).astype(np.int64), len(gpus) - 1)
     found: FloatArray = until[place] + gpus[place] * (time_s - at_s[place])
     return found
-
-
-def safe_value(pricer: Pricer, price: FloatArray) -> float:
-    """Return a number that the bound at these prices is not below.
-
-    Parameters
-    ----------
-    pricer
-        Of the jobs and the room.
-    price : array of (pools, cells)
-        At least 0.
-    """
-    pricer.at(price, counts=False)
-    jobs, room, scratch = pricer.jobs, pricer.room, pricer.scratch
-    cells = price.shape[1]
-    length_s = np.diff(room.border_s)
-    most_paid = float((price * length_s).sum(axis=1).max(initial=0.0))
-    most_paid += float(price.max(initial=0.0)) * float(room.border_s[-1])
-    gpus = np.maximum.reduceat(jobs.gpus, jobs.first[:-1])
-    slowest_s = 1.0 / np.minimum.reduceat(jobs.rate, jobs.first[:-1])
-    margin = EPSILON * (
-        (SLACK + cells) * gpus * most_paid
-        + SLACK * jobs.weight * (room.border_s[-1] + jobs.release_s + slowest_s)
-        + SLACK * scratch.size
-    )
-    paid = math.fsum(scratch.paid - margin)
-    rent = (price * room.gpu_s).ravel()
-    least = math.fsum(-rent * (1 + (SLACK + cells) * EPSILON))
-    return paid + least - SLACK * EPSILON * (abs(paid) + abs(least))

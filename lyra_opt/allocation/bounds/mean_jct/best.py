@@ -1,7 +1,8 @@
 """Lower bounds on mean JCT at any size.
 
-Each one relaxes more than the one after it: heights, squashed area, mean busy times, and for up to
-200 jobs prices of time. The proofs stand in ``formulations/allocation/README.md``, section 11.
+Each one relaxes more than the one after it: heights, squashed area, mean busy times, and prices of
+time, for more than 200 jobs those of jobs that may be interrupted. The proofs stand in
+``formulations/allocation/README.md``, section 11.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS, mean_busy_time_bound
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
+from lyra_opt.allocation.bounds.mean_jct.interrupted import (
+    LARGEST_FOR_PASSES,
+    interrupted_prices_bound,
+)
 from lyra_opt.allocation.bounds.mean_jct.prices import (
     LARGEST_FOR_PRICES,
     ROUNDS,
@@ -38,6 +43,8 @@ def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = 
         found.append(height_bound(instance))
         found.append(squashed_area_bound(instance))
         found.append(mean_busy_time_bound(instance, steps))
+        if rounds and LARGEST_FOR_PRICES < len(instance.jobs) <= LARGEST_FOR_PASSES:
+            found.append(interrupted_prices_bound(instance))
         if rounds and len(instance.jobs) <= LARGEST_FOR_PRICES:
             found.append(priced_schedules_bound(instance, rounds))
     return max(found)

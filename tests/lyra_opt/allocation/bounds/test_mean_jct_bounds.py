@@ -23,6 +23,7 @@ from lyra_opt.allocation.bounds.mean_jct.busy_times import (
     rounded_down,
 )
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData
+from lyra_opt.allocation.bounds.mean_jct.interrupted import interrupted_prices_bound
 from lyra_opt.allocation.bounds.mean_jct.prices import (
     PricedJob,
     PricedSchedules,
@@ -43,6 +44,7 @@ BOUNDS = (
     squashed_area_bound,
     mean_busy_time_bound,
     priced_schedules_bound,
+    interrupted_prices_bound,
     mean_jct_bound,
 )
 
@@ -290,3 +292,10 @@ def test_the_nodes_of_time_end_where_floats_are_far_apart() -> None:
     one = Instance(name="ages", objective="mean_jct", gpus=1000, jobs=(short, late))
     assert len(MeanBusyTimes(BoundData(one), 150).times) < 1000
     assert mean_jct_bound(one) <= (1.5e-5 + 0.5) / 2
+
+
+def test_prices_of_many_jobs_are_no_weaker_than_mean_busy_times() -> None:
+    """What is left out, that jobs may be interrupted, must not cost more than prices bring."""
+    instance = reference.drawn(250, 3, fit=False, releases=True, loss=True, wide=True)
+    assert interrupted_prices_bound(instance) >= mean_busy_time_bound(instance)
+    assert mean_jct_bound(instance) >= interrupted_prices_bound(instance)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lyra_opt.pricing.safe_value import safe_value
 from lyra_opt.simulation.bounds.checker import Checker
 from lyra_opt.simulation.bounds.ways import Reading
-from lyra_opt.simulation.bounds.whole import safe_value
 from tests.lyra_opt.simulation.bounds.small import draw, prices_for
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lyra_opt.simulation.bounds.ascent import Pricer
+    from lyra_opt.pricing.ascent import Pricer
     from tests.lyra_opt.simulation.bounds.small import Small
 
 NEAR = 1e-6

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.stopwatch import is_out_of_time
-from lyra_opt.simulation.bounds.kernel import (
+from lyra_opt.pricing.kernel import (
     JCT,
     QUEUE,
     PricedJobs,

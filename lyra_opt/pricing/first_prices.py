@@ -22,8 +22,8 @@ from lyra_opt.core.stopwatch import within_time
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.simulation.bounds.ascent import Room
-    from lyra_opt.simulation.bounds.kernel import PricedJobs
+    from lyra_opt.pricing.ascent import Room
+    from lyra_opt.pricing.kernel import PricedJobs
 
     FloatArray = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from lyra_opt.simulation.bounds.ascent import Priced, Pricer, Room
-from lyra_opt.simulation.bounds.kernel import PricedJobs
+from lyra_opt.pricing.ascent import Priced, Pricer, Room
+from lyra_opt.pricing.kernel import PricedJobs
 
 TOLERANCE = 1e-7
 QUICK, SLOW = 150, 10_000
