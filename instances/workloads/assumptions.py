@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LARGEST_RANGE = 2
 """Most workers of an elastic job as a multiple of its base demand (Lyra, section 7.1, Ideal)."""
 
-LARGEST_ESTIMATE_ERROR_PER_MILLE = 250
+ESTIMATE_ERROR_PERCENT = 25
 """How far a wrong estimate of the running time can be off (Lyra, section 7.4)."""
 
 
@@ -44,7 +44,9 @@ class JobAssumptions:
     scaling_loss_percent
         What a worker beyond the base demand of an elastic job does less than one of the base.
     wrong_estimate_percent
-        Jobs whose running time the scheduler believes to be up to 25 % shorter or longer.
+        Jobs whose running time the scheduler believes to be shorter or longer.
+    estimate_error_percent
+        By how much at most, from 0 to 99.
     """
 
     fungible_percent: int = 21
@@ -54,13 +56,16 @@ class JobAssumptions:
     checkpoint_percent: int = 0
     scaling_loss_percent: int = 0
     wrong_estimate_percent: int = 0
+    estimate_error_percent: int = ESTIMATE_ERROR_PERCENT
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.name == "all_elastic":
                 require_flag(field.name, self.all_elastic)
             else:
-                require_integer(field.name, getattr(self, field.name), minimum=0, maximum=100)
+                # An error of all of it would leave a job nothing to do.
+                most = 99 if field.name == "estimate_error_percent" else 100
+                require_integer(field.name, getattr(self, field.name), minimum=0, maximum=most)
 
     @property
     def in_words(self) -> str:
@@ -74,7 +79,8 @@ class JobAssumptions:
             f"{heterogeneous} % heterogeneous, {elastic} % elastic (base demand as requested, "
             f"range up to {LARGEST_RANGE} times that, {self.scaling_loss_percent} % less work from "
             f"each worker beyond the base), {self.checkpoint_percent} % with checkpoints, "
-            f"{self.wrong_estimate_percent} % with an estimate that is off by up to 25 %; each "
+            f"{self.wrong_estimate_percent} % with an estimate that is off by up to "
+            f"{self.estimate_error_percent} %; each "
             "share is drawn independently of the others."
         )
 
@@ -141,10 +147,11 @@ def assigned(
     checkpoints = drawn("checkpoints", assumptions.checkpoint_percent)
     wrong = drawn("wrong-estimate", assumptions.wrong_estimate_percent)
     errors = IntegerStream(workload="scenario", purpose="estimate-error", seed=seed)
+    most = 10 * assumptions.estimate_error_percent  # per mille
     result = []
     for position, job in enumerate(jobs):
         # Drawn for every job, so that a job's error does not depend on how many have one.
-        error = errors.between(-LARGEST_ESTIMATE_ERROR_PER_MILLE, LARGEST_ESTIMATE_ERROR_PER_MILLE)
+        error = errors.between(-most, most)
         is_elastic = position in elastic
         result.append(
             replace(

@@ -72,6 +72,17 @@ def test_what_is_assigned():
     assert len(estimates) == 400
 
 
+def test_estimates_are_off_by_as_much_as_is_said():
+    """Never by all of the work, which would leave nothing to do."""
+    before = jobs_of(1000)
+    for percent in (0, 50, 99):
+        assumptions = JobAssumptions(wrong_estimate_percent=100, estimate_error_percent=percent)
+        estimates = [job.estimated_work_worker_s for job in assigned(before, assumptions, seed=3)]
+        assert 100 - percent <= min(estimates) <= 101 - percent
+        assert 99 + percent <= max(estimates) <= 100 + percent
+        assert f"off by up to {percent} %" in assumptions.in_words
+
+
 def test_an_estimate_does_not_depend_on_how_many_are_wrong():
     few, all_ = (
         assigned(jobs_of(50), JobAssumptions(wrong_estimate_percent=percent), seed=0)
@@ -93,6 +104,7 @@ def test_labels_tell_scenarios_apart():
     labels |= {
         JobAssumptions(all_elastic=True).label,
         JobAssumptions(scaling_loss_percent=77).label,
+        JobAssumptions(estimate_error_percent=77).label,
     }
     assert len(labels) == len(fields(JobAssumptions))
     assert JobAssumptions(all_elastic=True, fungible_percent=0).label == "-fungible0-ideal"
@@ -105,6 +117,7 @@ def test_labels_tell_scenarios_apart():
         ("elastic_percent", 101, "must be at most 100"),
         ("checkpoint_percent", 2.5, "must be an integer"),
         ("wrong_estimate_percent", True, "must be an integer"),
+        ("estimate_error_percent", 100, "must be at most 99"),
         ("all_elastic", 1, "must be true or false"),
     ],
 )
