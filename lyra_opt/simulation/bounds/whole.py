@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 PASSES = 300
 MOST_CELLS = 12_000
-CELLS_PER_RUN = 20.0
+CELLS_PER_RUN = {Reading.RESTART: 20.0, Reading.CONSERVED: 10.0}
+"""In the mean; parts take longer to price than runs, and lose less by longer cells."""
 LEAST_CELLS = 200
 MOST_BORDERS = 10_000_000
 PRICE_UNIT = 2.0**-20
@@ -172,7 +173,7 @@ def whole_bound(
     borrows = plan is not None
     weights = _checked(weight, len(workload.jobs))
     run_s = least_run_s(workload, speed, borrows=borrows, copy_efficiency=copy_efficiency)
-    border_s = borders(workload, cluster, run_s, cell_s)
+    border_s = borders(workload, cluster, run_s, cell_s, reading=reading)
     room = room_of(cluster, plan, border_s)
     jobs = priced_jobs(
         workload,
@@ -220,7 +221,12 @@ def _checked(weight: FloatArray | None, jobs: int) -> FloatArray:
 
 
 def borders(
-    workload: Workload, cluster: Cluster, run_s: FloatArray, cell_s: float | None = None
+    workload: Workload,
+    cluster: Cluster,
+    run_s: FloatArray,
+    cell_s: float | None = None,
+    *,
+    reading: Reading = Reading.RESTART,
 ) -> FloatArray:
     """Return the borders of cells, from the first submission (0) until most work is done.
 
@@ -232,6 +238,8 @@ def borders(
         For how long each runs at least.
     cell_s
         How long a cell is, above 0; None: by the length of it all.
+    reading
+        What schedules may do.
     """
     first_s = workload.jobs[0].submit_s
     backlog_gpu_s = now_s = 0.0
@@ -242,7 +250,7 @@ def borders(
         now_s = at_s
     end_s = now_s + DRAIN * backlog_gpu_s / cluster.gpus
     if cell_s is None:
-        usual_s = float(run_s.mean()) / CELLS_PER_RUN
+        usual_s = float(run_s.mean()) / CELLS_PER_RUN[reading]
         cell_s = max(end_s / MOST_CELLS, min(usual_s, end_s / LEAST_CELLS))
         if cell_s > 1:
             cell_s = float(math.ceil(cell_s))
