@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.job_rates import JobRates
 from lyra_opt.simulation.queues import ORDERS, JobQueue
 from lyra_opt.simulation.run import Run
 from lyra_opt.simulation.speed import Speed
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 def runs_of(*sizes: tuple[float, int]) -> list[Run]:
     """Return jobs of (duration, workers), submitted in this order."""
     return [
-        Run(job_of(f"j{order}", 0, duration_s, workers), order, duration_s * workers)
+        Run(
+            job_of(f"j{order}", 0, duration_s, workers),
+            order,
+            duration_s * workers,
+            JobRates(float(workers), (), ()),
+        )
         for order, (duration_s, workers) in enumerate(sizes)
     ]
 
