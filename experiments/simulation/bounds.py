@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 MAKESPAN, MEAN_JCT, MEAN_QUEUE = "makespan_bound_s", "jct_mean_bound_s", "queue_mean_bound_s"
 """Figures of a replay."""
 
-TOLERANCE = 1e-9
-"""Relative; for the rounding of what is measured."""
+TOLERANCE, MOST_ROUNDINGS = 1e-9, 4
+"""For the rounding of what is measured: relative, and of moments as floats have them."""
 
 
 def common_reading(schemes: Sequence[Scheme]) -> Reading:
@@ -88,9 +89,11 @@ def figures_of(bound: ClusterBound) -> dict[str, Any]:
     }
 
 
-def above_bound(figures: Mapping[str, Any]) -> dict[str, float]:
-    """Return how far a replay is above what is proved, as a share of the latter."""
-    return {"jct_above_bound_share": figures["jct_mean_s"] / figures[MEAN_JCT] - 1}
+def above_bound(figures: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return how far a replay is above what is proved, as a share of it; None where that is 0."""
+    bound_s = figures[MEAN_JCT]
+    share = figures["jct_mean_s"] / bound_s - 1 if bound_s > 0 else None
+    return {"jct_above_bound_share": share}
 
 
 def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
@@ -118,8 +121,15 @@ def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
     return {}
 
 
-def require_kept(figures: Mapping[str, Any]) -> None:
+def require_kept(figures: Mapping[str, Any], *, latest_s: float = 0.0) -> None:
     """Check that a replay is not better than what is proved.
+
+    Parameters
+    ----------
+    figures
+        Of the replay, bounds among them.
+    latest_s
+        A moment that none of the replay is after: times as of a clock are rounded by more.
 
     Raises
     ------
@@ -131,7 +141,8 @@ def require_kept(figures: Mapping[str, Any]) -> None:
         (MEAN_JCT, "jct_mean_s"),
         (MEAN_QUEUE, "queue_mean_s"),
     ):
-        if bound in figures and figures[figure] < figures[bound] * (1 - TOLERANCE):
+        least_s = figures.get(bound, 0.0) * (1 - TOLERANCE) - MOST_ROUNDINGS * math.ulp(latest_s)
+        if figures[figure] < least_s:
             raise SimulationError(
                 f"{figure} is {figures[figure]}, but proved to be at least {figures[bound]}"
             )

@@ -108,7 +108,8 @@ class ReplayTask:
             figures |= _makespan_bounds(
                 self.scenario, self.schemes, self.seed, forking=scheme.has_copies
             )
-            require_kept(figures)
+            first_s = setup.workload.jobs[0].submit_s
+            require_kept(figures, latest_s=first_s + figures["makespan_s"])
             figures |= above_bound(figures)
         if capture is not None and self.capture is not None:
             kept = capture.documents()

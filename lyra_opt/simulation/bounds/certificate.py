@@ -27,8 +27,8 @@ CERTIFICATE_FORMAT = "lyra-opt/cluster-bound"
 CERTIFICATE_VERSION = 1
 JCT, QUEUE = "jct_mean", "queue_mean"
 
-TOLERANCE = 1e-9
-"""Relative; of a mean that is written with as many digits as floats have."""
+LATEST_S = 1e15
+"""Up to which prices may stand: beyond, floats hold no fractions of seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,9 @@ class CertificateTable:
             if len(row) != len(self.price[0]):
                 rule = f"must have as many cells as the first, {len(self.price[0])}"
                 raise FieldError(f"price[{place}]", len(row), rule)
+        if self.cell_s * len(self.price[0]) > LATEST_S:
+            rule = f"must be so long that all cells end by {LATEST_S:g} s"
+            raise FieldError("cell_s", self.cell_s, rule)
 
 
 def document_of(
@@ -128,4 +131,4 @@ def proved_mean_s(
 
 def holds(table: CertificateTable, proved_s: float) -> bool:
     """Whether a certificate claims no more than its prices prove."""
-    return table.value_s <= proved_s * (1 + TOLERANCE)
+    return table.value_s <= proved_s

@@ -12,6 +12,8 @@ from lyra_opt.experiments.simulation.bounds import MAKESPAN, MEAN_JCT, MEAN_QUEU
 from lyra_opt.experiments.simulation.carried_out import SimulationError
 from lyra_opt.experiments.simulation.replays import replay_tasks
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,3 +87,19 @@ def test_where_no_bound_holds_none_is_given() -> None:
     scenario = load_scenario("lyra-paper", [Change("bounds", True), Change("schemes", ["pollux"])])
     with pytest.raises(InputError, match="bounds: none holds for scheme pollux"):
         replay_tasks(scenario)[0].setup()
+
+
+def test_clock_times_are_rounded_more_than_a_bound_is() -> None:
+    """A replay in Unix time is no refutation: its moments are a quarter of a microsecond apart."""
+    jobs = tuple(
+        Job(id=f"j{number}", submit_s=1.7e9 + number, work_worker_s=work)
+        for number, work in enumerate([0.3, 0.3, 0.1])
+    )
+    runs = lo.simulate(
+        "plain",
+        jobs=Workload(name="short", jobs=jobs),
+        cluster=Cluster.of_servers(1, gpus_per_server=1),
+        schemes=["fifo"],
+        changes={"bounds": True},
+    )
+    assert not runs.replays.failed

@@ -93,6 +93,7 @@ def test_a_lie_is_found_out(tmp_path: Path, documents: dict[str, dict[str, Any]]
         ({"price": [[1, -1]]}, r"price\[0\]\[1\]"),
         ({"price": [[1, 2], [1]]}, r"price\[1\]"),
         ({"cell_s": 0}, "cell_s"),
+        ({"cell_s": 1e308}, "cell_s"),
         ({"more": 1}, "more"),
         ({"version": 2}, "version"),
     ],
