@@ -61,11 +61,6 @@ class Room:
     border_s: FloatArray
     gpu_s: FloatArray
 
-    @property
-    def cells(self) -> int:
-        """Cells before the horizon."""
-        return len(self.border_s) - 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:

@@ -41,6 +41,7 @@ from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
 from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.step_integral import step_integral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,11 +187,11 @@ def whole_bound(
     )
     total = math.fsum(weights)
     least_s = math.fsum(weights * run_s) / total
-    first = first_prices(jobs, room)
+    price = first_prices(jobs, room)
     proofs: list[Certificate] = []
     for is_queue in (False, True) if queue else (False,):
         pricer = Pricer(jobs, room, is_queue=is_queue)
-        best = ascend(pricer, first if proofs == [] else proofs[-1].price, passes)
+        best = ascend(pricer, price, passes)
         price = np.round(best.price / PRICE_UNIT) * PRICE_UNIT
         value_s = max(0.0, safe_value(pricer, price) / total * (1 - EPSILON))
         proofs.append(Certificate(border_s=border_s, price=price, value_s=value_s))
@@ -284,15 +285,7 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
             # Whichever servers they are: no so many have more.
             most = np.concatenate(([0], np.cumsum(sorted(pool.gpus, reverse=True))))
             gpus = most[np.minimum(plan.on_loan, len(pool.gpus))].astype(float)
-            until = _integral(gpus, plan.interval_s, border_s)
+            since_s = np.arange(len(gpus), dtype=np.float64) * plan.interval_s
+            until = step_integral(since_s, gpus, border_s)
             gpu_s[pool.number] = np.diff(until) + SLACK * EPSILON * until[-1]
     return Room(border_s=border_s, gpu_s=gpu_s)
-
-
-def _integral(gpus: FloatArray, interval_s: float, time_s: FloatArray) -> FloatArray:
-    """Return the integral up to each moment of what changes every interval; the last one stays."""
-    at_s = np.arange(len(gpus)) * interval_s
-    until = np.concatenate(([0.0], np.cumsum(gpus[:-1] * interval_s)))
-    place = np.minimum((time_s // interval_s).astype(np.int64), len(gpus) - 1)
-    found: FloatArray = until[place] + gpus[place] * (time_s - at_s[place])
-    return found

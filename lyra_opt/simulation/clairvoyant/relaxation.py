@@ -27,6 +27,7 @@ from lyra_opt.pricing.ascent import Pricer, Room, steps
 from lyra_opt.pricing.first_prices import first_prices
 from lyra_opt.pricing.kernel import PricedJobs
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
+from lyra_opt.simulation.step_integral import step_integral
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,15 +51,6 @@ KEPT = (8, 16, 32)
 """Last passes that medians are over."""
 
 
-def cumulated(capacity: Capacity, time_s: FloatArray) -> FloatArray:
-    """Return the GPU-seconds that there are up to each moment."""
-    since_s = np.append(capacity.since_s, np.inf)
-    until = np.concatenate(([0.0], np.cumsum(capacity.gpus[:-1] * np.diff(capacity.since_s))))
-    step = np.searchsorted(since_s, time_s, side="right") - 1
-    found: FloatArray = until[step] + capacity.gpus[step] * (time_s - since_s[step])
-    return found
-
-
 class Relaxation:
     """Prices for the same jobs, pass by pass, and the starts that jobs would choose at them.
 
@@ -73,7 +65,8 @@ class Relaxation:
     def __init__(self, gangs: Gangs, capacity: Capacity, border_s: FloatArray) -> None:
         self._gangs = gangs
         self._border_s = border_s
-        self._there_gpu_s = np.diff(cumulated(capacity, border_s))
+        there = step_integral(capacity.since_s, capacity.gpus, border_s)
+        self._there_gpu_s = np.diff(there)
         jobs = len(gangs)
         cells = len(border_s) - 1
         priced = PricedJobs(

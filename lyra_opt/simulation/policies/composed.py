@@ -230,11 +230,13 @@ class ComposedPolicy(Policy):
             rooms = tuple(
                 (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
             )
-        left_s = self._left_s(run)
-        held_back = 0 if self._caps is None else self._caps.class_of(left_s)
-        rule = self._composition.loan_rule
-        on_loan = None if rule is None else (rule.admits(left_s), rule.prefers(left_s))
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
+        caps, rule = self._caps, self._composition.loan_rule
+        if caps is None and rule is None:  # asked for every job that waits
+            return *asks, rooms
+        left_s = self._left_s(run)
+        held_back = None if caps is None else caps.class_of(left_s)
+        on_loan = None if rule is None else (rule.admits(left_s), rule.prefers(left_s))
         return *asks, rooms, held_back, on_loan
 
     def _homes(self, run: Run) -> list[tuple[PoolRoom, int]]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lyra_opt.simulation.clairvoyant import relaxation as module
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
-from lyra_opt.simulation.clairvoyant.relaxation import Relaxation, cumulated
+from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
+from lyra_opt.simulation.step_integral import step_integral
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
     GANGS,
@@ -34,7 +35,8 @@ def relaxed(jobs: list[Fields], capacity: Capacity) -> Relaxation:
 def test_gpu_seconds_are_those_of_seconds(jobs: list[Fields], room: list[tuple[int, int]]) -> None:
     """What there is up to each second is the sum over the seconds before."""
     free = free_by_second(jobs, room)
-    found = cumulated(capacity_of(room), np.arange(len(free) + 1.0))
+    capacity = capacity_of(room)
+    found = step_integral(capacity.since_s, capacity.gpus, np.arange(len(free) + 1.0))
     assert found.tolist() == pytest.approx(np.concatenate(([0], np.cumsum(free))).tolist())
 
 
