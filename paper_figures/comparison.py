@@ -8,29 +8,35 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lyra_opt.paper_figures.verdicts import (
+    RULE,
+    RULE_OF_0_1_0,
+    Spread,
+    Verdict,
+    digits_of,
+    gain,
+    is_forbidden,
+    verdict_of_0_1_0,
+    verdict_of_digits,
+    verdict_of_gains,
+    verdict_of_values,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-REPRODUCED_WITHIN = 0.10
-"""How far a simulated number, or its gain, may be from the paper's and still be reproduced."""
-
-NO_CHANGE_WITHIN = 0.01
-"""Gains that close to 1 are none."""
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MISSING = "–"
 
-RULE = (
-    "Verdicts follow a fixed rule. What the paper computes from a worked example is reproduced if "
-    "ours rounds to the digits that the paper prints, and differs if not. The paper's trace is "
-    "private and ours is generated, so that a simulated number is judged by its gain over the "
-    "row that it is compared with (that row's value over this one's where less is better, this "
-    f"one's over that row's where more is better): gains within {100 * NO_CHANGE_WITHIN:g} % of 1 "
-    "are no change; if the paper's gain and ours do not point the same way, the number differs; "
-    f"if they do, and ours is within {100 * REPRODUCED_WITHIN:g} % of the paper's, it is "
-    "reproduced; otherwise it has the same direction. Simulated numbers without such a row, those "
-    f"of the Baseline among them, are reproduced within {100 * REPRODUCED_WITHIN:g} % of the "
-    "paper's, and differ beyond."
-)
+
+class Judged(StrEnum):
+    """What a number of a paper is, and is held against."""
+
+    EXACT = "exact"
+    """Digits of a worked example, or a choice among a few."""
+    VALUE = "value"
+    GAIN = "gain"
+    REDUCTION = "reduction"
+    """In per cent."""
 
 
 class Source(StrEnum):
@@ -45,17 +51,42 @@ class Source(StrEnum):
     """Remembered, and found nowhere since."""
 
 
-class Verdict(StrEnum):
-    """How ours compares with the paper's number."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gains:
+    """A number's gain over the row that it is compared with.
 
-    REPRODUCED = "reproduced"
-    """Equal to all the digits that the paper prints; of simulations, see `RULE`."""
-    SAME_DIRECTION = "same direction"
-    """On the same side of the reference that the paper compares with."""
-    DIFFERS = "differs"
-    """Neither."""
-    NOT_RUN = "not run"
-    """There is no number of ours."""
+    Parameters
+    ----------
+    paper, ours
+        The paper's gain, and ours; None where there is no number of ours.
+    spread
+        The least and the greatest of ours over seeds, where there are several.
+    """
+
+    paper: float
+    ours: float | None
+    spread: Spread = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the two compare."""
+        return verdict_of_gains(self.paper, self.ours, self.spread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a number cannot be, whatever the scheduler: proved with the runs.
+
+    Parameters
+    ----------
+    value
+        How much it is at most, or at least.
+    is_most
+        Which of the two.
+    """
+
+    value: float
+    is_most: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +101,19 @@ class Entry:
         The paper's number as printed, so that its precision is known.
     ours
         What this project computes, None if nothing.
-    verdict
-        How the two compare.
-    paper_gain, our_gain
-        What the gains over the row that it is compared with are, where there is one.
+    judged
+        What the paper's number is: digits of a worked example, a value, a gain or a reduction in
+        per cent.
+    gains
+        Of a value that is compared with another row, its gain over that.
     spread
-        The least and the greatest of ours over seeds, where there are several.
+        The least and the greatest of ours, where there are several.
+    is_over_seeds
+        Whether the spread is over seeds, and not over workloads that the paper tells apart.
+    bound
+        What it cannot be, where that was computed.
+    is_modelled
+        Whether what decides it is simulated at all.
     source
         Where the paper's number comes from.
     """
@@ -84,138 +122,79 @@ class Entry:
     column: str
     paper: str
     ours: float | None
-    verdict: Verdict
-    paper_gain: float | None = None
-    our_gain: float | None = None
-    spread: tuple[float, float] | None = None
+    judged: Judged = Judged.VALUE
+    gains: Gains | None = None
+    spread: Spread = None
+    is_over_seeds: bool = True
+    bound: Bound | None = None
+    is_modelled: bool = True
     source: Source = Source.TEXT
 
-    @classmethod
-    def exact(
-        cls, row: str, column: str, paper: str, ours: float | None, *, source: Source = Source.TEXT
-    ) -> Entry:
-        """Return an entry that is reproduced if ours rounds to what the paper prints."""
-        digits = len(paper.partition(".")[2])
-        if ours is None:
-            verdict = Verdict.NOT_RUN
-        else:
-            verdict = Verdict.REPRODUCED if f"{ours:.{digits}f}" == paper else Verdict.DIFFERS
-        return cls(row=row, column=column, paper=paper, ours=ours, verdict=verdict, source=source)
+    @property
+    def value_verdict(self) -> Verdict | None:
+        """How ours compares with the paper's; None of what is a gain. See `RULE`."""
+        if self.judged is Judged.EXACT:
+            return self._of(verdict_of_digits(self.paper, self.ours))
+        if self.judged is Judged.VALUE:
+            spread = self.spread if self.is_over_seeds else None
+            return self._of(verdict_of_values(float(self.paper), self.ours, spread), self.bound)
+        return None
 
-    @classmethod
-    def simulated(
-        cls,
-        row: str,
-        column: str,
-        paper: str,
-        ours: float | None,
-        *,
-        spread: tuple[float, float] | None = None,
-    ) -> Entry:
-        """Return an entry that is judged by its value; see `RULE`."""
-        return cls(
-            row=row,
-            column=column,
-            paper=paper,
-            ours=ours,
-            verdict=_verdict_of_values(float(paper), ours),
-            spread=spread,
-        )
+    @property
+    def gain_verdict(self) -> Verdict | None:
+        """How our gain compares with the paper's; None of what has none. See `RULE`."""
+        gains = self.judged_gains
+        if gains is None:
+            return None
+        return self._of(gains.verdict, None if self.judged is Judged.VALUE else self.bound)
 
-    @classmethod
-    def published_gain(
-        cls,
-        row: str,
-        column: str,
-        paper: str,
-        ours: float | None,
-        *,
-        spread: tuple[float, float] | None = None,
-        source: Source = Source.TEXT,
-    ) -> Entry:
-        """Return an entry that is a gain itself; see `RULE`."""
-        verdict = Verdict.NOT_RUN if ours is None else verdict_of_gains(float(paper), ours)
-        return cls(
-            row=row,
-            column=column,
-            paper=paper,
-            ours=ours,
-            verdict=verdict,
-            spread=spread,
-            source=source,
-        )
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """On its value and on its gain, as far as it has them."""
+        return [each for each in (self.value_verdict, self.gain_verdict) if each is not None]
 
-    @classmethod
-    def compared(
-        cls,
-        row: str,
-        column: str,
-        paper: str,
-        ours: float | None,
-        *,
-        paper_reference: str,
-        our_reference: float,
-        our_gain: float | None = None,
-        more_is_better: bool = False,
-        spread: tuple[float, float] | None = None,
-    ) -> Entry:
-        """Return an entry that is judged by its gain over a reference; see `RULE`.
+    @property
+    def verdict_of_0_1_0(self) -> str:
+        """How version 0.1.0 judged it, a value or gain."""
+        gains = self.judged_gains
+        both = None
+        if gains is not None and gains.ours is not None:
+            both = (gains.paper, gains.ours)
+        return verdict_of_0_1_0(float(self.paper), self.ours, both)
 
-        Parameters
-        ----------
-        paper_reference, our_reference
-            The number in the same column of the row that this one is compared with.
-        our_gain
-            Ours where it is a mean of gains; None for that of `ours` over `our_reference`.
-        more_is_better
-            Whether a gain is this number over the reference, and not the other way round.
-        """
-        paper_gain = gain(float(paper_reference), float(paper), more_is_better=more_is_better)
-        verdict = Verdict.NOT_RUN
-        if ours is not None:
-            if our_gain is None:
-                our_gain = gain(our_reference, ours, more_is_better=more_is_better)
-            verdict = verdict_of_gains(paper_gain, our_gain)
-        return cls(
-            row=row,
-            column=column,
-            paper=paper,
-            ours=ours,
-            verdict=verdict,
-            paper_gain=paper_gain,
-            our_gain=our_gain,
-            spread=spread,
-        )
+    @property
+    def judged_gains(self) -> Gains | None:
+        """Both gains: those over another row, or what the paper prints as such."""
+        spread = self.spread if self.is_over_seeds else None
+        if self.judged is Judged.GAIN:
+            return Gains(paper=float(self.paper), ours=self.ours, spread=spread)
+        if self.judged is Judged.REDUCTION:
+            return Gains(
+                paper=_gain_of_reduction(float(self.paper)),
+                ours=None if self.ours is None else _gain_of_reduction(self.ours),
+                spread=None
+                if spread is None
+                else (_gain_of_reduction(spread[0]), _gain_of_reduction(spread[1])),
+            )
+        return self.gains
 
-    @classmethod
-    def published_reduction(
-        cls,
-        row: str,
-        column: str,
-        paper: str,
-        ours: float | None,
-        *,
-        spread: tuple[float, float] | None = None,
-        source: Source = Source.TEXT,
-    ) -> Entry:
-        """Return an entry that is a reduction in per cent, judged by the gain that it is.
+    @property
+    def shown_gains(self) -> Gains | None:
+        """Gains that are other numbers than those of the entry."""
+        return None if self.judged is Judged.GAIN else self.judged_gains
 
-        Less by p % is 100 / (100 - p) times better; by 100 %, infinitely.
-        """
-        paper_gain = gain(100.0, 100.0 - float(paper))
-        our_gain = None if ours is None else gain(100.0, 100.0 - ours)
-        verdict = Verdict.NOT_RUN if our_gain is None else verdict_of_gains(paper_gain, our_gain)
-        return cls(
-            row=row,
-            column=column,
-            paper=paper,
-            ours=ours,
-            verdict=verdict,
-            paper_gain=paper_gain,
-            our_gain=our_gain,
-            spread=spread,
-            source=source,
-        )
+    def _of(self, found: Verdict, bound: Bound | None = None) -> Verdict:
+        if found is Verdict.NOT_RUN:
+            return found
+        if not self.is_modelled:
+            return Verdict.NOT_MODELLED
+        if (
+            bound is not None
+            and found is not Verdict.REPRODUCED
+            and is_forbidden(self.paper, bound.value, is_most=bound.is_most)
+        ):
+            return Verdict.UNATTAINABLE
+        return found
 
     @property
     def ratio(self) -> float | None:
@@ -230,11 +209,18 @@ class Entry:
         low, high = self.spread
         return f"{self.shown(self.ours)} ({self.shown(low)} to {self.shown(high)})"
 
+    def bound_in_words(self) -> str:
+        """Return what it cannot be beyond, whatever the scheduler; empty without a bound."""
+        if self.bound is None:
+            return ""
+        side = "at most" if self.bound.is_most else "at least"
+        return f"{side} {self.shown(self.bound.value)}"
+
     def shown(self, value: float | None) -> str:
         """Return a number as precisely as the paper prints its own, small ones more so."""
         if value is None:
             return MISSING
-        digits = len(self.paper.partition(".")[2]) + (abs(value) < 100)
+        digits = digits_of(self.paper) + (abs(value) < 100)
         text = f"{value:.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -281,6 +267,8 @@ class Comparison:
         The numbers, in the paper's order; none where the paper has no such number.
     findings
         What the numbers say, a sentence each, before they are shown.
+    counts_by_0_1_0
+        Whether its head also counts verdicts by the rule of that version.
     notes
         What a reader must know: assumptions, contradictions inside the paper, why ours differs.
     is_wide
@@ -302,19 +290,30 @@ class Comparison:
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     remembered: str = ""
     findings: Sequence[str] = ()
+    counts_by_0_1_0: bool = False
 
     @property
-    def verdicts(self) -> Counter[str]:
-        """How many entries have each verdict."""
-        return Counter(str(entry.verdict) for entry in self.entries)
+    def verdicts(self) -> dict[str, Counter[str]]:
+        """How many values and how many gains have each verdict, as far as there are any."""
+        of = {
+            "values": [entry.value_verdict for entry in self.entries],
+            "gains": [entry.gain_verdict for entry in self.entries],
+        }
+        counts = {what: Counter(map(str, filter(None, found))) for what, found in of.items()}
+        return {what: count for what, count in counts.items() if count}
 
     def counted(self) -> str:
-        """Return how many entries have each verdict, in words."""
+        """Return how many values and gains have each verdict, in words."""
         if not self.entries:
             return "No number of the paper stands beside these."
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
         count = len(self.entries)
-        return f"{count} {'entry' if count == 1 else 'entries'}: {verdicts}."
+        parts = [f"{count} {'entry' if count == 1 else 'entries'}"]
+        parts += [f"{what}: {_counted(counts)}" for what, counts in self.verdicts.items()]
+        sentence = f"{'; '.join(parts)}."
+        if self.counts_by_0_1_0:
+            counts = Counter(entry.verdict_of_0_1_0 for entry in self.entries)
+            sentence += f" By the rule of version 0.1.0 ({RULE_OF_0_1_0}): {_counted(counts)}."
+        return sentence
 
     def warning(self) -> str | None:
         """Return what of this rests on memory, None if nothing does."""
@@ -337,25 +336,36 @@ class Comparison:
 
     def header(self) -> list[str]:
         """Return the names of the columns of `rows`."""
-        gains = ["paper's gain", "our gain"] if self._has_gains else []
-        sources = ["paper's number is from"] if self._has_sources else []
-        return ["row", "column", "paper", "ours", "ours / paper", *gains, *sources, "verdict"]
+        return [
+            "row",
+            "column",
+            "paper",
+            "ours",
+            "ours / paper",
+            *(["any scheduler"] if self._has_bounds else []),
+            *(["paper's gain", "our gain"] if self._has_gains else []),
+            *(["paper's number is from"] if self._has_sources else []),
+            *(f"verdict on the {what.removesuffix('s')}" for what in self.verdicts),
+        ]
 
     @property
     def last_words(self) -> int:
         """How many of the last columns of `rows` hold words."""
-        return 1 + self._has_sources
+        return len(self.verdicts) + self._has_sources
 
-    def rows(self) -> Iterable[list[str]]:
+    def rows(self) -> Iterator[list[str]]:
         """Yield each entry as a row of a table."""
         for entry in self.entries:
             row = [entry.row, entry.column, entry.paper, entry.our_value_in_words()]
             row.append("" if entry.ratio is None else f"{entry.ratio:.3f}")
+            if self._has_bounds:
+                row.append(entry.bound_in_words())
             if self._has_gains:
-                row += [_gain_in_words(entry.paper_gain), _gain_in_words(entry.our_gain)]
+                row += _gains_in_words(entry.shown_gains)
             if self._has_sources:
                 row.append(str(entry.source))
-            yield [*row, str(entry.verdict)]
+            of = {"values": entry.value_verdict, "gains": entry.gain_verdict}
+            yield [*row, *(str(of[what] or "") for what in self.verdicts)]
 
     def wide_header(self) -> list[str]:
         """Return the names of the columns of `wide_rows`."""
@@ -388,11 +398,17 @@ class Comparison:
         for table in self.tables:
             lines += [*table.as_markdown(), ""]
         lines += [f"- {note}" for note in self.notes]
+        if self.entries:
+            lines += ["", "**The rule of verdicts**", "", *(f"- {part}" for part in RULE)]
         return "\n".join(lines).rstrip() + "\n"
 
     @property
     def _has_gains(self) -> bool:
-        return any(entry.paper_gain is not None for entry in self.entries)
+        return any(entry.shown_gains is not None for entry in self.entries)
+
+    @property
+    def _has_bounds(self) -> bool:
+        return any(entry.bound is not None for entry in self.entries)
 
     @property
     def _has_sources(self) -> bool:
@@ -400,23 +416,6 @@ class Comparison:
 
     def _columns(self) -> list[str]:
         return list(dict.fromkeys(entry.column for entry in self.entries))
-
-
-def gain(reference: float, value: float, *, more_is_better: bool = False) -> float:
-    """Return how many times better a value is than a reference; 1 where both are 0."""
-    better, worse = (value, reference) if more_is_better else (reference, value)
-    if worse:
-        return better / worse
-    return math.inf if better else 1.0
-
-
-def verdict_of_gains(paper: float, ours: float) -> Verdict:
-    """Return how two gains compare; see `RULE`."""
-    if _direction(paper) != _direction(ours):
-        return Verdict.DIFFERS
-    # Infinite where the value is 0, so that the difference of two infinities is not asked for.
-    is_close = paper == ours or abs(ours - paper) <= REPRODUCED_WITHIN * paper
-    return Verdict.REPRODUCED if is_close else Verdict.SAME_DIRECTION
 
 
 def markdown_table(
@@ -429,17 +428,23 @@ def markdown_table(
     return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
 
 
-def _direction(found: float) -> int:
-    if abs(found - 1) <= NO_CHANGE_WITHIN:
-        return 0
-    return 1 if found > 1 else -1
+def _counted(counts: Counter[str]) -> str:
+    """Return how many have each verdict, in the order of the rule."""
+    return ", ".join(f"{counts[each]} {each}" for each in map(str, Verdict) if counts[each])
 
 
-def _verdict_of_values(paper: float, ours: float | None) -> Verdict:
-    if ours is None:
-        return Verdict.NOT_RUN
-    is_close = abs(ours - paper) <= REPRODUCED_WITHIN * abs(paper)
-    return Verdict.REPRODUCED if is_close else Verdict.DIFFERS
+def _gain_of_reduction(percent: float) -> float:
+    """Less by p % is 100 / (100 - p) times better; by 100 %, infinitely."""
+    return gain(100.0, 100.0 - percent)
+
+
+def _gains_in_words(gains: Gains | None) -> list[str]:
+    if gains is None:
+        return ["", ""]
+    ours = _gain_in_words(gains.ours)
+    if gains.spread is not None:
+        ours += f" ({' to '.join(map(_gain_in_words, gains.spread))})"
+    return [_gain_in_words(gains.paper), ours]
 
 
 def _gain_in_words(found: float | None) -> str:

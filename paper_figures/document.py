@@ -6,7 +6,7 @@ Each key is declared once, as those of scenarios are. A paper is a file ``paper_
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from lyra_opt.core.documents import join_path, parse_toml, unknown_key
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import Table, key, parsed
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Rule, Text
-from lyra_opt.paper_figures.comparison import RULE, Source
+from lyra_opt.paper_figures.comparison import Judged, Source
 
 PAPERS_FOLDER = Path(__file__).parent
 PAPER_FORMAT = "lyra-opt/paper"
@@ -30,9 +30,11 @@ SOURCES = {
     "others": Source.SECONDARY,
     "memory": Source.MEMORY,
 }
-EXACT, VALUE, GAIN, REDUCTION = JUDGED = ("exact", "value", "gain", "reduction")
+JUDGED = tuple(map(str, Judged))
 ARITHMETIC, GEOMETRIC = MEANS = ("arithmetic", "geometric")
 LESS, MORE = BETTER = ("less", "more")
+RUN, OVER = BOUNDED = ("run", "over")
+MOST, LEAST = SIDES = ("most", "least")
 
 Changes = Mapping[str, Any]
 
@@ -231,6 +233,35 @@ class ProductTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BoundTable:
+    """What proves what a number cannot be, whatever the scheduler."""
+
+    measure: Measure = key(Measuring(), "what is proved of each run")
+    in_place_of: str = key(
+        Text(BOUNDED), "whether it stands for the row's run, or for the one over which it is a gain"
+    )
+    side: str = key(Text(SIDES), "whether the number is then the most or the least that can be")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotModelledTable:
+    """Numbers that are decided by what is not in the simulation."""
+
+    why: str = key(Text(), "a clause, after a colon")
+    rows: tuple[str, ...] = key(ListOf(Text()), "of the table", (), shown="all")
+    columns: tuple[str, ...] = key(ListOf(Text()), "of the table", (), shown="all")
+
+    def covers(self, row: str, column: str) -> bool:
+        """Whether a number is one of them."""
+        return row in (self.rows or (row,)) and column in (self.columns or (column,))
+
+    def in_words(self) -> str:
+        """Return which numbers, and why, in a sentence."""
+        named = [", ".join(names) for names in (self.rows, self.columns) if names]
+        return f"Not modelled ({'; '.join(named) or 'all of it'}): {self.why}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ColumnTable:
     """A column."""
 
@@ -241,6 +272,7 @@ class ColumnTable:
         Text(), "row that others are compared with", None, shown="the table's"
     )
     over: str | None = key(Text(), "run over which it is a gain", None, shown="the table's")
+    bound: BoundTable | None = key(Table(BoundTable), "proof of what it cannot be", None)
     judged: str | None = key(Text(JUDGED), "by what", None, shown="as the table")
     changes: Changes = key(Named(Anything()), "keys of the scenario that are other", {})
 
@@ -271,9 +303,9 @@ class PublicationTable:
     title: str = key(Text(), "what is compared")
     judged: str = key(
         Text(JUDGED),
-        "whether ours is held against the digits, the value (or where there is a yardstick the "
-        "gain over that), the gain or the reduction that the paper prints",
-        VALUE,
+        "whether ours is held against the digits, the value (where there is a yardstick the "
+        "gain over that too), the gain or the reduction that the paper prints",
+        str(Judged.VALUE),
     )
     columns: tuple[ColumnTable, ...] = key(ListOf(Table(ColumnTable)), "of its numbers", ())
     rows: tuple[RowTable, ...] = key(ListOf(Table(RowTable)), "of its numbers", ())
@@ -300,6 +332,12 @@ class PublicationTable:
     computed: Call | None = key(
         Calling(), "what returns ours, or tables and findings beside them", None
     )
+    not_modelled: tuple[NotModelledTable, ...] = key(
+        ListOf(Table(NotModelledTable)), "numbers that are not judged, and why", ()
+    )
+    counts_by_0_1_0: bool = key(
+        Flag(), "whether verdicts by the rule of version 0.1.0 are counted too", False
+    )
     wide: bool = key(Flag(), "whether it is shown as in the paper, ours beside its numbers", False)
     remembered: str = key(Text(), "what of that which is run is from memory", "")
     notes: tuple[str | Call, ...] = key(
@@ -317,6 +355,14 @@ class PublicationTable:
                 )
                 raise FieldError(f"rows[{place}].paper", list(row.paper), rule)
         names = [row.name for row in self.rows]
+        columns = [column.name for column in self.columns]
+        for place, each in enumerate(self.not_modelled):
+            for field, given, known in (
+                ("rows", each.rows, names),
+                ("columns", each.columns, columns),
+            ):
+                for name in given:
+                    _require(f"not_modelled[{place}].{field}", name, known)
         yardsticks = [
             self.yardstick,
             *(column.yardstick for column in self.columns),
@@ -338,9 +384,6 @@ class PaperTable:
     citation: str = key(Text(), "what it is")
     remarks: str = key(Text(), "what is simulated, and what the scale means; lines of the help")
     introduction: tuple[str, ...] = key(ListOf(Text()), "what stands first on the page", ())
-    rule: str = key(
-        Text(), "by which verdicts are found, in words", RULE, shown="that of comparison.py"
-    )
     scale: float = key(Number(0, 1, above=True), "if not told otherwise")
     seeds: int = key(Integer(1, MOST_SEEDS), "if not told otherwise")
     folder: str = key(Text(), "of the pages if not told otherwise")
@@ -376,7 +419,7 @@ class PaperTable:
                     _require(f"{path}.{field}", called, self.runs)
 
 
-def _require(field: str, name: str, known: Mapping[str, Any]) -> None:
+def _require(field: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise FieldError(field, name, unknown_key(name, list(known)))
 

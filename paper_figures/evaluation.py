@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
-from lyra_opt.paper_figures.comparison import Comparison, Entry
-from lyra_opt.paper_figures.document import EXACT, GAIN, MORE, REDUCTION, SOURCES
-from lyra_opt.paper_figures.results import Part, Results, mean_and_spread, paired_gain
+from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Gains, Judged
+from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES
+from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
 from lyra_opt.paper_figures.setting import Draw, Run, frozen
+from lyra_opt.paper_figures.verdicts import gain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lyra_opt.paper_figures.comparison import Table
     from lyra_opt.paper_figures.document import (
+        BoundTable,
         Call,
         ColumnTable,
         Measure,
         PublicationTable,
         RowTable,
     )
-    from lyra_opt.paper_figures.results import Spread
     from lyra_opt.paper_figures.setting import Setting
+    from lyra_opt.paper_figures.verdicts import Spread
+
+TOLERANCE = 1e-9
+"""For the rounding of means that stand beside a bound, relative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,12 @@ def compared(results: Results, publication: PublicationTable) -> Comparison:
         tables=found.tables,
         findings=found.findings,
         series=found.series,
-        notes=[*_notes(part), *_missing(part)],
+        counts_by_0_1_0=publication.counts_by_0_1_0,
+        notes=[
+            *(each.in_words() for each in publication.not_modelled),
+            *_notes(part),
+            *_missing(part),
+        ],
     )
 
 
@@ -175,73 +184,110 @@ class _Grid:
 
     def _entry(self, row: RowTable, column: ColumnTable, place: int) -> Entry:
         publication = self._part.publication
-        judged = column.judged or publication.judged
+        judged = Judged(column.judged or publication.judged)
         measure = column.measure or row.measure
+        bound = gains = None
         if measure is None:
             ours, spread = self._found.values.get((row.name, column.name), (None, None))
-        elif judged in (GAIN, REDUCTION):
-            ours, spread = self._gain(row, column, measure)
+        elif judged in (Judged.GAIN, Judged.REDUCTION):
+            ours, spread, bound = self._printed_gain(row, column, measure)
         else:
             ours, spread = self._part.mean(measure, _run(self._part, row, column))
-        if not publication.spread:
-            spread = None
-        source = SOURCES[row.source]
-        make: Callable[..., Entry]
-        if judged == EXACT:
-            make = partial(Entry.exact, source=source)
-        elif judged == GAIN:
-            make = partial(Entry.published_gain, source=source, spread=spread)
-        elif judged == REDUCTION:
-            make = partial(Entry.published_reduction, source=source, spread=spread)
-        else:
-            make = self._judged_by_value(row, column, place, measure, spread)
-        return make(row.name, column.name, row.paper[place], ours)
+            gains = self._gains_over_yardstick(row, column, place, measure, ours)
+            if column.bound is not None and ours is not None:
+                found, _ = self._part.mean(column.bound.measure, _run(self._part, row, column))
+                bound = self._bound(row, column.bound, ours, found)
+        return Entry(
+            row=row.name,
+            column=column.name,
+            paper=row.paper[place],
+            ours=ours,
+            judged=judged,
+            gains=gains,
+            spread=spread if publication.spread else None,
+            is_over_seeds=publication.draws is None,
+            bound=bound,
+            is_modelled=not any(
+                each.covers(row.name, column.name) for each in publication.not_modelled
+            ),
+            source=SOURCES[row.source],
+        )
 
-    def _gain(
+    def _printed_gain(
         self, row: RowTable, column: ColumnTable, measure: Measure
-    ) -> tuple[float | None, Spread]:
+    ) -> tuple[float | None, Spread, Bound | None]:
         publication = self._part.publication
         over = _over(publication, row, column)
         if over is None:
             raise UserError(
                 f"{publication.title}: row {row.name!r} does not say over what it gains"
             )
-        run = _run(self._part, row, column)
-        gains = self._part.gains(measure, self._part.run(over), run, better=column.better)
-        return mean_and_spread(gains, publication.mean)
+        pair = (self._part.run(over), _run(self._part, row, column))
+        gains = self._part.gains(measure, *pair, better=column.better)
+        ours, spread = mean_and_spread(gains, publication.mean)
+        bound = column.bound
+        if bound is None or ours is None:
+            return ours, spread, None
+        by_place = {
+            each: bound.measure if bound.in_place_of == each else measure for each in BOUNDED
+        }
+        proved = gains_of(
+            self._part.values(by_place[OVER], pair[0]),
+            self._part.values(by_place[RUN], pair[1]),
+            better=column.better,
+        )
+        found, _ = mean_and_spread(proved, publication.mean)
+        return ours, spread, self._bound(row, bound, ours, found)
 
-    def _judged_by_value(
+    def _bound(
+        self, row: RowTable, bound: BoundTable, ours: float, found: float | None
+    ) -> Bound | None:
+        """Return a bound that ours keeps to; None where none is known.
+
+        Raises
+        ------
+        UserError
+            If ours is beyond it, so that one of the two is wrong.
+        """
+        if found is None:
+            return None
+        is_most = bound.side == MOST
+        if (ours - found) * (1 if is_most else -1) > TOLERANCE * abs(found):
+            raise UserError(
+                f"{self._part.publication.title}: row {row.name!r} is {ours}, but proved to be at "
+                f"{bound.side} {found}"
+            )
+        return Bound(value=found, is_most=is_most)
+
+    def _gains_over_yardstick(
         self,
         row: RowTable,
         column: ColumnTable,
         place: int,
-        measure: Measure | None,
-        spread: Spread,
-    ) -> Callable[..., Entry]:
+        measure: Measure,
+        ours: float | None,
+    ) -> Gains | None:
+        """Return the gain over the row that a value is compared with; None without one."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
-        plain = partial(Entry.simulated, spread=spread)
         # What all others are compared with is judged by its value in every column.
-        if name is None or measure is None or row.name in (name, publication.yardstick):
-            return plain
+        if name is None or row.name in (name, publication.yardstick):
+            return None
         reference = self._rows[name]
         run = _run(self._part, reference, column)
         our_reference, _ = self._part.mean(measure, run)
         if not reference.paper[place] or our_reference is None:
-            return plain
-        our_gain = None
-        if publication.paired:
-            values = (
-                self._part.values(measure, each) for each in (run, _run(self._part, row, column))
-            )
-            pairs = [pair for pair in zip(*values, strict=True) if None not in pair]
-            before, after = zip(*pairs, strict=True) if pairs else ((), ())
-            our_gain = paired_gain(before, after, better=column.better)
-        return partial(
-            Entry.compared,
-            paper_reference=reference.paper[place],
-            our_reference=our_reference,
-            our_gain=our_gain,
-            more_is_better=column.better == MORE,
-            spread=spread,
-        )
+            return None
+        is_more = column.better == MORE
+        paper = gain(float(reference.paper[place]), float(row.paper[place]), more_is_better=is_more)
+        if ours is None:
+            return Gains(paper=paper, ours=None)
+        if measure.over or not (publication.paired or publication.spread):
+            found = gain(our_reference, ours, more_is_better=is_more)
+            return Gains(paper=paper, ours=found)
+        values = (self._part.values(measure, each) for each in (run, _run(self._part, row, column)))
+        before, after = map(list, values)
+        _, spread = mean_and_spread(gains_of(before, after, better=column.better))
+        paired = paired_gain(before, after, better=column.better) if publication.paired else None
+        found = gain(our_reference, ours, more_is_better=is_more) if paired is None else paired
+        return Gains(paper=paper, ours=found, spread=spread if publication.spread else None)

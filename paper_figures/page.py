@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.page import HowRun, environments_of, render_page, write_plots
-from lyra_opt.paper_figures.comparison import Verdict
+from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +36,6 @@ class Report:
         What a reader must know before the numbers, a paragraph each.
     setting
         How much was simulated, in a sentence.
-    rule
-        By which verdicts are found.
     comparisons
         The tables and figures asked for, in the order of the paper.
     plots
@@ -51,7 +49,6 @@ class Report:
     title: str
     introduction: Sequence[str] = ()
     setting: str
-    rule: str
     comparisons: Sequence[Comparison]
     plots: Mapping[str, Plot]
     runs: Sequence[ReplayRecord]
@@ -81,8 +78,16 @@ def write_pages(report: Report, folder: Path, *, command: str) -> Path:
 def page_text(report: Report, command: str) -> str:
     """Return everything as one HTML page that needs no other file."""
     verdicts = [str(verdict) for verdict in Verdict]
-    counted = [(comparison.title, comparison.verdicts) for comparison in report.comparisons]
-    counted.append(("all", sum((counts for _, counts in counted), Counter())))
+    counted = [
+        (comparison, what, counts)
+        for comparison in report.comparisons
+        for what, counts in comparison.verdicts.items()
+    ]
+    whole: dict[str, Counter[str]] = {}
+    for _, what, counts in counted:
+        whole.setdefault(what, Counter()).update(counts)
+    rows = [(comparison.title, what, counts) for comparison, what, counts in counted]
+    rows += [("all", what, counts) for what, counts in whole.items()]
     names = [comparison.name for comparison in report.comparisons]
     short = (name.partition("-")[2].replace("-", " ").capitalize() for name in names)
     made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
@@ -94,12 +99,13 @@ def page_text(report: Report, command: str) -> str:
         made_at=made_at,
         how=_how(report, command, made_at),
         entries=[("all", "Overview"), *zip(names, short, strict=True), ("how", "How it was run")],
-        names=names,
         plots=report.plots,
+        rule=RULE,
         verdicts=verdicts,
+        links=[comparison.name for comparison, _, _ in counted],
         overview=[
-            [title, str(counts.total()), *(str(counts[verdict]) for verdict in verdicts)]
-            for title, counts in counted
+            [title, what, str(counts.total()), *(str(counts[each] or "") for each in verdicts)]
+            for title, what, counts in rows
         ],
     )
 

@@ -98,7 +98,6 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Rep
         title=paper.title,
         introduction=paper.introduction,
         setting=results.setting.in_words(),
-        rule=paper.rule,
         comparisons=comparisons,
         plots={name: plot for name, plot in drawn.items() if plot is not None},
         runs=results.runs,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.experiments.simulation.runs import load_replays
 from lyra_opt.paper_figures import measures
-from lyra_opt.paper_figures.comparison import gain
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE
 from lyra_opt.paper_figures.outcome import Outcome
 from lyra_opt.paper_figures.setting import Draw, Run, named_run
+from lyra_opt.paper_figures.verdicts import gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.paper_figures.document import Measure, PaperTable, PublicationTable
     from lyra_opt.paper_figures.setting import KeyValue, Setting
+    from lyra_opt.paper_figures.verdicts import Spread
 
-Spread = tuple[float, float] | None
 Outcomes = list[Outcome | None]
 
 
@@ -118,12 +118,18 @@ class Part:
         self, measure: Measure, over: str | Run, run: str | Run, *, better: str
     ) -> list[float]:
         """Return the gains of a run over another, draw by draw, where both are there."""
-        pairs = zip(self.values(measure, over), self.values(measure, run), strict=True)
-        return [
-            gain(before, after, more_is_better=better == MORE)
-            for before, after in pairs
-            if before is not None and after is not None
-        ]
+        return gains_of(self.values(measure, over), self.values(measure, run), better=better)
+
+
+def gains_of(
+    before: Sequence[float | None], after: Sequence[float | None], *, better: str
+) -> list[float]:
+    """Return the gain of each value over another, where both are there."""
+    return [
+        gain(one, other, more_is_better=better == MORE)
+        for one, other in zip(before, after, strict=True)
+        if one is not None and other is not None
+    ]
 
 
 def there(values: Iterable[Any]) -> list[Any]:
@@ -141,12 +147,18 @@ def mean_and_spread(
     return found, (min(values), max(values)) if len(values) > 1 else None
 
 
-def paired_gain(before: Sequence[float], after: Sequence[float], *, better: str) -> float | None:
+def paired_gain(
+    before: Sequence[float | None], after: Sequence[float | None], *, better: str
+) -> float | None:
     """Return the geometric mean of gains, or the gain of the means if a value is 0."""
-    if not after:
+    pairs = [
+        (one, other)
+        for one, other in zip(before, after, strict=True)
+        if one is not None and other is not None
+    ]
+    if not pairs:
         return None
     is_more = better == MORE
-    if min(*before, *after) > 0:
-        pairs = zip(before, after, strict=True)
+    if min(map(min, pairs)) > 0:
         return statistics.geometric_mean(gain(*pair, more_is_better=is_more) for pair in pairs)
-    return gain(statistics.fmean(before), statistics.fmean(after), more_is_better=is_more)
+    return gain(*map(statistics.fmean, zip(*pairs, strict=True)), more_is_better=is_more)

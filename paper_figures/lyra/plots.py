@@ -32,12 +32,13 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         (("queue mean (s)", "mean queuing time"), ("JCT mean (s)", "mean JCT")),
         strict=True,
     ):
-        entries = [entry for entry in of_column(comparison, column) if entry.paper_gain]
+        entries = [entry for entry in of_column(comparison, column) if entry.gains is not None]
+        gains = [entry.gains for entry in entries if entry.gains is not None]
         bars(
             axes,
             [entry.row for entry in entries],
-            [entry.paper_gain or 0.0 for entry in entries],
-            [entry.our_gain for entry in entries],
+            [each.paper for each in gains],
+            [each.ours for each in gains],
             origin=1.0,
         )
         axes.axvline(1, color="black", linewidth=0.8)
@@ -65,7 +66,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         reference: tuple[float, float | None] = (1.0, 1.0)
         paper, ours = [], []
         for entry in entries:
-            if entry.paper_gain is None:  # Lyra's own, which the others are drawn relative to
+            if entry.gains is None:  # Lyra's own, which the others are drawn relative to
                 reference = float(entry.paper), entry.ours
             paper.append(float(entry.paper) / reference[0])
             ours.append(

@@ -106,7 +106,7 @@ def test_worked_examples_need_no_simulation(
     assert (exit_code, err) == (0, "")
     lines = out.splitlines()
     assert len(lines) == 7
-    assert all(re.search(r": (\d+) entries: \1 reproduced\.$", line) for line in lines[:-1])
+    assert all(re.search(r": (\d+) entries; values: \1 reproduced\.$", line) for line in lines[:-1])
     assert (tmp_path / "index.html").is_file()
 
 
@@ -155,7 +155,7 @@ def test_failed_runs_are_said_and_not_averaged(
     options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
     exit_code, out, _ = run("paper", "lyra", "--figure", "2", *options)
     assert exit_code == 1
-    assert "3 entries: 3 not run." in out
+    assert "3 entries; values: 3 not run." in out
     page = (tmp_path / "lyra-figure-2.md").read_text()
     assert "Failed: fifo scenario=basic seed=0: SimulationError: made up" in page
 
@@ -164,7 +164,9 @@ def test_table_5_from_end_to_end(folder: Path) -> None:
     """Every row of the paper has its number of ours, or says that it was not run."""
     page = (folder / "lyra-table-5.md").read_text()
     assert page.startswith("# Lyra (EuroSys 2023), Table 5")
-    assert "116 entries: " in page
+    assert "116 entries; values: " in page
+    assert "; gains: " in page
+    assert "By the rule of version 0.1.0" in page
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| Baseline |",))]
     assert rows[1][1:3] == ["queue mean (s)", "3072"]
     assert float(rows[1][3]) > 0
@@ -216,7 +218,7 @@ def test_hadar_from_end_to_end(hadar_folder: Path) -> None:
     """Every claim has its number of ours, a verdict and where the paper's number is from."""
     for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
         page = (hadar_folder / f"hadar-{name}.md").read_text()
-        assert f"{entries} entries: " in page
+        assert f"{entries} entries; " in page
         assert "not run" not in page
         assert (hadar_folder / "plots" / f"{name.replace('-', '_')}.svg").is_file()
     page = (hadar_folder / "index.html").read_text()
@@ -241,7 +243,7 @@ def test_dally_from_end_to_end(dally_folder: Path) -> None:
     """Claims have numbers of ours; all schemes of all papers stand on one page."""
     for name in ("table-1", "table-2", "table-3"):
         page = (dally_folder / f"dally-{name}.md").read_text()
-        assert "1 entry: " in page
+        assert "1 entry; gains: " in page
         assert "not run" not in page
     page = (dally_folder / "dally-table-4.md").read_text()
     for scheme in ("dally", "priced-placement", "lyra", "hadar", "gavel-las", "tiresias-skew"):

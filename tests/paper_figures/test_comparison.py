@@ -1,103 +1,111 @@
-"""The verdict follows its rule, and nothing else."""
+"""A published number beside ours: what is judged of it, and what a page shows."""
 
 from __future__ import annotations
 
-import math
-
-import pytest
-
-from lyra_opt.paper_figures.comparison import Comparison, Entry, Verdict, gain, verdict_of_gains
+from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Gains, Judged
+from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 
-@pytest.mark.parametrize(
-    ("paper", "ours", "verdict"),
-    [
-        (1.5, 1.64, Verdict.REPRODUCED),
-        (1.5, 1.66, Verdict.SAME_DIRECTION),
-        (1.5, 1.36, Verdict.REPRODUCED),
-        (1.5, 1.02, Verdict.SAME_DIRECTION),
-        (1.5, 1.005, Verdict.DIFFERS),
-        (1.05, 0.97, Verdict.DIFFERS),  # within 10 %, but the other way
-        (0.8, 0.85, Verdict.REPRODUCED),
-        (0.8, 0.5, Verdict.SAME_DIRECTION),
-        (1.0, 1.009, Verdict.REPRODUCED),
-        (1.0, 1.02, Verdict.DIFFERS),
-        (1.5, math.inf, Verdict.SAME_DIRECTION),
-        (math.inf, math.inf, Verdict.REPRODUCED),
-        (math.inf, 1.0, Verdict.DIFFERS),
-    ],
-)
-def test_verdict_of_gains(paper: float, ours: float, verdict: Verdict) -> None:
-    """Direction first, then 10 %."""
-    assert verdict_of_gains(paper, ours) is verdict
+def entry(paper: str, ours: float | None, **further: object) -> Entry:
+    """Return an entry of row a and column b."""
+    return Entry(row="a", column="b", paper=paper, ours=ours, **further)  # type: ignore[arg-type]
 
 
-def test_gain_of_less_and_of_more() -> None:
-    """Queuing times gain by falling, usage by rising; 0 against 0 is no change."""
-    assert gain(300, 200) == 1.5
-    assert gain(0.5, 0.75, more_is_better=True) == 1.5
-    assert gain(0, 0) == 1
-    assert gain(5, 0) == math.inf
-    assert gain(0, 5) == 0
+def page_of(*entries: Entry, **further: object) -> str:
+    """Return a page of entries."""
+    return Comparison(name="n", title="T", entries=entries, **further).as_markdown()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("ours", "verdict"),
-    [
-        (3300.0, Verdict.REPRODUCED),
-        (2800.0, Verdict.REPRODUCED),
-        (3400.0, Verdict.DIFFERS),
-        (None, Verdict.NOT_RUN),
-    ],
-)
-def test_values_without_a_reference(ours: float | None, verdict: Verdict) -> None:
-    """Within 10 % of the paper's, or not."""
-    assert Entry.simulated("Baseline", "queue", "3072", ours).verdict is verdict
+def test_value_and_gain_are_judged_apart() -> None:
+    """A share of preempted jobs that is wrong by ten times is not reproduced by its gain."""
+    found = entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25))
+    assert (found.value_verdict, found.gain_verdict) == (Verdict.DIFFERS, Verdict.REPRODUCED)
+    page = page_of(found, entry("5", 5.0))
+    assert "2 entries; values: 1 reproduced, 1 differs; gains: 1 reproduced." in page
+    assert "| a | b | 12.24 | 0.93 | 0.076 | 1.22 | 1.25 | differs | reproduced |" in page
+    assert "| a | b | 5 | 5 | 1.000 |  |  | reproduced |  |" in page
 
 
-def test_compared_entry_shows_both_gains() -> None:
-    """The value is far from the paper's, and the gain is the same."""
-    entry = Entry.compared("Lyra", "q", "2010", 1.0, paper_reference="3072", our_reference=1.5)
-    assert entry.verdict is Verdict.REPRODUCED
-    page = Comparison(name="n", title="T", entries=[entry]).as_markdown()
-    assert "| Lyra | q | 2010 | 1 | 0.000 | 1.53 | 1.5 | reproduced |" in page
+def test_a_published_gain_is_no_value() -> None:
+    """It is judged once, and so is a reduction in per cent."""
+    found = entry("1.5", 1.6, judged=Judged.GAIN, spread=(1.4, 1.7))
+    assert found.verdicts == [Verdict.REPRODUCED]
+    assert found.shown_gains is None
+    less = entry("50", 60.0, judged=Judged.REDUCTION)
+    assert less.verdicts == [Verdict.NEAR]  # 2.5 times against 2
+    assert "| 2 | 2.5 | near |" in page_of(less)
+
+
+def test_spread_over_workloads_that_the_paper_tells_apart_reproduces_nothing() -> None:
+    """Only seeds stand for chance."""
+    given = {"judged": Judged.GAIN, "spread": (1.4, 2.2)}
+    assert entry("1.5", 2.0, **given).verdicts == [Verdict.REPRODUCED]
+    assert entry("1.5", 2.0, is_over_seeds=False, **given).verdicts == [Verdict.SAME_DIRECTION]
+
+
+def test_bound_makes_unattainable_what_is_not_reproduced() -> None:
+    """Where no scheduler gets there; it stands beside the number."""
+    bound = Bound(value=1.19, is_most=True)
+    found = entry("1.20", 1.0, judged=Judged.GAIN, bound=bound)
+    assert found.verdicts == [Verdict.UNATTAINABLE]
+    assert entry("1.20", 1.15, judged=Judged.GAIN, bound=bound).verdicts == [Verdict.REPRODUCED]
+    far = Bound(value=1.5, is_most=True)
+    assert entry("1.20", 1.0, judged=Judged.GAIN, bound=far).verdicts == [Verdict.DIFFERS]
+    page = page_of(found)
+    assert "1 entry; gains: 1 unattainable as read." in page
+    assert "| a | b | 1.20 | 1 | 0.833 | at most 1.19 | unattainable as read |" in page
+
+
+def test_bound_on_a_value_says_nothing_of_its_gain() -> None:
+    """It was proved of the number that the paper prints."""
+    bound = Bound(value=20.0, is_most=True)
+    found = entry("32", 18.0, bound=bound, gains=Gains(paper=1.5, ours=1.1))
+    assert found.verdicts == [Verdict.UNATTAINABLE, Verdict.SAME_DIRECTION]
+
+
+def test_what_is_not_modelled_is_shown_and_not_judged() -> None:
+    """However close it happens to be; what was not run is not run."""
+    gains = Gains(paper=1.5, ours=1.5)
+    assert set(entry("55", 55.0, is_modelled=False, gains=gains).verdicts) == {Verdict.NOT_MODELLED}
+    assert entry("55", None, is_modelled=False).verdicts == [Verdict.NOT_RUN]
+    assert "1 entry; values: 1 not modelled." in page_of(entry("55", 55.0, is_modelled=False))
 
 
 def test_not_run_is_shown_and_counted() -> None:
     """A scheme that is not there is no zero."""
-    entry = Entry.compared("x", "q", "5", None, paper_reference="6", our_reference=2.0)
-    page = Comparison(name="n", title="T", entries=[entry], is_wide=True).as_markdown()
-    assert entry.verdict is Verdict.NOT_RUN
-    assert "1 entry: 1 not run." in page
-    assert "| x | 5 / – |" in page
+    found = entry("5", None, gains=Gains(paper=1.2, ours=None))
+    page = page_of(found, is_wide=True)
+    assert found.verdicts == 2 * [Verdict.NOT_RUN]
+    assert "1 entry; values: 1 not run; gains: 1 not run." in page
+    assert "| a | 5 / – |" in page
+
+
+def test_verdicts_of_version_0_1_0_are_counted_beside_where_asked() -> None:
+    """Of all entries, one each, by gain where there is one."""
+    entries = [
+        entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25), is_modelled=False),
+        entry("19.35", 19.34, gains=Gains(paper=0.77, ours=0.06)),
+        entry("3072", 2529.0),
+    ]
+    told = "1 reproduced, 1 same direction, 1 differs."
+    assert told in page_of(*entries, counts_by_0_1_0=True)
+    assert "0.1.0" not in page_of(*entries)
 
 
 def test_spread_is_shown() -> None:
-    """The least and the greatest over seeds."""
-    entry = Entry.simulated("Baseline", "queue", "3072", 3000.4, spread=(2000.0, 4000.0))
-    assert entry.our_value_in_words() == "3000 (2000 to 4000)"
+    """The least and the greatest over seeds, of values and of gains."""
+    found = entry("3072", 3000.4, spread=(2000.0, 4000.0))
+    assert found.our_value_in_words() == "3000 (2000 to 4000)"
+    gains = Gains(paper=1.5, ours=1.25, spread=(1.2, 1.3))
+    assert "| 1.5 | 1.25 (1.2 to 1.3) |" in page_of(entry("5", 5.0, gains=gains))
 
 
-@pytest.mark.parametrize(
-    ("paper", "ours", "verdict"),
-    [
-        ("0.5", 0.5, Verdict.REPRODUCED),
-        ("0.33", 1 / 3, Verdict.REPRODUCED),
-        ("0.33", 0.34, Verdict.DIFFERS),
-        ("1", 1.4, Verdict.REPRODUCED),
-        ("1", 2.0, Verdict.DIFFERS),
-    ],
-)
-def test_verdict_to_the_printed_digits(paper: str, ours: float, verdict: Verdict) -> None:
-    """An entry is reproduced when it rounds to what the paper prints."""
-    assert Entry.exact("row", "column", paper, ours).verdict is verdict
-
-
-def test_page_shows_both_numbers_and_the_ratio() -> None:
-    """A page is a table with a verdict for each entry."""
-    entries = [Entry.exact("a", "b", "2", 3.0), Entry.exact("c", "d", "0", 0.0)]
-    page = Comparison(name="n", title="T", entries=entries, notes=["mind this"]).as_markdown()
+def test_page_shows_both_numbers_the_ratio_and_the_rule() -> None:
+    """A page is a table with a verdict for each entry, and ends with what verdicts mean."""
+    entries = [entry("2", 3.0, judged=Judged.EXACT), entry("0", 0.0, judged=Judged.EXACT)]
+    page = page_of(*entries, notes=["mind this"])
     assert "| a | b | 2 | 3 | 1.500 | differs |" in page
-    assert "| c | d | 0 | 0 |  | reproduced |" in page
-    assert "2 entries: 1 differs, 1 reproduced." in page
-    assert page.endswith("- mind this\n")
+    assert "| a | b | 0 | 0 |  | reproduced |" in page
+    assert "2 entries; values: 1 reproduced, 1 differs." in page
+    assert "- mind this\n" in page
+    assert page.endswith(f"- {RULE[-1]}\n")

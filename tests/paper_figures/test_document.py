@@ -40,6 +40,7 @@ TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
         ('judged = "gain"', 'judged = "gains"', "exact"),
         ("full = 443", "full = -443", "sizes.servers.full"),
         ("version = 1", "version = 2", "version"),
+        ('columns = ["queue median (s)"]', 'columns = ["queue medan (s)"]', "queue median (s)?"),
         ("[sizes]", "[sizes", "is not valid TOML"),
     ],
 )

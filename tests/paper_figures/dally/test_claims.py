@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.paper_figures.comparison import Entry, Source, Verdict
+from lyra_opt.paper_figures.comparison import Entry, Judged, Source
 from lyra_opt.paper_figures.dally.all_schemes import NOTHING, TIERS, TWO_SPEEDS, looks_at
 from lyra_opt.paper_figures.dally.reductions import CONSOLIDATION, DALLY, OURS
 from lyra_opt.paper_figures.document import Call, find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.paper_figures.made_up import made, publication
 
@@ -60,7 +61,7 @@ def test_claims_are_those_of_the_abstract(number: int, column: str, percent: str
     comparison = made("dally", "table", number)
     (entry,) = comparison.entries
     assert (entry.column, entry.paper, entry.source) == (column, percent, Source.ABSTRACT)
-    assert entry.verdict is Verdict.NOT_RUN
+    assert entry.gain_verdict is Verdict.NOT_RUN
     assert "Not run" in comparison.as_markdown()
 
 
@@ -69,17 +70,22 @@ def test_claims_are_those_of_the_abstract(number: int, column: str, percent: str
     [
         (69.0, Verdict.REPRODUCED),
         (67.0, Verdict.REPRODUCED),  # 3.03 times against 3.23
-        (60.0, Verdict.SAME_DIRECTION),
-        (100.0, Verdict.SAME_DIRECTION),
+        (60.0, Verdict.NEAR),
+        (50.0, Verdict.SAME_DIRECTION),
+        (30.0, Verdict.FAR),
+        (100.0, Verdict.FAR),
         (0.5, Verdict.DIFFERS),
         (-40.0, Verdict.DIFFERS),
     ],
 )
 def test_verdict_of_a_reduction_is_that_of_the_gain(percent: float, verdict: Verdict) -> None:
     """The same rule as everywhere: 69 % less is 3.23 times better."""
-    entry = Entry.published_reduction("row", "less by (%)", "69", percent)
-    assert entry.verdict is verdict
-    assert entry.paper_gain == pytest.approx(100 / 31)
+    entry = Entry(
+        row="row", column="less by (%)", paper="69", ours=percent, judged=Judged.REDUCTION
+    )
+    assert entry.verdicts == [verdict]
+    assert entry.judged_gains is not None
+    assert entry.judged_gains.paper == pytest.approx(100 / 31)
 
 
 def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
@@ -96,7 +102,7 @@ def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
     comparison = made("dally", "table", 1, given(of))
     (entry,) = comparison.entries
     assert entry.ours == pytest.approx(50)
-    assert entry.verdict is Verdict.SAME_DIRECTION
+    assert entry.gain_verdict is Verdict.SAME_DIRECTION
     first = comparison.findings[0]
     assert "Up to 50 % less makespan" in first
     assert "against Gandiva (affinity), batch, congested-2, small machines" in first

@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lyra_opt.paper_figures.comparison import Source, Verdict
+from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.verdicts import Verdict
 from tests.paper_figures.made_up import by_row, made
 
 SIMULATED = [("table", 1), ("table", 2), ("table", 3), ("figure", 1)]
@@ -39,7 +40,7 @@ def test_every_number_says_where_it_is_from(kind: str, number: int) -> None:
     assert comparison.entries
     assert all(entry.source is not Source.TEXT for entry in comparison.entries)
     assert "paper's number is from" in comparison.header()
-    assert set(comparison.verdicts) == {"not run"}
+    assert {each for entry in comparison.entries for each in entry.verdicts} == {Verdict.NOT_RUN}
 
 
 def test_tables_that_rest_on_memory_say_so_before_the_numbers() -> None:
@@ -68,8 +69,8 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
     gavel = entries["Gavel (max-min)", "TTD over Hadar's"]
     assert gavel.ours == pytest.approx((1.1 * 1.4) ** 0.5)
     assert gavel.spread == pytest.approx((1.1, 1.4))
-    assert gavel.verdict is Verdict.REPRODUCED
-    assert entries["YARN-CS", "TTD over Hadar's"].verdict is Verdict.NOT_RUN
+    assert gavel.gain_verdict is Verdict.REPRODUCED
+    assert entries["YARN-CS", "TTD over Hadar's"].gain_verdict is Verdict.NOT_RUN
 
 
 def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
@@ -80,12 +81,12 @@ def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
         return FIGURES | changed[run.scheme] if run.scheme in changed else None
 
     entries = by_row(made("hadar", "table", 2, figures, seeds=2))
-    assert entries["Gavel (max-min)", "mean JCT over Hadar's"].verdict is Verdict.REPRODUCED
+    assert entries["Gavel (max-min)", "mean JCT over Hadar's"].gain_verdict is Verdict.REPRODUCED
     queue = entries["Gavel (max-min)", "Hadar's mean queuing time over it"]
     assert queue.ours == pytest.approx(0.5)
-    assert queue.verdict is Verdict.SAME_DIRECTION
+    assert queue.gain_verdict is Verdict.SAME_DIRECTION  # 0.87 and 0.5: 1.74 times apart
     fairness = entries["Gavel (max-min)", "Hadar's mean finish-time fairness over it"]
-    assert fairness.verdict is Verdict.DIFFERS  # 1.0 is no change, 0.985 is one
+    assert fairness.gain_verdict is Verdict.DIFFERS  # 1.0 is no change, 0.985 is one
 
 
 def test_forking_is_a_mean_over_mixes() -> None:
@@ -98,10 +99,10 @@ def test_forking_is_a_mean_over_mixes() -> None:
 
     comparison = made("hadar", "table", 3, figures)
     entries = by_row(comparison)
-    assert entries["AWS, HadarE over Hadar", "TTD"].verdict is Verdict.REPRODUCED
-    assert entries["laboratory, HadarE over Hadar", "TTD"].verdict is Verdict.SAME_DIRECTION
-    assert entries["AWS, HadarE over Hadar", "CRU"].verdict is Verdict.REPRODUCED
-    assert entries["AWS, HadarE over Gavel (max-min)", "CRU"].verdict is Verdict.NOT_RUN
+    assert entries["AWS, HadarE over Hadar", "TTD"].gain_verdict is Verdict.REPRODUCED
+    assert entries["laboratory, HadarE over Hadar", "TTD"].gain_verdict is Verdict.FAR
+    assert entries["AWS, HadarE over Hadar", "CRU"].gain_verdict is Verdict.REPRODUCED
+    assert entries["AWS, HadarE over Gavel (max-min)", "CRU"].gain_verdict is Verdict.NOT_RUN
     assert [len(points) for points in comparison.series.values()] == 4 * [7]
 
 
@@ -115,9 +116,9 @@ def test_slot_of_least_ttd() -> None:
 
     entries = by_row(made("hadar", "figure", 1, figures))
     column = "slot of least TTD (s)"
-    assert entries["HadarE, all mixes", column].verdict is Verdict.REPRODUCED
+    assert entries["HadarE, all mixes", column].value_verdict is Verdict.REPRODUCED
     assert entries["HadarE, M-1 to M-4", column].ours == 360
-    assert entries["HadarE, M-1 to M-4", column].verdict is Verdict.DIFFERS
+    assert entries["HadarE, M-1 to M-4", column].value_verdict is Verdict.DIFFERS
 
 
 @pytest.mark.parametrize(

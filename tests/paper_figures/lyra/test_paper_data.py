@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lyra_opt.paper_figures.comparison import Verdict
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.verdicts import Verdict
 from tests.paper_figures.made_up import by_row, made, publication
 
 
@@ -95,7 +95,9 @@ def test_table_8_has_the_labels_of_table_5() -> None:
 def test_worked_examples_come_out_to_the_last_entry(kind: str, number: int, entries: int) -> None:
     """Without a simulation, the hourly curve of the generated demand among them."""
     comparison = made("lyra", kind, number)
-    assert [entry.verdict for entry in comparison.entries] == entries * [Verdict.REPRODUCED]
+    assert [each for entry in comparison.entries for each in entry.verdicts] == entries * [
+        Verdict.REPRODUCED
+    ]
 
 
 def test_setting_at_the_size_of_the_paper() -> None:
@@ -133,9 +135,13 @@ def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
     lyra = entries["Basic, Lyra", "queue mean (s)"]
     assert lyra.ours == 1025
     assert lyra.spread == (50, 2000)
-    assert lyra.our_gain == pytest.approx(1)
-    assert entries["Baseline", "queue mean (s)"].our_gain is None
-    assert entries["scaling, AFS", "queue mean (s)"].verdict is Verdict.NOT_RUN
+    assert lyra.gains is not None
+    assert lyra.gains.ours == pytest.approx(1)
+    assert lyra.gains.spread == (0.5, 2)
+    assert lyra.value_verdict is Verdict.DIFFERS  # 50 to 2,000 s would reproduce anything
+    assert entries["Baseline", "queue mean (s)"].gains is None
+    assert entries["scaling, AFS", "queue mean (s)"].verdicts == 2 * [Verdict.NOT_RUN]
+    assert entries["Basic, Lyra", "queue median (s)"].verdicts == 2 * [Verdict.NOT_MODELLED]
 
 
 def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None:
@@ -155,7 +161,8 @@ def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None
     lyra = entries["scaling off, Lyra", "preempted / running"]
     random = entries["scaling off, Random", "preempted / running"]
     assert (lyra.ours, random.ours) == (pytest.approx(0.1), pytest.approx(0.2))
-    assert random.our_gain == pytest.approx(0.5)
+    assert random.gains is not None
+    assert random.gains.ours == pytest.approx(0.5)
     assert entries["scaling off, Lyra", "collateral damage"].ours == 0
 
 

@@ -1,0 +1,178 @@
+"""The verdict follows its rule, and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.paper_figures.verdicts import (
+    RULE,
+    Verdict,
+    direction,
+    gain,
+    is_forbidden,
+    verdict_of_0_1_0,
+    verdict_of_digits,
+    verdict_of_gains,
+    verdict_of_values,
+)
+
+positive = st.floats(1e-3, 1e3)
+wide_spreads = st.tuples(positive, positive).map(lambda pair: (min(pair), max(pair)))
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        (1.5, 1.64, Verdict.REPRODUCED),
+        (1.5, 1.36, Verdict.REPRODUCED),
+        (1.5, 1.66, Verdict.NEAR),
+        (1.5, 1.13, Verdict.NEAR),
+        (1.5, 1.02, Verdict.SAME_DIRECTION),
+        (1.5, 2.9, Verdict.SAME_DIRECTION),
+        (1.5, 3.1, Verdict.FAR),
+        (3.0, 1.2, Verdict.FAR),
+        (1.5, 1.005, Verdict.DIFFERS),
+        (1.05, 0.97, Verdict.DIFFERS),  # within 10 %, but the other way
+        (0.8, 0.85, Verdict.REPRODUCED),
+        (0.8, 0.65, Verdict.NEAR),
+        (0.8, 0.5, Verdict.SAME_DIRECTION),
+        (0.8, 0.3, Verdict.FAR),
+        (1.0, 1.009, Verdict.REPRODUCED),
+        (1.0, 1.02, Verdict.DIFFERS),
+        (1.5, math.inf, Verdict.FAR),
+        (math.inf, 1.5, Verdict.FAR),
+        (math.inf, math.inf, Verdict.REPRODUCED),
+        (math.inf, 1.0, Verdict.DIFFERS),
+        (0.0, 0.0, Verdict.REPRODUCED),
+        (0.5, 0.0, Verdict.FAR),
+    ],
+)
+def test_verdict_of_gains(paper: float, ours: float, verdict: Verdict) -> None:
+    """Direction first, then 10 %, 25 % and 2 times."""
+    assert verdict_of_gains(paper, ours) is verdict
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        (19.35, 19.34, Verdict.REPRODUCED),
+        (12.24, 0.93, Verdict.DIFFERS),
+        (3072.0, 3370.0, Verdict.REPRODUCED),
+        (3072.0, 2400.0, Verdict.NEAR),
+        (3072.0, 2300.0, Verdict.DIFFERS),
+        (0.0, 0.0, Verdict.REPRODUCED),
+        (0.0, 0.001, Verdict.DIFFERS),
+        (3072.0, None, Verdict.NOT_RUN),
+    ],
+)
+def test_verdict_of_values(paper: float, ours: float | None, verdict: Verdict) -> None:
+    """By themselves: what another row has is nothing to them."""
+    assert verdict_of_values(paper, ours) is verdict
+
+
+@pytest.mark.parametrize(
+    ("spread", "verdict"),
+    [
+        ((1.4, 2.2), Verdict.REPRODUCED),
+        ((1.6, 2.2), Verdict.SAME_DIRECTION),
+        ((1.2, 2.5), Verdict.SAME_DIRECTION),  # so wide that it would hold much
+    ],
+)
+def test_spread_over_seeds_reproduces_what_it_holds(
+    spread: tuple[float, float], verdict: Verdict
+) -> None:
+    """If it is narrow enough to say anything."""
+    assert verdict_of_gains(1.5, 2.0, spread) is verdict
+
+
+@given(positive, positive, wide_spreads)
+def test_no_spread_turns_a_direction_round(
+    paper: float, ours: float, spread: tuple[float, float]
+) -> None:
+    """And nothing that points the same way differs."""
+    same = direction(paper) == direction(ours)
+    assert (verdict_of_gains(paper, ours, spread) is Verdict.DIFFERS) is not same
+
+
+@given(positive, positive)
+def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(
+    paper: float, ours: float
+) -> None:
+    """The same number of 0.1.0, which knew no spread."""
+    found = verdict_of_values(paper, ours)
+    assert (found is Verdict.REPRODUCED) is (abs(ours - paper) <= 0.1 * paper)
+    before = verdict_of_0_1_0(paper, ours, None)
+    assert (found is Verdict.REPRODUCED) is (before == Verdict.REPRODUCED)
+
+
+@pytest.mark.parametrize(
+    ("paper", "bound", "is_most", "forbidden"),
+    [
+        ("1.20", 1.19, True, True),
+        ("1.20", 1.196, True, False),  # it would be printed as 1.20
+        ("1.20", 1.3, True, False),
+        ("0.20", 0.31, False, True),
+        ("0.20", 0.204, False, False),
+        ("3", 2.4, True, True),
+        ("3", 2.6, True, False),
+    ],
+)
+def test_a_bound_forbids_what_cannot_round_to_the_paper(
+    paper: str, bound: float, is_most: bool, forbidden: bool
+) -> None:
+    """Its printed digits are all that is known of the paper's number."""
+    assert is_forbidden(paper, bound, is_most=is_most) is forbidden
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "gains", "verdict"),
+    [
+        (12.24, 0.93, (1.22, 1.25), Verdict.REPRODUCED),
+        (19.35, 19.34, (0.77, 0.06), Verdict.SAME_DIRECTION),
+        (1.0, 1.0, (1.05, 0.97), Verdict.DIFFERS),
+        (3072.0, 2529.0, None, Verdict.DIFFERS),
+        (3072.0, 3000.0, None, Verdict.REPRODUCED),
+        (3072.0, None, None, Verdict.NOT_RUN),
+    ],
+)
+def test_version_0_1_0_judged_a_gain_or_a_value(
+    paper: float, ours: float | None, gains: tuple[float, float] | None, verdict: Verdict
+) -> None:
+    """What it said of the share of preempted jobs is why the rule is another one now."""
+    assert verdict_of_0_1_0(paper, ours, gains) == verdict
+
+
+def test_gain_of_less_and_of_more() -> None:
+    """Queuing times gain by falling, usage by rising; 0 against 0 is no change."""
+    assert gain(300, 200) == 1.5
+    assert gain(0.5, 0.75, more_is_better=True) == 1.5
+    assert gain(0, 0) == 1
+    assert gain(5, 0) == math.inf
+    assert gain(0, 5) == 0
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "verdict"),
+    [
+        ("0.5", 0.5, Verdict.REPRODUCED),
+        ("0.33", 1 / 3, Verdict.REPRODUCED),
+        ("0.33", 0.34, Verdict.DIFFERS),
+        ("1", 1.4, Verdict.REPRODUCED),
+        ("1", 2.0, Verdict.DIFFERS),
+        ("1", None, Verdict.NOT_RUN),
+    ],
+)
+def test_verdict_to_the_printed_digits(paper: str, ours: float | None, verdict: Verdict) -> None:
+    """An entry is reproduced when it rounds to what the paper prints."""
+    assert verdict_of_digits(paper, ours) is verdict
+
+
+def test_rule_has_a_word_on_every_verdict() -> None:
+    """Who reads one in a table finds what it means."""
+    text = " ".join(RULE)
+    for verdict in set(Verdict) - {Verdict.NOT_RUN}:
+        assert str(verdict) in text
