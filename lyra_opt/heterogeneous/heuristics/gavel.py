@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.validation import require_flag, require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_type
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
     Shares = Mapping[str, Mapping[str, float]]
     """By job and type."""
-
-NAMES = {
-    Objective.MAX_MIN_SHARE: "gavel-las",
-    Objective.FINISH_TIME_FAIRNESS: "gavel-ftf",
-    Objective.THROUGHPUT: "gavel-throughput",
-    Objective.COST: "gavel-cost",
-    Objective.MAKESPAN: "gavel-makespan",
-}
 
 LEAST_RESET_S = 1_920.0
 SHARE_SOLVER = "lp-highs"
@@ -69,6 +61,15 @@ def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> Shares | No
     return result.solution.shares
 
 
+def isolated_shares(instance: Instance) -> Shares:
+    """Return an equal part of the cluster for each job (Gavel's X_iso), where the job can run."""
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+    from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
+
+    arrays = ShareArrays.of(instance)
+    return arrays.solution(fractions_of_cluster(arrays)).shares
+
+
 @dataclass(slots=True)
 class _Isolated:
     """How long a job would have been there on an equal part of the cluster.
@@ -91,16 +92,20 @@ class _Isolated:
 class GavelRounds(RoundPolicy):
     """Runs each job on each type for about the share of time that a linear programme gives it.
 
-    Source: Gavel (OSDI 2020), the round mechanism of its code (stanford-futuredata/gavel); that
-    jobs of priority 0 fill what others leave, and that a round counts once for a job whatever its
-    gang, is from memory. Shares are computed anew when a job has been submitted or completed, but
-    at most every 1920 s; jobs that come in between have none until then. The priority of a job on
-    a type is X / f: X its share, f its part of the time that all jobs have had on the type since
-    the shares were computed, where each job begins with half a round. In each round and for each
-    type in turn, jobs go by priority, then deficit (share times time less time had, summed up over
-    the periods before), then X, then order; a job that does not run yet and whose gang fits runs.
-    Then, largest gangs first, jobs get the GPUs that they had if these are free, and else GPUs on
-    as few servers as possible; the code fills servers in order, which splits more gangs.
+    Source: Gavel (OSDI 2020), the round mechanism of its code (stanford-futuredata/gavel,
+    `scheduler/scheduler.py`). Shares are computed anew when a job has been submitted or completed,
+    but at most every 1920 s; jobs that come in between have none until then. The priority of a job
+    on a type is X / f: X its share, f its part of the time that all jobs have had on the type since
+    the shares were computed, where each job begins with half a round, and a round counts once for
+    it whatever its gang. In each round and for each type in turn, jobs go by priority, then deficit
+    (share times time less time had, summed up over the periods before), then X, then order; a job
+    that does not run yet and whose gang fits runs, so that those of priority 0 fill what others
+    leave. Then, largest gangs first, jobs get the GPUs that they had if these are free, and else
+    GPUs on as few servers as possible; the code fills servers in order, which splits more gangs.
+
+    The code differs in that newcomers, jobs submitted since the shares were computed, take their
+    turn but do not run: the GPUs that they were chosen for stay idle, for up to 1920 s. Here they
+    run on these, unless `newcomers_run` is false.
 
     The rates of the programme are those of a gang on one server, or on several where none holds it.
     GPUs that were chosen for gangs which the servers left cannot hold go to others.
@@ -120,6 +125,15 @@ class GavelRounds(RoundPolicy):
         Returns the best shares of an instance, None if there are none.
     least_reset_s
         How long shares are kept at least.
+    newcomers_run
+        Whether newcomers run on what others leave. If not, shares that were computed at time 0 may
+        be computed anew at once, since that time stands for never in the code.
+    knows_types
+        Whether rates differ by type. If not, a job is taken to be as fast on each type that it can
+        use as on the first of these, and types come in an order that is drawn for each round: the
+        baselines of Gavel that know nothing of unlike GPUs.
+    name
+        None for the usual one.
     """
 
     def __init__(
@@ -127,12 +141,19 @@ class GavelRounds(RoundPolicy):
         objective: Objective,
         shares: Callable[[Instance], Shares | None] = solver_shares,
         least_reset_s: float = LEAST_RESET_S,
+        *,
+        newcomers_run: bool = True,
+        knows_types: bool = True,
+        name: str | None = None,
     ) -> None:
-        self.name = NAMES[objective]
+        self.name = name or f"gavel-{objective.replace('_', '-')}"
         self._objective = objective
         self._solve = shares
         self._least_reset_s = require_number("least_reset_s", least_reset_s, minimum=0)
+        self._newcomers_run = require_flag("newcomers_run", newcomers_run)
+        self._knows_types = require_flag("knows_types", knows_types)
         self._shares: dict[str, dict[str, float]] = {}
+        self._sharers: frozenset[str] = frozenset()
         self._deficits: dict[tuple[str, str], float] = {}
         self._received_s: dict[tuple[str, str], float] = {}
         self._of_type_s: dict[str, float] = {}
@@ -146,8 +167,9 @@ class GavelRounds(RoundPolicy):
         """The shares that rounds come near now, by job and type."""
         return self._shares
 
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Keep the size of the cluster."""
+    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
+        """Keep the size of the cluster, and what draws."""
+        self._rng = rng
         self._jobs = {}
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
         self._there = FreeGpus(state.servers).of_type
@@ -159,10 +181,13 @@ class GavelRounds(RoundPolicy):
         """Return the jobs that are furthest behind their shares."""
         self._is_stale = self._is_stale or state.is_changed
         is_due = self._reset_s is None or state.now_s - self._reset_s >= self._least_reset_s
+        is_due |= not self._newcomers_run and self._reset_s == 0
         if self._objective is Objective.FINISH_TIME_FAIRNESS:
             self._count_isolated(state)
         if self._is_stale and is_due:
             self._reset(state)
+        if not self._knows_types:
+            self._types = [self._types[place] for place in self._rng.permutation(len(self._types))]
         decision = self._place(self._chosen_types(state), state)
         for active in state.jobs:
             if active.job.id in decision:
@@ -201,7 +226,8 @@ class GavelRounds(RoundPolicy):
     def _place(self, chosen: Mapping[str, str], state: RoundState) -> Decision:
         """Return where the chosen jobs run, largest gangs first, where they were if possible."""
         plan = Plan(state.servers)
-        jobs = [active for active in state.jobs if active.job.id in chosen]
+        waiting = {job for job in chosen if not (self._newcomers_run or job in self._sharers)}
+        jobs = [active for active in state.jobs if active.job.id in chosen.keys() - waiting]
         for gang in sorted({active.job.gang for active in jobs}, reverse=True):
             moved = []
             for active in jobs:
@@ -213,22 +239,30 @@ class GavelRounds(RoundPolicy):
                     moved.append(active.job)
             for job in moved:
                 plan.give(job, place_on_type(plan.free, job, chosen[job.id]))
-        self._fill(plan, state)
+        idle: dict[str, int] = {}
+        for active in state.jobs:
+            if active.job.id in waiting:
+                name = chosen[active.job.id]
+                idle[name] = idle.get(name, 0) + active.job.gang
+        self._fill(plan, [active for active in state.jobs if active.job.id not in waiting], idle)
         return plan.decision
 
-    def _fill(self, plan: Plan, state: RoundState) -> None:
+    def _fill(self, plan: Plan, jobs: Sequence[ActiveJob], idle: Mapping[str, int]) -> None:
         """Let others have GPUs that were kept for gangs which the servers left cannot hold."""
         for name in self._types:
-            waiting = [active for active in state.jobs if active.job.id not in plan.decision]
+            waiting = [active for active in jobs if active.job.id not in plan.decision]
             for active in sorted(waiting, key=partial(self._rank, name)):
-                if not plan.free.of_type.get(name, 0):
+                spare = plan.free.of_type.get(name, 0) - idle.get(name, 0)
+                if not spare:
                     break
-                plan.give(active.job, place_on_type(plan.free, active.job, name))
+                if active.job.gang <= spare:
+                    plan.give(active.job, place_on_type(plan.free, active.job, name))
 
     def _attainable(self, job: GangJob) -> GangJob:
-        """Return the job with the rates of `at_attainable_rates`, made once."""
+        """Return the job with the rates that shares are computed of, made once."""
         if job.id not in self._jobs:
-            self._jobs[job.id] = at_attainable_rates(job, self._largest)
+            seen = at_attainable_rates(job, self._largest)
+            self._jobs[job.id] = seen if self._knows_types else _as_on_the_first_type(seen)
         return self._jobs[job.id]
 
     def _stays(self, active: ActiveJob, gpu_type: str, free: FreeGpus) -> bool:
@@ -255,6 +289,7 @@ class GavelRounds(RoundPolicy):
                     short_s = of_types.get(name, 0.0) * elapsed_s - had_s
                     self._deficits[key] = self._deficits.get(key, 0.0) + short_s
         self._shares = self._best_shares(state)
+        self._sharers = frozenset(active.job.id for active in state.jobs)
         self._received_s = {}
         self._of_type_s = {}
         for active in state.jobs:
@@ -272,7 +307,7 @@ class GavelRounds(RoundPolicy):
         ]
         if not usable:
             return {}
-        instance = share_instance(replace(state, jobs=usable), self._objective)
+        instance = share_instance(replace(state, jobs=usable), self._objective, self.name)
         if self._objective is Objective.FINISH_TIME_FAIRNESS:
             jobs = tuple(
                 replace(job, isolated_elapsed_s=self._isolated[job.id].elapsed_s)
@@ -284,6 +319,8 @@ class GavelRounds(RoundPolicy):
             # Deadlines that cannot all be kept are all given up, as Gavel does.
             jobs = tuple(replace(job, utility=InverseJct()) for job in instance.jobs)
             shares = self._solve(replace(instance, jobs=jobs))
+        if shares and not self._knows_types:
+            shares = _spread_over_types(shares, instance)
         return {job: dict(of_types) for job, of_types in (shares or {}).items()}
 
     def _has_share(self, job: GangJob) -> bool:
@@ -323,7 +360,38 @@ def at_attainable_rates(job: GangJob, largest: Mapping[str, int]) -> GangJob:
     return replace(job, throughput=rates) if any(rates.values()) else job
 
 
-def share_instance(state: RoundState, objective: Objective) -> Instance:
+def _as_on_the_first_type(job: GangJob) -> GangJob:
+    """Return a job that runs on each of its types as fast as on the first."""
+    usable = [name for name, rate in job.throughput.items() if rate > 0]
+    return replace(job, throughput=dict.fromkeys(usable, job.throughput[usable[0]]))
+
+
+def _spread_over_types(shares: Shares, instance: Instance) -> Shares:
+    """Return shares of jobs that run on all types alike, each on all types by the GPUs there.
+
+    Such shares are worth the same wherever they are, and a corner of the programme would have some
+    jobs on the fastest type all the time. What jobs hold that cannot use all types stays.
+    """
+    of_type = instance.gpus_of_type
+    left = {name: float(there) for name, there in of_type.items()}
+    anywhere = []
+    for job in instance.jobs:
+        if all(job.throughput.get(name) and job.gang <= there for name, there in of_type.items()):
+            anywhere.append(job.id)
+            continue
+        for name, share in shares.get(job.id, {}).items():
+            left[name] = max(0.0, left[name] - job.gang * share)
+    gpus = sum(left.values())
+    if not gpus:
+        return shares
+    spread = {}
+    for name in anywhere:
+        total = sum(shares.get(name, {}).values())
+        spread[name] = {kind: total * there / gpus for kind, there in left.items()}
+    return {**shares, **spread}
+
+
+def share_instance(state: RoundState, objective: Objective, name: str = "shares") -> Instance:
     """Return the share instance whose best shares Gavel runs the active jobs by.
 
     The makespan on shares is the least T with thr_j >= steps_j / T for all j, so its shares are
@@ -331,11 +399,11 @@ def share_instance(state: RoundState, objective: Objective) -> Instance:
     gang_j / weight_j thr_j / thr_j(x_eq), at weight_j = gang_j steps_j / thr_j(x_eq).
     """
     if objective is not Objective.MAKESPAN:
-        instance = state.instance(objective, name=NAMES[objective])
+        instance = state.instance(objective, name=name)
         if objective is Objective.COST:
             return replace(instance, jobs=tuple(map(_without_late_deadline, instance.jobs)))
         return instance
-    instance = state.instance(Objective.MAX_MIN_SHARE, name=NAMES[objective])
+    instance = state.instance(Objective.MAX_MIN_SHARE, name=name)
     there = instance.gpus_of_type
     jobs = tuple(
         replace(job, weight=job.gang * job.steps / _equal_rate(job, there)) for job in instance.jobs
@@ -365,25 +433,3 @@ def _without_late_deadline(job: GangJob) -> GangJob:
     """Return the job, without its deadline if that is over."""
     is_over = isinstance(job.utility, Deadline) and job.utility.deadline_s <= job.elapsed_s
     return replace(job, utility=InverseJct()) if is_over else job
-
-
-def gavel_policies() -> dict[str, Callable[[], GavelRounds]]:
-    """Return what makes each of Gavel's policies, by name."""
-    return {name: partial(GavelRounds, objective) for objective, name in NAMES.items()}
-
-
-AIMS = {
-    Objective.MAX_MIN_SHARE: "the least normalised throughput greatest",
-    Objective.FINISH_TIME_FAIRNESS: "the worst ratio to an equal part's finish time least",
-    Objective.THROUGHPUT: "most steps a second",
-    Objective.COST: "most steps a second for the money, deadlines kept",
-    Objective.MAKESPAN: "all done soonest",
-}
-
-
-def gavel_summaries() -> dict[str, str]:
-    """Return one line on each of Gavel's policies, by name."""
-    return {
-        NAMES[objective]: f"rounds near the shares with {aim} (Gavel)"
-        for objective, aim in AIMS.items()
-    }

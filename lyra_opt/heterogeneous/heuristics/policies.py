@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.allox import AlloX
-from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies, gavel_summaries
+from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies, gavel_summaries
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.heterogeneous.heuristics.gavel import gavel_policies
+from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.instances.heterogeneous.clusters import (
     cluster_of,
@@ -151,7 +151,11 @@ ELASTIC_SCHEMES = ("fifo", "lyra", "least-loss")
 RACK_SCHEMES = (
     *LEASE_SCHEMES,
     *ELASTIC_SCHEMES,
-    *(name for name in ROUND_SCHEMES if name not in ("allox", "hadare", "gavel-cost")),
+    *(
+        name
+        for name in ROUND_SCHEMES
+        if name not in ("allox", "hadare", "gavel-cost") and not name.endswith("-agnostic")
+    ),
 )
 
 

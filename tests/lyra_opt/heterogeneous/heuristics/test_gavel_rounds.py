@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from lyra_opt.heterogeneous import Deadline, Objective, check
 from lyra_opt.heterogeneous.heuristics.gavel import (
-    NAMES,
     GavelRounds,
     isolated_rate,
+    isolated_shares,
     share_instance,
     solver_shares,
 )
+from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -70,7 +73,7 @@ def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
 @settings(deadline=None, max_examples=40)
 @given(
     instance=heterogeneous_instances(objective="utility", forking=False, max_rounds=6),
-    name=st.sampled_from(sorted(NAMES.values())),
+    name=st.sampled_from(sorted(gavel_policies())),
 )
 def test_no_type_gives_more_time_than_it_has(instance: Instance, name: str) -> None:
     """And a gang is on one type in a round."""
@@ -100,6 +103,39 @@ def test_jobs_without_a_share_fill_what_is_left() -> None:
     jobs = [job("x", 99), job("new", 99, release_s=1.0)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", horizon_rounds=3)
     assert rounds_of(run("gavel-las", instance)) == {"x": 3, "new": 2}
+
+
+def test_newcomers_may_have_to_wait_for_shares() -> None:
+    """As in Gavel's code: the second GPU idles for 1920 s, the newcomer's turn though it is."""
+    jobs = [job("x", 1e6, release_s=1.0), job("new", 1e6, release_s=400.0)]
+    instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
+    policy = GavelRounds(LAS, newcomers_run=False)
+    found = run_policy(policy, instance, np.random.default_rng(0))
+    # x has shares from 360 s on, the newcomer from 2520 s on.
+    assert rounds_of(found) == {"x": 8, "new": 2}
+
+
+def test_shares_of_time_0_are_computed_anew_where_newcomers_wait() -> None:
+    """A time of 0 is never to Gavel's code."""
+    jobs = [job("x", 1e6), job("new", 1e6, release_s=400.0)]
+    instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
+    policy = GavelRounds(LAS, newcomers_run=False)
+    found = run_policy(policy, instance, np.random.default_rng(0))
+    assert rounds_of(found) == {"x": 9, "new": 7}
+
+
+def test_gpus_of_newcomers_that_wait_are_nobodys() -> None:
+    """Not even where others fill what a gang could not be placed on."""
+    gangs = [job(name, 100, 2, spread_throughput={"a": 0.0}) for name in ("x", "y")]
+    small = [job(name, 100) for name in ("p", "q", "r")]
+    instance = instance_of([{"a": 3}, {"a": 1}, {"a": 1}], [job("new", 100), *gangs, *small])
+    everybody = state_of(instance, now_s=1.0)
+    shares = {each.id: {"a": 1.0 if each.gang == 2 else 0.0} for each in instance.jobs}
+    first = replace(everybody, jobs=[each for each in everybody.jobs if each.job.id != "new"])
+    for newcomers_run, filled in ((True, ["new", "p", "q", "x"]), (False, ["p", "q", "x"])):
+        policy = GavelRounds(LAS, given_shares(shares), newcomers_run=newcomers_run)
+        decided(policy, first)
+        assert sorted(policy.decide(replace(everybody, now_s=2.0))) == filled
 
 
 def test_shares_are_computed_at_most_every_so_often() -> None:
@@ -205,3 +241,97 @@ def test_gpus_that_a_gang_cannot_use_go_to_others() -> None:
     shares = given_shares({"x": {"a": 1.0}, "y": {"a": 1.0}, "small": {"a": 0}, "other": {"a": 0}})
     decision = decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 3}, {"a": 1}], jobs)))
     assert sorted(decision) == ["other", "small", "x"]
+
+
+def instances_of_alike_gpus() -> st.SearchStrategy[Instance]:
+    """Draw jobs that run on all types, as fast on each."""
+    jobs = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=6)
+    return st.builds(
+        lambda of_a, of_b, drawn: instance_of(
+            [{"a": of_a}, {"b": of_b}],
+            [
+                job(f"j{place}", 100, gang, weight=weight, throughput={"a": 1.0, "b": 1.0})
+                for place, (gang, weight) in enumerate(drawn)
+            ],
+            objective=LAS,
+        ),
+        st.integers(3, 6),
+        st.integers(3, 6),
+        jobs,
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(instance=instances_of_alike_gpus(), factors=st.lists(st.floats(0.1, 10.0), min_size=2))
+def test_who_knows_nothing_of_types_is_fair_in_gpu_time(
+    instance: Instance, factors: list[float]
+) -> None:
+    """As fair as the programme on one kind of GPUs, whatever the rates are; on all types alike."""
+    jobs = tuple(
+        replace(each, throughput={"a": factors[0], "b": factors[place % len(factors)]})
+        for place, each in enumerate(instance.jobs)
+    )
+    policy = ROUND_POLICIES["gavel-las-agnostic"]()
+    decided(policy, state_of(replace(instance, jobs=jobs)))
+    there = instance.gpus_of_type
+    total = {name: sum(types.values()) for name, types in policy.shares.items()}
+    for kind, count in there.items():
+        held = sum(each.gang * policy.shares[each.id].get(kind, 0.0) for each in jobs)
+        assert held <= count * (1 + 1e-6)
+        for name, types in policy.shares.items():
+            assert types[kind] == pytest.approx(total[name] * count / sum(there.values()))
+    # max v: gang_j y_j >= weight_j v, y_j <= 1, sum_j gang_j y_j <= GPUs.
+    found = linprog(
+        [*[0.0] * len(jobs), -1.0],
+        A_ub=[
+            *(
+                [*(-float(each.gang) if each is other else 0.0 for other in jobs), each.weight]
+                for each in jobs
+            ),
+            [*(float(each.gang) for each in jobs), 0.0],
+        ],
+        b_ub=[*[0.0] * len(jobs), float(sum(there.values()))],
+        bounds=[*[(0.0, 1.0)] * len(jobs), (0.0, None)],
+    )
+    least = min(each.gang * total[each.id] / each.weight for each in jobs)
+    assert least == pytest.approx(-found.fun, rel=1e-5)
+
+
+def test_types_come_in_drawn_order_to_who_knows_nothing_of_them() -> None:
+    """The only job is on either type; who knows them goes by the file."""
+    instance = instance_of([{"a": 1}, {"b": 1}], [job("x", 99, throughput={"a": 1.0, "b": 9.0})])
+    for name, known in (("gavel-las-agnostic", {"a", "b"}), ("gavel-las", {"a"})):
+        policy, state = ROUND_POLICIES[name](), state_of(instance)
+        policy.prepare(state, np.random.default_rng(0))
+        placed = [policy.decide(state)["x"][0] for _ in range(20)]
+        assert {kind for where in placed for types in where.values() for kind in types} == known
+
+
+def test_types_that_a_job_cannot_use_are_not_shared_out_to_it() -> None:
+    """It keeps what it has where it can run; the others are on what is left of each type."""
+    anywhere = {"a": 1.0, "b": 5.0}
+    jobs = [job("only-a", 99), *(job(name, 99, throughput=anywhere) for name in ("x", "y"))]
+    policy = ROUND_POLICIES["gavel-isolated"]()
+    decided(policy, state_of(instance_of([{"a": 2}, {"b": 1}], jobs)))
+    assert policy.shares["only-a"] == pytest.approx({"a": 2 / 3})
+    for name in ("x", "y"):
+        assert policy.shares[name] == pytest.approx({"a": 4 / 7, "b": 3 / 7})
+
+
+def test_isolated_shares_by_hand() -> None:
+    """Three GPUs of one type and one of another: two jobs have half of each, cut to all time."""
+    gang = job("gang", 9, 3, throughput={"a": 1.0, "b": 1.0})
+    jobs = [job("one", 9, throughput={"a": 1.0, "b": 1.0}), gang]
+    instance = instance_of([{"a": 3}, {"b": 1}], jobs, objective=LAS)
+    shares = isolated_shares(instance)
+    assert shares["one"] == pytest.approx({"a": 0.75, "b": 0.25})
+    assert shares["gang"] == pytest.approx({"a": 0.5})
+
+
+def test_water_filling_leaves_no_share_to_chance() -> None:
+    """Two jobs share the slow type; who alone can use the fast one has all of it."""
+    jobs = [job("x", 99), job("y", 99), job("z", 99, throughput={"b": 1.0})]
+    policy = ROUND_POLICIES["gavel-water-filling"]()
+    decided(policy, state_of(instance_of([{"a": 1}, {"b": 3}], jobs)))
+    assert policy.shares["z"]["b"] == pytest.approx(1.0)
+    assert [policy.shares[name]["a"] for name in "xy"] == pytest.approx([0.5, 0.5])
