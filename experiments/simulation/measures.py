@@ -330,6 +330,11 @@ MEASURES = (
         "GPU-seconds that jobs hold on servers on loan, as a share of theirs.",
     ),
     Measure(
+        "loan_usage_while_submitting",
+        "Usage of servers on loan while jobs are submitted (%)",
+        show_percent,
+    ),
+    Measure(
         "lease_losses",
         "Leases lost",
         show_count,

@@ -193,6 +193,16 @@ class Replay:
             return None
         return float(step_means(self.series.time_s, values, edges_s)[0])
 
+    @property
+    def _loan_usage_while_submitting(self) -> float | None:
+        """Share of the GPUs on loan that jobs hold; None without loans."""
+        series, cluster = self.series, self.setup.cluster
+        held = self._while_submitting(series.gpus_held_on_loan)
+        servers = self._while_submitting(series.servers_on_loan)
+        if held is None or not servers:
+            return None
+        return held / (servers * cluster.inference_gpus / cluster.inference_servers)
+
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
         setup, figures = self.setup, asdict(self.metrics)
@@ -253,6 +263,7 @@ class Replay:
         return {
             "training_usage_while_submitting": self._while_submitting(self.gpu_usage_over_time),
             "overall_usage_while_submitting": self._while_submitting(self.overall_usage_over_time),
+            "loan_usage_while_submitting": self._loan_usage_while_submitting,
             "inference_shortfall_share": (
                 loaning.shortfall_share(self.metrics.makespan_s)
                 if loaning is not None and self.borrows

@@ -71,6 +71,7 @@ class JobQueue:
 
 
 FIRST_COME = "first-come"
+OVERTAKING = "first-come-overtaking"
 
 
 def _by_submission(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
@@ -93,13 +94,15 @@ def _by_remaining_work(run: Run, speed: Speed) -> tuple[float, ...]:
 
 ORDERS: Mapping[str, Callable[[Run, Speed], tuple[float, ...]]] = {
     FIRST_COME: _by_submission,
+    OVERTAKING: _by_submission,
     "shortest": _by_true_duration,
     "shortest-base": _by_shortest_running_time,
     "smallest-work": _by_remaining_work,
 }
 """Orders of a queue by name, smallest first.
 
-``first-come`` (nobody overtakes the head), ``shortest`` (by true duration), ``shortest-base``
-(Lyra's phase 1: by the believed running time with all workers) and ``smallest-work`` (by believed
-remaining work).
+``first-come`` (nobody overtakes the head), ``first-come-overtaking`` (jobs that fit go past those
+that do not), ``shortest`` (by true duration), ``shortest-base`` (Lyra's phase 1: by the believed
+running time with all workers) and ``smallest-work`` (by believed remaining work). In all but the
+first, who does not fit is passed over, and may starve.
 """

@@ -273,9 +273,9 @@ class ComposedPolicy(Policy):
     def _preferred_rooms(self, run: Run) -> list[PoolRoom]:
         """Return the pools that a job may run in if no cap holds it back.
 
-        Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3); jobs on
-        both kinds have their base demand on own servers (section 6). Among own ones the fastest
-        comes first.
+        Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3) unless all are
+        to fill loans first; jobs on both kinds have their base demand on own servers (section 6).
+        Among own ones the fastest comes first.
         """
         job = run.job
         own, lent = self._own, self._lent
@@ -292,7 +292,7 @@ class ComposedPolicy(Policy):
                 return own
             if rule.prefers(left_s):
                 return [*lent, *own]
-        if job.is_elastic and not job.heterogeneous:
+        if (job.is_elastic or self._composition.prefers_loans) and not job.heterogeneous:
             return [*lent, *own]
         return [*own, *lent]
 

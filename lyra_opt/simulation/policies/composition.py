@@ -52,6 +52,9 @@ class Composition:
         they do not wait for others, nor others for them.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
+    prefers_loans
+        Whether jobs that may go on loan go there first, elastic or not; those on both kinds of GPUs
+        still begin on own servers.
     run_time_caps
         What long jobs may hold together; None for all that there is.
     loan_rule
@@ -74,6 +77,7 @@ class Composition:
     grows_only_without_queue: bool = False
     confines_fungible: bool = False
     keeps_groups_apart: bool = True
+    prefers_loans: bool = False
     run_time_caps: RunTimeCaps | None = None
     loan_rule: LoanRule | None = None
     shrinks_longer_only: bool = False
@@ -86,7 +90,8 @@ class Composition:
             if not is_known and self.scaling not in OF_GOODPUT:
                 rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
                 raise FieldError("scaling", self.scaling, rule)
-        require_flag("shrinks_longer_only", self.shrinks_longer_only)
+        for name in ("prefers_loans", "shrinks_longer_only"):
+            require_flag(name, getattr(self, name))
         for name, part in _PARTS.items():
             object.__setattr__(self, name, _part(name, getattr(self, name), part))
 

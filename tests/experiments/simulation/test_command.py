@@ -40,8 +40,10 @@ KEYS = [
     *("collateral_share", "loans", "reclaims", "hosted_at_reclaims", "returned_servers"),
     *("scaling_operations", "loan_usage", *TIME_PARTS),
     *("training_usage_while_submitting", "overall_usage_while_submitting"),
+    *("loan_usage_while_submitting",),
     *("inference_shortfall_share", "wall_time_s", "jobs_per_cpu_s", "assumptions"),
 ]
+NO_LOANS = ("collateral_share", "loan_usage", "loan_usage_while_submitting")
 MEASURED = ("wall_time_s", "jobs_per_cpu_s", "decision_mean_s", "decision_p99_s", "decision_max_s")
 
 # Long enough for elastic jobs to be on loan at times.
@@ -77,7 +79,7 @@ class TestFigures:
         assert record["makespan_s"] == 180
         assert record["training_usage"] == record["overall_usage"] == pytest.approx(310 / 360)
         assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)
-        for key in ("forecaster", "headroom", "collateral_share", "loan_usage"):
+        for key in ("forecaster", "headroom", *NO_LOANS):
             assert record[key] is None
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
+from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -20,13 +22,16 @@ from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
 if TYPE_CHECKING:
+    from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.view import View
 
 FIELDS = st.tuples(st.integers(0, 15), st.integers(1, 12), st.integers(1, 6))
 JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
     lambda fields: sorted(fields, key=lambda field: field[0])
 )
-SCHEMES = pytest.mark.parametrize("scheme", ["fifo", "sjf"])
+STRICT = find_scheme("fifo")
+OVERTAKING = STRICT.with_parameters({"queue": "first-come-overtaking"})
+SCHEMES = pytest.mark.parametrize("scheme", [STRICT, OVERTAKING, find_scheme("sjf")])
 
 
 class PlacingPolicy(ComposedPolicy):
@@ -36,13 +41,13 @@ class PlacingPolicy(ComposedPolicy):
         return ()
 
 
-def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: str) -> list[Any]:
+def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: Scheme) -> list[Any]:
     """Return (start, end) of each job (submission, duration, GPUs), second by second."""
     times: list[Any] = [None] * len(jobs)
     second = min(submit for submit, _, _ in jobs)
     while any(span is None or span[1] > second for span in times):
         waiting = [j for j, span in enumerate(times) if span is None and jobs[j][0] <= second]
-        if scheme == "sjf":
+        if scheme.name == "sjf":
             waiting.sort(key=lambda j: jobs[j][1])  # stable: ties by submission, then file
         for j in waiting:
             busy = sum(
@@ -52,7 +57,7 @@ def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: str) -> l
             )
             if busy + jobs[j][2] <= gpus:
                 times[j] = (second, second + jobs[j][1])
-            elif scheme == "fifo":
+            elif scheme is STRICT:
                 break
         second += 1
     return times
@@ -68,7 +73,7 @@ def training_jobs(fields: list[tuple[int, int, int]]) -> list[Any]:
 @SCHEMES
 @given(fields=JOBS, servers=st.integers(1, 2))
 def test_a_list_schedule_second_by_second(
-    scheme: str, fields: list[tuple[int, int, int]], servers: int
+    scheme: Scheme, fields: list[tuple[int, int, int]], servers: int
 ) -> None:
     """Starts and completions are equal to the second, ties and simultaneous events included."""
     cluster = Cluster.of_servers(servers, gpus_per_server=6)
@@ -78,17 +83,34 @@ def test_a_list_schedule_second_by_second(
     require_conserved(simulation)
 
 
+@pytest.mark.parametrize("scheme", [STRICT, OVERTAKING])
+@given(fields=JOBS)
+@settings(max_examples=settings().max_examples // 3)
+def test_the_compiled_schedule_is_the_replay(
+    scheme: Scheme, fields: list[tuple[int, int, int]]
+) -> None:
+    """By submission, with and without backfilling: what a calibration tries, it can believe."""
+    cluster = Cluster.of_servers(1, gpus_per_server=6)
+    simulation = replay(training_jobs(fields), cluster, scheme)
+    submit_s, run_s, gpus = np.array(fields, dtype=float).T
+    gangs = Gangs.of(submit_s, run_s, gpus)
+    scheduler = ListScheduler.of(gangs, Capacity.constant(cluster.gpus))
+    start_us = scheduler.schedule(submit_s, backfills=scheme is OVERTAKING)
+    assert (start_us / MICROSECONDS).tolist() == [run.start_s for run in simulation.runs]
+
+
 @SCHEMES
 @given(fields=JOBS)
 @settings(max_examples=settings().max_examples // 3)
-def test_where_workers_are_does_not_matter(scheme: str, fields: list[tuple[int, int, int]]) -> None:
+def test_where_workers_are_does_not_matter(
+    scheme: Scheme, fields: list[tuple[int, int, int]]
+) -> None:
     """With one-GPU workers, servers and a mere count give the same replay."""
     cluster = Cluster.of_servers(3, gpus_per_server=2)
     jobs = training_jobs(fields)
     counted = replay(jobs, cluster, scheme)
-    found = find_scheme(scheme)
-    assert isinstance(found, ComposedScheme)
-    policy = PlacingPolicy(scheme, found)
+    assert isinstance(scheme, ComposedScheme)
+    policy = PlacingPolicy(scheme.name, scheme)
     placed = Kernel(Workload(name="drawn", jobs=tuple(jobs)), cluster, policy).run()
     assert counted.hosts.is_counted == [True]
     assert placed.hosts.is_counted == [False]
@@ -102,7 +124,7 @@ def test_where_workers_are_does_not_matter(scheme: str, fields: list[tuple[int, 
 @given(fields=JOBS)
 @settings(max_examples=settings().max_examples // 3)
 def test_an_inference_cluster_changes_nothing(
-    scheme: str, fields: list[tuple[int, int, int]]
+    scheme: Scheme, fields: list[tuple[int, int, int]]
 ) -> None:
     """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
     alone = replay(training_jobs(fields), Cluster.of_servers(1, gpus_per_server=6), scheme)
@@ -118,7 +140,7 @@ def test_an_inference_cluster_changes_nothing(
 
 
 @SCHEMES
-def test_gpus_of_one_worker_are_on_one_server(scheme: str) -> None:
+def test_gpus_of_one_worker_are_on_one_server(scheme: Scheme) -> None:
     """Two servers with 3 free GPUs each have no room for a worker of 4."""
     jobs = [
         job_of("half", 0, 10, gpus_per_worker=3),

@@ -386,6 +386,23 @@ def test_elastic_jobs_prefer_servers_on_loan(elastic_to: int, on_loan: bool) -> 
     assert simulation.runs[0].ran_on_loan is on_loan
 
 
+@pytest.mark.parametrize("queue", ["first-come", "first-come-overtaking", "shortest-base"])
+def test_all_jobs_may_fill_loans_first(queue: str) -> None:
+    """An inelastic job too, until they are full; but not who may be on both kinds of GPUs."""
+    jobs = [
+        job_of("first", 0, 10, fungible=True),
+        job_of("mixed", 1, 10, heterogeneous=True),
+        job_of("bound", 2, 10),
+        job_of("second", 3, 10, 9, fungible=True),
+    ]
+    on_loan = {}
+    for prefers in (False, True):
+        scheme = BORROWING_FIFO.with_parameters({"queue": queue, "prefers_loans": prefers})
+        simulation = replay(jobs, borrowing(16, 1, 8), scheme, plan=lending(1))
+        on_loan[prefers] = [run.ran_on_loan for run in simulation.runs]
+    assert on_loan == {False: [False] * 4, True: [True, False, False, False]}
+
+
 MIXED = (job_of("trains", 0, 400), job_of("mixed", 1, 70, 2, heterogeneous=True))
 
 
