@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
-PAPERS = ("lyra", "hadar", "dally")
+PAPERS = ("lyra", "hadar", "dally", "gavel")
 MOST_SEEDS = 100
 
 DESCRIPTION = """\
@@ -38,6 +38,7 @@ examples:
   lyra-opt paper hadar --table 1 --scale 1  480 jobs on 60 GPUs
   lyra-opt paper dally                      everything, with half of the jobs and racks
   lyra-opt paper dally --table 4            the schemes of all papers on one cluster
+  lyra-opt paper gavel                      what Gavel's own simulator gives, beside ours
 
 Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C or SIGTERM.
 """

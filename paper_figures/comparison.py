@@ -47,6 +47,7 @@ class Source(StrEnum):
     ABSTRACT = "abstract"
     SECONDARY = "others, on the paper"
     """Read in what others say of it."""
+    CODE = "its authors' code, run again"
     MEMORY = "memory"
     """Remembered, and found nowhere since."""
 

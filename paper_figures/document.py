@@ -28,6 +28,7 @@ SOURCES = {
     "text": Source.TEXT,
     "abstract": Source.ABSTRACT,
     "others": Source.SECONDARY,
+    "code": Source.CODE,
     "memory": Source.MEMORY,
 }
 JUDGED = tuple(map(str, Judged))

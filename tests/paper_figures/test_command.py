@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         ("hadar", ["--all", "--figure", "1"], "--all makes everything"),
         ("dally", ["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of dally"),
         ("dally", ["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
+        ("gavel", ["--figure", "1"], "'1': no such figure here"),
         ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
     ],
 )
@@ -76,13 +77,14 @@ def test_help_lists_papers_and_what_there_is_of_each(
         "--scale 0.1, --seeds 4, --out results/figures.",
         "--scale 0.4, --seeds 2, --out results/figures-hadar.",
         "--scale 0.5, --seeds 1, --out results/figures-dally.",
+        "--scale 1, --seeds 5, --out results/figures-gavel.",
     ):
         assert f"By default {defaults}" in flat
 
 
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
     """One line that names those that there are."""
-    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally")
+    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally", "gavel")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])

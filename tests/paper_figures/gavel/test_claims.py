@@ -1,0 +1,57 @@
+"""What Gavel's own simulator gave, as data, and ours close to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lyra_opt.experiments.simulation.building import make_schemes, make_setup
+from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.paper_figures.comparison import Source
+from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.simulation.scheme import simulate
+from tests.paper_figures.made_up import made
+
+TARGET = 0.01
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_no_number_is_said_to_be_the_papers(number: int) -> None:
+    """All are those of its authors' code, and the page says so."""
+    comparison = made("gavel", "table", number)
+    assert {entry.source for entry in comparison.entries} == {Source.CODE}
+    assert "paper's number is from" in comparison.header()
+    assert "no number of the paper" in find_paper("gavel").introduction[0]
+
+
+def test_newcomers_wait_in_all_runs() -> None:
+    """As they do in the simulator whose numbers stand beside ours."""
+    runs = find_paper("gavel").runs.values()
+    assert all(run.parameters == {"newcomers_run": False} for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("run", "number"),
+    [("las", 1), ("ftf", 1), ("water-filling", 1), ("makespan-at-once", 2), ("las-at-once", 2)],
+)
+def test_mean_jcts_are_within_a_hundredth(run: str, number: int) -> None:
+    """Of what Gavel's own simulator gave for the same jobs, GPUs and rounds."""
+    paper = find_paper("gavel")
+    table = paper.runs[run]
+    scenario = load_scenario(paper.scenarios[table.scenario].like)
+    (scheme,) = make_schemes(scenario, [table.scheme])
+    setup = make_setup(scenario, [scheme], 0)
+    found = simulate(
+        setup.workload,
+        setup.cluster,
+        scheme.with_parameters(table.parameters),
+        options=setup.options,
+    )
+    jct_s = np.mean([each.completion_s - each.job.submit_s for each in found.runs])
+    (row,) = (
+        row
+        for publication in paper.publications
+        for row in publication.rows
+        if row.run == run and publication.number == number
+    )
+    assert jct_s == pytest.approx(float(row.paper[0]), rel=TARGET)
