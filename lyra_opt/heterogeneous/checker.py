@@ -1,8 +1,9 @@
 """Recompute what a schedule in rounds or shares of time are worth, from the instance alone.
 
-Written for plainness, on the instance's own records and in rational numbers, and not on the
-arrays that the algorithms use, so that an error in those cannot hide here. A float stands for the
-rational number that it is. Two tolerances, both relative:
+Written for plainness, on the instance's own records and in rational numbers (of shares in integers
+over powers of two, `lyra_opt.heterogeneous.share_checker`), and not on the arrays that the
+algorithms use, so that an error in those cannot hide here. A float stands for the rational number
+that it is. Two tolerances, both relative:
 
 * a job is complete once it has done its steps less 1e-9 of them (`due_steps`);
 * shares of time are floats that somebody computed: those of a job may sum to 1 + 1e-6, and those
@@ -28,7 +29,7 @@ from lyra_opt.heterogeneous.instance import (
     RoundSchedule,
     TimeShares,
 )
-from lyra_opt.heterogeneous.utility import Deadline
+from lyra_opt.heterogeneous.share_checker import CheckedShares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     )
 
 STEPS_TOLERANCE = Fraction(1, 10**9)
-SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
 @declared()
@@ -75,7 +75,9 @@ def check(instance: Instance, solution: Solution) -> Report:
         needed = "shares of time" if asks_for_shares else "a schedule in rounds"
         return Report.invalid([f"the objective {instance.objective} asks for {needed}"])
     if isinstance(solution, TimeShares):
-        return _check_shares(instance, solution)
+        checked = CheckedShares(instance, solution)
+        violations = checked.violations()
+        return Report.invalid(violations) if violations else Report(objective=checked.objective())
     return _check_schedule(instance, solution)
 
 
@@ -99,57 +101,6 @@ def worth(instance: Instance, job: GangJob, last_round: int) -> Fraction:
     """
     utility = job.utility.at(float(jct_s(instance, job, last_round)))
     return Fraction(job.weight) * Fraction(utility)
-
-
-def usable_types(instance: Instance, job: GangJob) -> list[str]:
-    """Return the types on which a job can have a share: it runs there, and its gang fits."""
-    return [
-        name
-        for name, gpus in instance.gpus_of_type.items()
-        if job.throughput.get(name, 0.0) > 0 and job.gang <= gpus
-    ]
-
-
-def share_throughput(job: GangJob, shares: Mapping[str, float | Fraction]) -> Fraction:
-    """Return the steps a second of a job on shares of its time, each on a single server."""
-    return sum(
-        (Fraction(job.throughput.get(name, 0.0)) * Fraction(part) for name, part in shares.items()),
-        Fraction(0),
-    )
-
-
-def equal_throughput(instance: Instance, job: GangJob) -> Fraction:
-    """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""
-    gpus = sum(instance.gpus_of_type.values())
-    shares = {
-        name: Fraction(instance.gpus_of_type[name], gpus) for name in usable_types(instance, job)
-    }
-    return share_throughput(job, shares)
-
-
-def isolated_throughput(instance: Instance, job: GangJob) -> Fraction:
-    """Return a job's steps a second on an equal part of the cluster (Gavel's X_iso).
-
-    Of each type the GPUs over jobs times gang, scaled down to a sum of 1 where it exceeds that.
-    """
-    parts = len(instance.jobs) * job.gang
-    total = Fraction(sum(instance.gpus_of_type.values()), parts)
-    shares = {
-        name: Fraction(instance.gpus_of_type[name], parts) / max(Fraction(1), total)
-        for name in usable_types(instance, job)
-    }
-    return share_throughput(job, shares)
-
-
-def least_throughput(job: GangJob) -> Fraction | None:
-    """Return the steps a second that the deadline of a job asks for (objective ``cost``).
-
-    0 without a deadline, None if it is over.
-    """
-    if not isinstance(job.utility, Deadline):
-        return Fraction(0)
-    left_s = Fraction(job.utility.deadline_s) - Fraction(job.elapsed_s)
-    return Fraction(job.steps) / left_s if left_s > 0 else None
 
 
 # Schedules in rounds
@@ -325,99 +276,3 @@ def steps_in_round(
 def _gpu_s(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]) -> float:
     gangs = sum(job.gang * len(by_job[job.id]) for job in instance.jobs)
     return float(gangs * Fraction(instance.round_s))
-
-
-# Shares of time
-
-
-def _check_shares(instance: Instance, solution: TimeShares) -> Report:
-    violations = _share_violations(instance, solution)
-    if violations:
-        return Report.invalid(violations)
-    rates = {
-        job.id: share_throughput(job, solution.shares.get(job.id, {})) for job in instance.jobs
-    }
-    if instance.objective is Objective.COST:
-        violations = _deadline_violations(instance, rates)
-    elif instance.objective is Objective.FINISH_TIME_FAIRNESS:
-        violations = [
-            f"job {job.id!r} has no share, so that it never finishes"
-            for job in instance.jobs
-            if not rates[job.id]
-        ]
-    if violations:
-        return Report.invalid(violations)
-    return Report(violations=(), objective=float(_share_objective(instance, solution, rates)))
-
-
-def _share_violations(instance: Instance, solution: TimeShares) -> list[str]:
-    violations = [
-        f"job {job!r} is not in the instance"
-        for job in solution.shares
-        if job not in instance.job_position
-    ]
-    held: dict[str, Fraction] = defaultdict(Fraction)
-    for job in instance.jobs:
-        shares = solution.shares.get(job.id, {})
-        usable = usable_types(instance, job)
-        for name, share in shares.items():
-            if name not in instance.gpus_of_type:
-                violations.append(f"job {job.id!r}: GPU type {name!r} is not in the instance")
-            elif share and name not in usable:
-                violations.append(f"job {job.id!r} has a share of {name!r}, where it cannot run")
-            held[name] += job.gang * Fraction(share)
-        total = sum(map(Fraction, shares.values()), Fraction(0))
-        if total > 1 + SHARE_TOLERANCE:
-            violations.append(f"job {job.id!r}: its shares sum to {float(total):.12g}, above 1")
-    for name, gpus in instance.gpus_of_type.items():
-        if held[name] > gpus * (1 + SHARE_TOLERANCE):
-            violations.append(
-                f"GPU type {name!r}: gangs hold {float(held[name]):.12g} GPUs on average, but "
-                f"there are {gpus}"
-            )
-    return violations
-
-
-def _deadline_violations(instance: Instance, rates: Mapping[str, Fraction]) -> list[str]:
-    violations = []
-    for job in instance.jobs:
-        needed = least_throughput(job)
-        if needed is None:
-            violations.append(f"job {job.id!r}: its deadline is over")
-        elif rates[job.id] < needed * (1 - SHARE_TOLERANCE):
-            violations.append(
-                f"job {job.id!r} does {float(rates[job.id]):.12g} steps/s, but its deadline asks "
-                f"for {float(needed):.12g}"
-            )
-    return violations
-
-
-def _share_objective(
-    instance: Instance, solution: TimeShares, rates: Mapping[str, Fraction]
-) -> Fraction:
-    jobs = instance.jobs
-    if instance.objective is Objective.MAX_MIN_SHARE:
-        return min(
-            job.gang / Fraction(job.weight) * rates[job.id] / equal_throughput(instance, job)
-            for job in jobs
-        )
-    if instance.objective is Objective.FINISH_TIME_FAIRNESS:
-        return max(finish_time_ratio(instance, job, rates[job.id]) for job in jobs)
-    if instance.objective is Objective.THROUGHPUT:
-        return sum((Fraction(job.weight) * rates[job.id] for job in jobs), Fraction(0))
-    prices = {gpu_type.name: Fraction(gpu_type.price_per_hour) for gpu_type in instance.gpu_types}
-    return sum(
-        (
-            Fraction(job.weight) * share_throughput(job, {name: share}) / prices[name]
-            for job in jobs
-            for name, share in solution.shares.get(job.id, {}).items()
-        ),
-        Fraction(0),
-    )
-
-
-def finish_time_ratio(instance: Instance, job: GangJob, throughput: Fraction) -> Fraction:
-    """Return the finish time of a job at a throughput over that on an equal part of the cluster."""
-    shared_s = Fraction(job.elapsed_s) + Fraction(job.steps) / throughput
-    isolated_s = Fraction(job.steps) / isolated_throughput(instance, job)
-    return shared_s / (Fraction(job.isolated_elapsed_s) + isolated_s)

@@ -37,16 +37,10 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.rounding import float_up
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
 from lyra_opt.heterogeneous.bounds.fluid import fluid_bound
-from lyra_opt.heterogeneous.checker import (
-    SHARE_TOLERANCE,
-    due_steps,
-    equal_throughput,
-    finish_time_ratio,
-    jct_s,
-    usable_types,
-    worth,
-)
+from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
+from lyra_opt.heterogeneous.share_numbers import ShareNumbers, greatest
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance
@@ -137,45 +131,43 @@ def _one_machine_s(instance: Instance) -> Fraction:
 
 def _share_bound(instance: Instance) -> float:
     slack = 1 + SHARE_TOLERANCE
-    best = {
-        job.id: slack * max(Fraction(job.throughput[name]) for name in usable_types(instance, job))
-        for job in instance.jobs
-    }
+    jobs, numbers = instance.jobs, ShareNumbers(instance)
+    best = [slack * Fraction(max(rates), numbers.rate_over) for rates in numbers.rates]
     if instance.objective is Objective.MAX_MIN_SHARE:
-        equal = {job.id: equal_throughput(instance, job) for job in instance.jobs}
-        alone = min(
-            job.gang / Fraction(job.weight) * best[job.id] / equal[job.id] for job in instance.jobs
-        )
-        needed = sum(
-            Fraction(job.weight) * equal[job.id] / best[job.id] * slack for job in instance.jobs
-        )
+        # By how much of its time on the best type a job has its normalised throughput.
+        least_share = [
+            Fraction(job.weight) * Fraction(*numbers.equal_throughput(place)) / best[place]
+            for place, job in enumerate(jobs)
+        ]
+        alone = min(job.gang / share for job, share in zip(jobs, least_share, strict=True))
+        needed = sum(least_share) * slack
         return float_up(min(alone, slack * sum(instance.gpus_of_type.values()) / needed))
     if instance.objective is Objective.FINISH_TIME_FAIRNESS:
-        ratios = (finish_time_ratio(instance, job, best[job.id]) for job in instance.jobs)
-        return -float_up(-max(ratios))
+        ratio = greatest(
+            numbers.finish_time_ratio(place, rate.as_integer_ratio())
+            for place, rate in enumerate(best)
+        )
+        return -float_up(-Fraction(*ratio))
     price = {gpu_type.name: Fraction(1) for gpu_type in instance.gpu_types}
     if instance.objective is Objective.COST:
         price = {kind.name: Fraction(kind.price_per_hour) for kind in instance.gpu_types}
-    values = {
-        (job.id, name): Fraction(job.weight) * Fraction(job.throughput[name]) / price[name]
-        for job in instance.jobs
-        for name in usable_types(instance, job)
-    }
-    by_job = sum(
-        (
-            max(values[job.id, name] for name in usable_types(instance, job))
-            for job in instance.jobs
-        ),
-        Fraction(0),
-    )
+    values = [
+        {
+            name: Fraction(job.weight) * Fraction(rate, numbers.rate_over) / price[name]
+            for name, rate in zip(instance.gpus_of_type, rates, strict=True)
+            if rate
+        }
+        for job, rates in zip(jobs, numbers.rates, strict=True)
+    ]
+    by_job = sum((max(of_types.values()) for of_types in values), Fraction(0))
     by_type = sum(
         (
             gpus
             * max(
                 (
-                    values[job.id, name] / job.gang
-                    for job in instance.jobs
-                    if (job.id, name) in values
+                    of_types[name] / job.gang
+                    for job, of_types in zip(jobs, values, strict=True)
+                    if name in of_types
                 ),
                 default=Fraction(0),
             )

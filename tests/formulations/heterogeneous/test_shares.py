@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from operator import truediv
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
-from lyra_opt.heterogeneous.checker import check, isolated_throughput
+from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
@@ -27,6 +28,7 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
+from lyra_opt.heterogeneous.share_numbers import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -220,7 +222,8 @@ def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
     assert report.objective == pytest.approx(
         arrays.objective(Objective.FINISH_TIME_FAIRNESS, shares), rel=1e-12
     )
-    rates = [float(isolated_throughput(instance, job)) for job in instance.jobs]
+    numbers = ShareNumbers(instance)
+    rates = [truediv(*numbers.isolated_throughput(place)) for place in range(len(instance.jobs))]
     assert (arrays.rate * shares).sum(axis=1) == pytest.approx(rates, rel=1e-12)
 
 
@@ -275,13 +278,12 @@ def test_invalid_warm_start() -> None:
 
 def test_arrays_are_the_checkers_numbers() -> None:
     """Arrays and checker compute X_eq, X_iso and deadlines apart, and agree."""
-    from lyra_opt.heterogeneous.checker import equal_throughput, least_throughput
-
     instance = drawn(20, "cost", with_deadlines=True)
-    arrays = ShareArrays.of(instance)
+    arrays, numbers = ShareArrays.of(instance), ShareNumbers(instance)
     for place, j in enumerate(instance.jobs):
-        assert arrays.equal_rate[place] == pytest.approx(float(equal_throughput(instance, j)))
-        assert arrays.isolated_rate[place] == pytest.approx(float(isolated_throughput(instance, j)))
+        equal, isolated = numbers.equal_throughput(place), numbers.isolated_throughput(place)
+        assert arrays.equal_rate[place] == pytest.approx(truediv(*equal))
+        assert arrays.isolated_rate[place] == pytest.approx(truediv(*isolated))
         assert arrays.least_rate[place] == pytest.approx(float(least_throughput(j) or Fraction(0)))
 
 

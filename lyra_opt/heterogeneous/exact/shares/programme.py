@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.heterogeneous.checker import SHARE_TOLERANCE
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
+from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
 from lyra_opt.heterogeneous.utility import Deadline
 
 if TYPE_CHECKING:
