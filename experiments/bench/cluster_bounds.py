@@ -13,7 +13,7 @@ from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.simulation.proving import prove
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

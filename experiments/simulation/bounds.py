@@ -10,7 +10,8 @@ from lyra_opt.experiments.simulation.carried_out import SimulationError
 from lyra_opt.experiments.simulation.setup import RACKS
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.job_classes import ALL, weights_of
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.bounds.whole import ClusterBound, whole_bound
 from lyra_opt.simulation.makespan_bound import makespan_bound_s
 from lyra_opt.simulation.speed import Speed
@@ -59,7 +60,9 @@ def copy_efficiency_of(setup: Setup, schemes: Sequence[Scheme]) -> Sequence[floa
     return setup.options.rounds.copy_efficiency if has_copies else None
 
 
-def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> ClusterBound:
+def cluster_bound(
+    setup: Setup, schemes: Sequence[Scheme], reading: Reading, *, job_class: str = ALL
+) -> ClusterBound:
     """Return what no schedule of a setup can beat.
 
     Parameters
@@ -68,6 +71,8 @@ def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> 
         Under which it is to hold: with copies of jobs if any of them runs some.
     reading
         What schedules may do.
+    job_class
+        Of which jobs the means are, one of `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
     """
     return whole_bound(
         setup.workload,
@@ -76,6 +81,7 @@ def cluster_bound(setup: Setup, schemes: Sequence[Scheme], reading: Reading) -> 
         plan=setup.plan,
         speed=speed_of(setup),
         copy_efficiency=copy_efficiency_of(setup, schemes),
+        weight=weights_of(setup.workload, job_class),
     )
 
 

@@ -123,6 +123,7 @@ def bound(
     scenario: str | Path | Mapping[str, Any] | Scenario | Runs = "plain",
     *,
     readings: str | Sequence[str] = ("restart", "conserved"),
+    of: str | Sequence[str] = "all",
     seeds: int | Iterable[int] | None = None,
     changes: Mapping[str, Any] | None = None,
     jobs: str | Path | pd.DataFrame | Workload | None = None,
@@ -137,15 +138,18 @@ def bound(
     readings
         What schedules may do: "restart" (a rigid job without checkpoints that is stopped starts
         from nothing), "conserved" (jobs may be stopped, resized and moved at any moment).
+    of
+        Of which jobs the means are, all others being there too: "all", "rigid", "elastic",
+        "fungible", or "weighted" for all by their weights.
     seeds, changes, jobs, cluster
         As of `simulate`; not with `Runs`.
 
     Returns
     -------
     DataFrame
-        A row for each variant, seed and reading: the axes of the scenario, ``seed``, ``reading``,
-        ``jct_mean_bound_s``, ``least_run_mean_s``, ``excess_mean_bound_s``,
-        ``queue_mean_bound_s``, ``cpu_s``, ``jobs``, ``cell_s``.
+        A row for each variant, seed, class and reading: the axes of the scenario, ``seed``,
+        ``reading``, ``job_class``, ``jct_mean_bound_s``, ``least_run_mean_s``,
+        ``excess_mean_bound_s``, ``queue_mean_bound_s``, ``cpu_s``, ``jobs``, ``cell_s``.
 
     Raises
     ------
@@ -169,7 +173,7 @@ def bound(
     from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.outcome import Runs
     from lyra_opt.experiments.simulation.proving import prove
-    from lyra_opt.simulation.bounds.ways import Reading
+    from lyra_opt.simulation.bounds.reading import Reading
 
     known = {reading.value: reading for reading in Reading}
     names = [readings] if isinstance(readings, str) else list(readings)
@@ -186,7 +190,8 @@ def bound(
         wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
         found = _scenario(scenario, wanted, jobs, cluster, {})
     rows = []
-    for proved in prove(found, [known[name] for name in names]):
+    classes = [of] if isinstance(of, str) else list(of)
+    for proved in prove(found, [known[name] for name in names], job_classes=classes):
         row = proved.as_json_object()
         rows.append({**row.pop("axes", {}), **row})
     return pd.DataFrame(rows)

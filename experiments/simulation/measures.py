@@ -94,7 +94,7 @@ TIME_PARTS = (
         "JCT, of it least run time (s)",
         _seconds,
         "What a job takes at the best rate that it can have on this cluster under this scheme. "
-        "This and the next seven means add up to the mean JCT.",
+        'It and what else a mean JCT has "of it" add up to that; what is 0 throughout is left out.',
     ),
     Measure(
         "queue_first_mean_s",
@@ -462,12 +462,16 @@ MEASURES = (
 def shown_measures(
     records: Sequence[Mapping[str, Any]], measures: Sequence[Measure] = MEASURES
 ) -> list[Measure]:
-    """Return the measures that say something: those with a value in any run."""
-    return [
-        measure
-        for measure in measures
-        if any(record.get(measure.key) is not None for record in records)
-    ]
+    """Return the measures that say something: those with a value in any run.
+
+    Parts of the JCT that are 0 in all runs say nothing either: no scheme has such GPUs, or copies.
+    """
+
+    def says_something(measure: Measure) -> bool:
+        values = [record.get(measure.key) for record in records]
+        return any(values) if measure in TIME_PARTS else any(each is not None for each in values)
+
+    return [measure for measure in measures if says_something(measure)]
 
 
 def mean_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted
+from lyra_opt.experiments.simulation.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.demand import demand_by_day
 from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 from lyra_opt.experiments.simulation.runs import variants_of
@@ -71,6 +72,14 @@ def print_replays(replays: Replays) -> None:
                 for measure in shown_measures(figures, MEASURES)
             ],
             right=1,
+        )
+    readings = sorted(
+        {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
+    )
+    if readings:
+        print_line(
+            f"What is proved holds for what the reading {' or '.join(readings)} permits, see "
+            '"lyra-opt bound --help".'
         )
     print("What is assumed:")
     for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
@@ -23,7 +24,8 @@ from lyra_opt.simulation.bounds.certificate import (
     proved_mean_s,
     read_certificate,
 )
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.job_classes import ALL
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.bounds.whole import ClusterBound
     from lyra_opt.simulation.clairvoyant.best import CheckedSchedule
+    from lyra_opt.simulation.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class Proved:
         What it is proved of.
     bound
         The bound.
+    job_class
+        Of which jobs the means are.
     schedule
         The best schedule found; None where none was asked for, or searched.
     """
@@ -57,6 +62,7 @@ class Proved:
     seed: int
     setup: Setup
     bound: ClusterBound
+    job_class: str = ALL
     schedule: CheckedSchedule | None = None
 
     @property
@@ -70,14 +76,19 @@ class Proved:
         """Return the proofs as documents by the names of their files."""
         bound = self.bound
         several = [f"{value}" for value in self.point.values()]
-        several += [f"seed{self.seed}"] if self.seed else []
+        several += [f"seed{self.seed}"]
+        several += [self.job_class] if self.job_class != ALL else []
         found = {}
         for objective, certificate in ((JCT, bound.jct), (QUEUE, bound.queue)):
             if certificate is not None:
                 name = "-".join([*several, bound.reading.value, objective])
                 file = re.sub(r"[^\w.=+-]+", "-", name)
                 found[f"{file}.json"] = document_of(
-                    certificate, reading=bound.reading, objective=objective, jobs=bound.jobs
+                    certificate,
+                    reading=bound.reading,
+                    objective=objective,
+                    jobs=bound.jobs,
+                    job_class=self.job_class,
                 )
         return found
 
@@ -98,6 +109,7 @@ class Proved:
             "cluster": self.setup.cluster.name,
             "seed": self.seed,
             "reading": bound.reading.value,
+            "job_class": self.job_class,
             "jct_mean_bound_s": bound.jct_mean_bound_s,
             "least_run_mean_s": bound.least_run_mean_s,
             "excess_mean_bound_s": bound.excess_mean_bound_s,
@@ -113,6 +125,7 @@ def prove(
     scenario: Scenario,
     readings: Sequence[Reading] = tuple(Reading),
     *,
+    job_classes: Sequence[str] = (ALL,),
     searches: bool = False,
 ) -> Iterator[Proved]:
     """Yield what is proved: variant by variant, seed by seed, reading by reading.
@@ -124,6 +137,9 @@ def prove(
         run are treated as in a replay.
     readings
         What schedules may do.
+    job_classes
+        Of which jobs the means are, each by itself, of
+        `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
     searches
         Whether to search a schedule too, one in which no job is stopped: so it is one of all
         readings.
@@ -142,13 +158,29 @@ def prove(
                 raise UserError(
                     f"scenario {setup.scenario}: no schedule is searched where {reason}"
                 )
-            for reading in readings:
-                bound = cluster_bound(setup, schemes, reading)
+            for job_class, reading in product(job_classes, readings):
+                bound = _bound(setup, schemes, reading, job_class)
                 if searches and schedule is None:
                     schedule = schedule_of(
                         setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
                     )
-                yield Proved(point=point, seed=seed, setup=setup, bound=bound, schedule=schedule)
+                yield Proved(
+                    point=point,
+                    seed=seed,
+                    setup=setup,
+                    bound=bound,
+                    job_class=job_class,
+                    schedule=schedule,
+                )
+
+
+def _bound(
+    setup: Setup, schemes: Sequence[Scheme], reading: Reading, job_class: str
+) -> ClusterBound:
+    try:
+        return cluster_bound(setup, schemes, reading, job_class=job_class)
+    except FieldError as error:
+        raise UserError(f"scenario {setup.scenario}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +209,11 @@ class Checked:
     def in_words(self) -> str:
         """Return it as a line."""
         claimed = self.certificate
-        says = "as" if self.holds else "NOT as"
+        says = "no less than" if self.holds else "LESS than"
+        of_class = f" of {claimed.job_class} jobs" if claimed.job_class != ALL else ""
         return (
-            f"{self.file}: {claimed.objective} under {claimed.reading} is at least "
-            f"{self.proved_s:,.3f} s, {says} the file says: {claimed.value_s:,.3f} s"
+            f"{self.file}: {claimed.objective}{of_class} under {claimed.reading} is proved to be "
+            f"at least {self.proved_s:,.3f} s, {says} the file claims: {claimed.value_s:,.3f} s"
         )
 
     def as_json_object(self) -> dict[str, Any]:
@@ -189,6 +222,7 @@ class Checked:
             "file": self.file,
             "reading": self.certificate.reading,
             "objective": self.certificate.objective,
+            "job_class": self.certificate.job_class,
             "claimed_mean_s": self.certificate.value_s,
             "proved_mean_s": self.proved_s,
             "holds": self.holds,

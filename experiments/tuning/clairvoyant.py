@@ -14,7 +14,7 @@ from lyra_opt.experiments.simulation.carried_out import SimulationError
 from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
 from lyra_opt.experiments.tuning.outcome import AUTO_TUNER, TUNED, Compared, percent
 from lyra_opt.experiments.tuning.timer_space import BASELINES
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 
 if TYPE_CHECKING:

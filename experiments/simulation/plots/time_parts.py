@@ -97,12 +97,12 @@ def time_parts_plot(
     if bounds_s:
         bound_s = statistics.fmean(bounds_s)
         place = bound_s / unit.seconds
-        axes.axvline(place, color="white", linewidth=3.4)
+        axes.axvline(place, color="white", linewidth=5.0)
         axes.axvline(
             place,
-            color="#222222",
-            linewidth=1.4,
-            linestyle=(0, (4, 2)),
+            color="black",
+            linewidth=2.2,
+            linestyle=(0, (3, 1.5)),
             label=f"nobody can be below: {three_digits(place)} {unit.symbol}",
         )
         caption += (

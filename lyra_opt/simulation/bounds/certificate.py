@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.documents import read_json_object
+from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import key, parsed
 from lyra_opt.core.rules import Integer, ListOf, Number, Text
 from lyra_opt.simulation.bounds.checker import Checker
-from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
+from lyra_opt.simulation.bounds.job_classes import ALL, JOB_CLASSES, weights_of
+from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import PRICE_UNIT, Certificate
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ class CertificateTable:
     version: int = key(Integer(CERTIFICATE_VERSION, CERTIFICATE_VERSION), "of the format")
     reading: str = key(Text(tuple(each.value for each in Reading)), "what schedules may do")
     objective: str = key(Text((JCT, QUEUE)), "what is bounded")
+    job_class: str = key(Text(tuple(JOB_CLASSES)), "of which jobs the mean is", ALL)
     jobs: int = key(Integer(1), "how many")
     value_s: float = key(Number(), "no schedule has a smaller mean")
     cell_s: float = key(Number(above=True), "how long a price stands, from the first submission on")
@@ -59,14 +63,15 @@ class CertificateTable:
 
 
 def document_of(
-    certificate: Certificate, *, reading: Reading, objective: str, jobs: int
+    certificate: Certificate, *, reading: Reading, objective: str, jobs: int, job_class: str = ALL
 ) -> dict[str, Any]:
-    """Return a certificate as a document; of jobs that all count alike."""
+    """Return a certificate as a document."""
     return {
         "format": CERTIFICATE_FORMAT,
         "version": CERTIFICATE_VERSION,
         "reading": reading.value,
         "objective": objective,
+        "job_class": job_class,
         "jobs": jobs,
         "value_s": certificate.value_s,
         "cell_s": float(certificate.border_s[1] - certificate.border_s[0]),
@@ -77,7 +82,9 @@ def document_of(
 def read_certificate(path: str | Path) -> CertificateTable:
     """Return the certificate of a file; `InputError` with file and field if it is none."""
     try:
-        return parsed(CertificateTable, read_json_object(path))
+        document = read_json_object(path)
+        require_format(document, CERTIFICATE_FORMAT, CERTIFICATE_VERSION)
+        return parsed(CertificateTable, document)
     except FieldError as error:
         raise InputError(str(path), str(error)) from None
 
@@ -105,7 +112,7 @@ def proved_mean_s(
     Raises
     ------
     FieldError
-        If it is one of another number of jobs, or of pools.
+        If it is one of another number of jobs, of pools, or of a class that no job is of.
     """
     cluster = speed.cluster
     if len(workload.jobs) != table.jobs:
@@ -113,6 +120,7 @@ def proved_mean_s(
     if len(table.price) != len(cluster.pools):
         rule = f"must have a row for each of the {len(cluster.pools)} pools"
         raise FieldError("price", len(table.price), rule)
+    weight = weights_of(workload, table.job_class)
     price = np.array(table.price) * PRICE_UNIT
     border_s = np.arange(price.shape[1] + 1) * table.cell_s
     jobs = priced_jobs(
@@ -121,11 +129,11 @@ def proved_mean_s(
         reading=Reading(table.reading),
         borrows=plan is not None,
         copy_efficiency=copy_efficiency,
-        weight=np.ones(table.jobs),
+        weight=weight,
         border_s=border_s,
     )
     checker = Checker(jobs, border_s.tolist(), price.tolist(), is_queue=table.objective == QUEUE)
-    proved = checker.proved(cluster, plan) / table.jobs
+    proved = checker.proved(cluster, plan) / sum(map(Fraction, weight.tolist()))
     return max(0.0, float(np.nextafter(float(proved), -np.inf)))
 
 

@@ -13,13 +13,13 @@ Copies of a job run on a server each, all at once if they like: a way of each po
 
 from __future__ import annotations
 
-from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lyra_opt.pricing.kernel import PricedJobs
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.least_run import BestRates
 
 if TYPE_CHECKING:
@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job, Workload
 
     FloatArray = NDArray[np.float64]
-
-
-class Reading(Enum):
-    """What schedules may do that a bound holds for."""
-
-    RESTART = "restart"
-    """A rigid job without checkpoints that is stopped starts from nothing, so that its last run is
-    one piece, on one pool; elastic jobs, those with checkpoints, and those that may be on own and
-    borrowed GPUs at once are as in the other."""
-    CONSERVED = "conserved"
-    """Jobs may be stopped, resized and moved at any moment, and lose nothing."""
 
 
 def runs_in_one_piece(job: Job, reading: Reading) -> bool:

@@ -38,7 +38,8 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.pricing.ascent import Pricer, Room, ascend
 from lyra_opt.pricing.first_prices import first_prices
 from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
-from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
+from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.step_integral import step_integral

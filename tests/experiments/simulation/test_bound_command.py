@@ -10,12 +10,15 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
+from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
+
+_NO_FUNGIBLE = ("--set", "jobs.assumptions.fungible_percent=0")
 
 TRACE = """\
 job_id,submit_time_s,gpus,duration_s
@@ -79,7 +82,7 @@ def test_saved_prices_can_be_checked_and_lies_are_told(
     assert main(["bound", "lyra-paper", *SMALL, "--save", str(folder)]) == 0
     files = sorted(folder.iterdir())
     assert [file.name for file in files] == [
-        f"{reading}-{objective}_mean.json"
+        f"seed0-{reading}-{objective}_mean.json"
         for reading in ("conserved", "restart")
         for objective in ("jct", "queue")
     ]
@@ -91,9 +94,49 @@ def test_saved_prices_can_be_checked_and_lies_are_told(
     lie["value_s"] *= 1.01
     files[0].write_text(json.dumps(lie))
     assert main(["bound", "lyra-paper", *SMALL, "--check", str(files[0])]) == 1
-    assert "NOT as the file says" in capsys.readouterr().out
+    assert "LESS than the file claims" in capsys.readouterr().out
     assert main(["bound", "lyra-paper", *SMALL, "--set", "seeds=2", *checks]) == 2
     assert "several variants or seeds" in capsys.readouterr().err
+    other = tmp_path / "other.json"
+    other.write_text('{"format": "lyra-opt/fleet", "version": 1}')
+    assert main(["bound", "lyra-paper", *SMALL, "--check", str(other)]) == 2
+    assert 'must be "lyra-opt/cluster-bound"' in capsys.readouterr().err
+
+
+def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others() -> None:
+    """By hand: of two jobs that cannot run at once the one asked for could always be first."""
+    jobs = (
+        Job(id="rigid", submit_s=0.0, work_worker_s=8 * 3600.0, min_workers=8, max_workers=8),
+        Job(id="elastic", submit_s=0.0, work_worker_s=8 * 1800.0, min_workers=4, max_workers=8),
+    )
+    found = lo.bound(
+        "plain",
+        readings="restart",
+        of=["rigid", "elastic", "all"],
+        jobs=Workload(name="two", jobs=jobs),
+        changes={"cluster.servers": 1},
+    ).set_index("job_class")["jct_mean_bound_s"]
+    assert found["rigid"] == pytest.approx(3600)
+    assert found["elastic"] == pytest.approx(1800)
+    assert (3600 + 1800) / 2 + 1 < found["all"] <= (1800 + 5400) / 2
+
+
+def test_prices_of_a_class_are_checked_for_that_class(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They prove nothing of others."""
+    asked = ["bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50"]
+    of_rigid = [*asked, "--of", "rigid", "--reading", "restart"]
+    assert main([*of_rigid, "--save", str(tmp_path / "proofs")]) == 0
+    assert "rigid" in capsys.readouterr().out
+    file = tmp_path / "proofs" / "seed0-rigid-restart-jct_mean.json"
+    assert main([*asked, "--check", str(file)]) == 0
+    assert "of rigid jobs" in capsys.readouterr().out
+    changed = json.loads(file.read_text()) | {"job_class": "elastic"}
+    file.write_text(json.dumps(changed))
+    main([*asked, "--check", str(file), "--json"])
+    (checked,) = json.loads(capsys.readouterr().out)
+    assert checked["proved_mean_s"] != changed["value_s"]
 
 
 def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +174,12 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["bound", "lyra-paper", "--reading", "strict"], "strict"),
         (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
         (["bound", "lyra-paper", *SMALL, "--schedule"], "no schedule is searched where"),
+        (["bound", "lyra-paper", *SMALL, "--schedule", "--of", "rigid"], "omit --of"),
+        (["bound", "lyra-paper", *SMALL, "--of", "small"], "small"),
+        (
+            ["bound", "lyra-paper", *SMALL, *_NO_FUNGIBLE, "--of", "fungible"],
+            "must be that of a job",
+        ),
     ],
 )
 def test_bad_input_is_told_in_one_line(

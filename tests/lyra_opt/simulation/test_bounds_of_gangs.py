@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.makespan_bound import makespan_bound_s

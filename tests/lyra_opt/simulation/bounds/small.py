@@ -11,7 +11,8 @@ import numpy as np
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import Tier
 from lyra_opt.pricing.ascent import Pricer
-from lyra_opt.simulation.bounds.ways import Reading, priced_jobs
+from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.least_run import least_run_s

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.bounds.ways import Reading
+from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
 from lyra_opt.simulation.cluster import Cluster, GpuType
