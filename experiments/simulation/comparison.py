@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.experiments.simulation.durations import duration, three_digits, unit_of
+from lyra_opt.experiments.simulation.measures import TIME_PART_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +48,10 @@ class Compared:
     name: str
 
 
+JCT = "jct_mean_s"
+
 COMPARED = (
-    Compared(key="jct_mean_s", column="jct_s", name="mean JCT"),
+    Compared(key=JCT, column="jct_s", name="mean JCT"),
     Compared(key="queue_mean_s", column="queued_s", name="mean queuing time"),
 )
 
@@ -71,6 +74,9 @@ class Difference:
         How many seeds are paired, or jobs where there is one seed.
     over_seeds
         Which of both.
+    part, part_s
+        Of a mean JCT the part that differs most in the same direction, in words, and by how much;
+        "" and 0 where nothing differs.
     """
 
     compared: Compared
@@ -82,6 +88,8 @@ class Difference:
     high_s: float
     pairs: int
     over_seeds: bool
+    part: str = ""
+    part_s: float = 0.0
 
     @property
     def difference_s(self) -> float:
@@ -123,8 +131,14 @@ class Difference:
         unclear = "" if self.is_clear else ", so it may be chance"
         return (
             f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
-            f"{self.interval_in_words()}{unclear})"
+            f"{self.interval_in_words()}{unclear}{self._part_in_words()})"
         )
+
+    def _part_in_words(self) -> str:
+        if not self.part:
+            return ""
+        word = "less" if self.part_s < 0 else "more"
+        return f"; above all {duration(abs(self.part_s), self.unit)} {word} of {self.part}"
 
     def interval_in_words(self) -> str:
         """Return the confidence interval with its unit; a point where nothing varies."""
@@ -177,6 +191,11 @@ def differences(
                     for each in (first, of_seed)
                 )
                 low_s, high_s = student_interval(after - before)
+            part, part_s = "", 0.0
+            if compared.key == JCT:
+                part, part_s = _largest_part(
+                    [(_figures(first[seed]), _figures(of_seed[seed])) for seed in seeds]
+                )
             found.append(
                 Difference(
                     compared=compared,
@@ -188,9 +207,27 @@ def differences(
                     high_s=high_s,
                     pairs=len(before),
                     over_seeds=len(seeds) > 1,
+                    part=part,
+                    part_s=part_s,
                 )
             )
     return found
+
+
+def _largest_part(
+    pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
+) -> tuple[str, float]:
+    """Return the part of the JCT that says most of a difference: its name, and by how much."""
+    if not all(part in of_one for pair in pairs for of_one in pair for part in TIME_PART_NAMES):
+        return "", 0.0
+
+    def differs_s(key: str) -> float:
+        return statistics.fmean(after[key] - before[key] for before, after in pairs)
+
+    direction = math.copysign(1, differs_s(JCT))
+    largest = max(TIME_PART_NAMES, key=lambda part: direction * differs_s(part))
+    found_s = differs_s(largest)
+    return (TIME_PART_NAMES[largest], found_s) if direction * found_s > 0 else ("", 0.0)
 
 
 def student_interval(values: np.ndarray) -> tuple[float, float]:

@@ -88,65 +88,51 @@ class Measure:
         return NOTHING if value is None else self.show(value)
 
 
+TIME_PART_NAMES: Mapping[str, str] = {
+    "least_run_mean_s": "least run time",
+    "queue_first_mean_s": "queuing before the start",
+    "queue_again_mean_s": "queuing after the start",
+    "lost_work_mean_s": "lost work",
+    "fewer_workers_mean_s": "fewer workers than most",
+    "slower_type_mean_s": "slower GPUs",
+    "slower_placement_mean_s": "slower placement",
+    "pause_mean_s": "pauses",
+}
+"""What the mean JCT of a replay is the sum of, in words."""
+
+
+def _part(key: str, meaning: str = "", *, better: str | None = LESS) -> Measure:
+    return Measure(key, f"JCT, of it {TIME_PART_NAMES[key]} (s)", _seconds, meaning, better)
+
+
 TIME_PARTS = (
-    Measure(
+    _part(
         "least_run_mean_s",
-        "JCT, of it least run time (s)",
-        _seconds,
         "What a job takes at the best rate that it can have on this cluster under this scheme. "
         'It and what else a mean JCT has "of it" add up to that; what is 0 throughout is left out.',
+        better=None,
     ),
-    Measure(
-        "queue_first_mean_s",
-        "JCT, of it queuing before the start (s)",
-        _seconds,
-        better=LESS,
-    ),
-    Measure(
-        "queue_again_mean_s",
-        "JCT, of it queuing after the start (s)",
-        _seconds,
-        "After preemptions, and between leases or rounds.",
-        better=LESS,
-    ),
-    Measure(
-        "lost_work_mean_s",
-        "JCT, of it lost work (s)",
-        _seconds,
-        "What the work that preemptions made vain takes at the best rate.",
-        better=LESS,
-    ),
-    Measure(
+    _part("queue_first_mean_s"),
+    _part("queue_again_mean_s", "After preemptions, and between leases or rounds."),
+    _part("lost_work_mean_s", "What the work that preemptions made vain takes at the best rate."),
+    _part(
         "fewer_workers_mean_s",
-        "JCT, of it fewer workers than most (s)",
-        _seconds,
         "What a job loses that runs with fewer workers, or copies, than at its best.",
-        better=LESS,
     ),
-    Measure(
+    _part(
         "slower_type_mean_s",
-        "JCT, of it slower GPUs (s)",
-        _seconds,
         "What it loses by the types of its GPUs, beside the best ones for as many workers; also by "
         "being on several types, or on own and borrowed GPUs, at once.",
-        better=LESS,
     ),
-    Measure(
+    _part(
         "slower_placement_mean_s",
-        "JCT, of it slower placement (s)",
-        _seconds,
         "What it loses by where these GPUs are: on several servers, or in several racks.",
-        better=LESS,
     ),
-    Measure(
+    _part(
         "pause_mean_s",
-        "JCT, of it pauses (s)",
-        _seconds,
         "In which it holds GPUs and does nothing: restarts, moves, merges of copies.",
-        better=LESS,
     ),
 )
-"""What the mean JCT of a replay is the sum of."""
 
 MEASURES = (
     Measure("jobs", "Jobs", show_count),

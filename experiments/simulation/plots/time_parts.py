@@ -9,7 +9,7 @@ from lyra_opt.core.pictures import as_written, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.simulation.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.durations import three_digits, unit_of
-from lyra_opt.experiments.simulation.measures import TIME_PARTS
+from lyra_opt.experiments.simulation.measures import TIME_PART_NAMES, TIME_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,17 +22,17 @@ FRAME_INCHES = 1.15
 BAR = 0.72
 """Height of a bar, as a part of its row."""
 
-LOOKS: Mapping[str, tuple[str, str]] = {
-    "least_run_mean_s": ("least run time", "#d3d7dd"),
-    "queue_first_mean_s": ("queuing before the start", "#0072b2"),
-    "queue_again_mean_s": ("queuing after the start", "#56b4e9"),
-    "lost_work_mean_s": ("lost work", "#d55e00"),
-    "fewer_workers_mean_s": ("fewer workers than most", "#e69f00"),
-    "slower_type_mean_s": ("slower GPUs", "#cc79a7"),
-    "slower_placement_mean_s": ("slower placement", "#009e73"),
-    "pause_mean_s": ("pauses", "#000000"),
+COLOURS: Mapping[str, str] = {
+    "least_run_mean_s": "#d3d7dd",
+    "queue_first_mean_s": "#0072b2",
+    "queue_again_mean_s": "#56b4e9",
+    "lost_work_mean_s": "#d55e00",
+    "fewer_workers_mean_s": "#e69f00",
+    "slower_type_mean_s": "#cc79a7",
+    "slower_placement_mean_s": "#009e73",
+    "pause_mean_s": "#000000",
 }
-"""What a part is called in the legend, and its colour: Okabe and Ito's, beside a grey."""
+"""Of parts: Okabe and Ito's, beside a grey."""
 
 
 def time_parts_plot(
@@ -77,7 +77,7 @@ def time_parts_plot(
     rows = range(len(of_scheme))
     ends = [0.0] * len(of_scheme)
     for key, values_s in means.items():
-        label, colour = LOOKS[key]
+        label, colour = TIME_PART_NAMES[key], COLOURS[key]
         widths = [value / unit.seconds for value in values_s]
         if any(values_s):
             axes.barh(rows, widths, BAR, left=ends, color=colour, label=label, linewidth=0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.simulation.measures import TIME_PARTS
-from lyra_opt.experiments.simulation.plots.time_parts import LOOKS, time_parts_plot
+from lyra_opt.experiments.simulation.plots.time_parts import COLOURS, time_parts_plot
 from lyra_opt.experiments.simulation.runs import load_replays
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 def test_every_part_has_a_row_and_a_look() -> None:
     """A part without one would be left out of table or picture."""
-    assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(LOOKS)
-    colours = [colour for _, colour in LOOKS.values()]
-    assert len(set(colours)) == len(colours)
+    assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
 
 
 def test_the_picture_of_a_scenario(three_jobs: Run, tmp_path: Path) -> None:
@@ -42,6 +41,7 @@ def test_the_picture_of_a_scenario(three_jobs: Run, tmp_path: Path) -> None:
         # FIFO takes 400 / 3 s.
         assert ">2.22<" in drawn
         page = (folder / "report.html").read_text()
+        assert "less of queuing before the start" in page
         assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
 
 
