@@ -71,6 +71,11 @@ def of_jobs_on_loan(
     return float(np.mean(values) if rank is None else np.percentile(values, rank))
 
 
+def full_use(outcome: Outcome) -> float:  # noqa: ARG001
+    """Return the share of the time that nodes are busy under no scheduler more of: all of it."""
+    return 1.0
+
+
 def lossy_preemptions_per_submission(outcome: Outcome) -> float:
     """Return the preemptions that cost a job its progress, for each job."""
     jobs = outcome.jobs
@@ -128,6 +133,7 @@ FUNCTIONS: Mapping[str, Callable[..., float | None]] = {
     for function in (
         percentile_of_jobs,
         of_jobs_on_loan,
+        full_use,
         lossy_preemptions_per_submission,
         queued_share,
         hourly_usage,

@@ -14,11 +14,13 @@ from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.instances.traces import locate
-from lyra_opt.paper_figures.comparison import Table
+from lyra_opt.paper_figures.comparison import MISSING, Table
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure
 from lyra_opt.paper_figures.evaluation import Found
-from lyra_opt.paper_figures.results import mean_and_spread, there
+from lyra_opt.paper_figures.results import gains_of, mean_and_spread, there
 from lyra_opt.paper_figures.setting import Run, frozen
+from lyra_opt.paper_figures.verdicts import is_forbidden
+from lyra_opt.simulation.tenure import RESTART_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +35,7 @@ CURVE_POINTS = 101
 ROUND_S = 360
 REPEATS = 3
 TTD, CRU = Measure(of="makespan_s"), Measure(of="cru")
+TTD_BOUND = Measure(of="makespan_bound_s")
 
 MEASURES = (
     ("TTD (h)", "makespan_s", 3600.0),
@@ -43,6 +46,13 @@ MEASURES = (
     ("finish-time fairness, mean", "fairness_mean", 1.0),
     ("restarts per job", "restarts", None),
 )
+
+BOUNDS = {
+    "makespan_s": "makespan_bound_s",
+    "jct_mean_s": "jct_mean_bound_s",
+    "queue_mean_s": "queue_mean_bound_s",
+}
+"""What is proved of a figure, whatever the scheme."""
 
 
 # Jobs of a trace.
@@ -65,6 +75,19 @@ def measured(part: Part, *, curves: bool = False) -> Found:
         rows.append(row)
         if curves:
             series[_called(part, name)] = _cumulative(found[0])
+    proved = there(part.outcomes(part.publication.also[0]))
+    if proved:
+        rows.append(
+            [
+                "no scheduler below",
+                *(
+                    _short(statistics.fmean(outcome.figures[key] for outcome in proved) / HOUR_S)
+                    if key is not None
+                    else ""
+                    for key in (BOUNDS.get(measure) for _, measure, _ in MEASURES)
+                ),
+            ]
+        )
     return Found(
         tables=[
             Table(
@@ -140,6 +163,93 @@ def waits_in_words(part: Part) -> list[str]:
     ]
 
 
+def by_restart_cost(part: Part, *, table: int, row: str) -> Found:
+    """Return TTDs by what a restart costs, and from which cost on Hadar gains what is claimed.
+
+    Parameters
+    ----------
+    table, row
+        Where the claim stands.
+    """
+    (claimed,) = (
+        each.paper[0]
+        for publication in part.results.paper.publications
+        if (publication.kind, publication.number) == ("table", table)
+        for each in publication.rows
+        if each.name == row
+    )
+    hadar, *others = part.publication.products[0].schemes
+    called = part.results.paper.called
+    rows, gained, attainable = [], {}, {}
+    for product in part.publication.products:
+        restart_s = float(product.changes.get("tenure.rounds.restart_s", RESTART_S))
+        runs = {
+            scheme: Run(scenario="trace", scheme=scheme, changes=frozen(product.changes))
+            for scheme in product.schemes
+        }
+        bounds_s = part.values(TTD_BOUND, runs[hadar])
+        found = [f"{restart_s:g}", *(_mean_h(part.values(TTD, run)) for run in runs.values())]
+        found.append(_mean_h(bounds_s))
+        for scheme in others:
+            gains, _ = mean_and_spread(
+                part.gains(TTD, runs[hadar], runs[scheme], better=MORE), GEOMETRIC
+            )
+            most, _ = mean_and_spread(
+                gains_of(bounds_s, part.values(TTD, runs[scheme]), better=MORE), GEOMETRIC
+            )
+            if scheme == others[0] and gains is not None and most is not None:
+                gained[restart_s], attainable[restart_s] = gains, most
+            found += [MISSING if each is None else f"{each:.3f}" for each in (gains, most)]
+        rows.append(found)
+    header = ["restart (s)", *(f"{called[scheme]} (h)" for scheme in (hadar, *others))]
+    header.append("no scheduler below (h)")
+    for scheme in others:
+        header += [f"{called[scheme]} / Hadar", f"{called[scheme]} / bound"]
+    return Found(
+        findings=_where_attained(claimed, called[others[0]], gained, attainable),
+        tables=[
+            Table(
+                title="TTD, means over seeds; ratios are geometric ones", header=header, rows=rows
+            )
+        ],
+    )
+
+
+def _where_attained(
+    claimed: str, against: str, gained: Mapping[float, float], attainable: Mapping[float, float]
+) -> list[str]:
+    """Return from which cost of a restart on a gain can be, and is, what the paper claims."""
+    if not gained:
+        return []
+    possible = [
+        cost for cost, most in attainable.items() if not is_forbidden(claimed, most, is_most=True)
+    ]
+    there_from = [cost for cost, found in gained.items() if found >= float(claimed)]
+    usual = min(gained)
+    sentences = [
+        f"With restarts of {usual:g} s Hadar's gain over {against} is {gained[usual]:.2f}, and no "
+        f"scheduler gains more than {attainable[usual]:.2f}; the paper says {claimed}"
+        + (", which nobody can reach as it is read here." if usual not in possible else ".")
+    ]
+    if there_from:
+        sentences.append(
+            f"Of the costs tried {claimed} is reached from {min(there_from):g} s on "
+            f"({gained[min(there_from)]:.2f})."
+        )
+    else:
+        most_s = max(gained, key=lambda cost: gained[cost])
+        sentences.append(
+            f"{claimed} is reached at none of the costs tried; the largest gain is "
+            f"{gained[most_s]:.2f}, at {most_s:g} s."
+        )
+    return sentences
+
+
+def _mean_h(values_s: Sequence[float | None]) -> str:
+    known = there(values_s)
+    return _hours(statistics.fmean(known)) if known else MISSING
+
+
 def _last_tenth_s(outcome: Outcome) -> float:
     """Return how long it takes from the completion of nine tenths of the jobs to the last."""
     completed_s = outcome.jobs["completion_s"] - outcome.jobs["submit_s"].iloc[0]
@@ -169,10 +279,8 @@ def mixes(part: Part) -> Found:
     tables, series = [], {}
     for testbed in product.scenarios:
         place = _place(part, testbed)
-        of_scheme = {
-            scheme: part.outcomes(Run(scenario=testbed, scheme=scheme))
-            for scheme in product.schemes
-        }
+        runs = {scheme: Run(scenario=testbed, scheme=scheme) for scheme in product.schemes}
+        of_scheme = {scheme: part.outcomes(run) for scheme, run in runs.items()}
         rows = []
         for at, jobs in enumerate(MIX_SIZES):
             row = [f"M-{jobs}"]
@@ -183,16 +291,17 @@ def mixes(part: Part) -> Found:
                 else:
                     row.append(_hours(outcome.figures["makespan_s"]))
                     row.append(f"{100 * outcome.figures['cru']:.0f}")
+            bounds_s = (part.values(TTD_BOUND, runs[scheme])[at] for scheme in ("hadar", "hadare"))
+            row += [_mean_h([bound_s]) for bound_s in bounds_s]
             rows.append(row)
         header = ["mix"]
         for scheme in product.schemes:
             header += [f"{part.results.paper.called[scheme]}: TTD (h)", "CRU (%)"]
+        header += ["none below (h)", "none below, with copies (h)"]
         tables.append(Table(title=f"Every mix, {place}", header=header, rows=rows))
         for called, measure in (("TTD", TTD), ("CRU", CRU)):
-            runs = (Run(scenario=testbed, scheme=scheme) for scheme in ("hadar", "hadare"))
-            series[f"{called}, {place}"] = list(
-                zip(MIX_SIZES, part.gains(measure, *runs, better=MORE), strict=False)
-            )
+            gains = part.gains(measure, runs["hadar"], runs["hadare"], better=MORE)
+            series[f"{called}, {place}"] = list(zip(MIX_SIZES, gains, strict=False))
     return Found(tables=tables, series=series)
 
 
@@ -357,6 +466,7 @@ FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
         jobs_in_words,
         why_ttd_differs,
         waits_in_words,
+        by_restart_cost,
         mixes,
         testbeds_in_words,
         most_that_forking_gives,

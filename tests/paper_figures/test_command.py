@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ("lyra", ["--processes", "0"], "'0': must be an integer"),
         ("lyra", ["--out", ""], "must not be empty"),
         ("lyra", ["--all", "--table", "1"], "--all makes everything"),
-        ("hadar", ["--table", "4"], "'4': no such table here; there are 1, 2, 3 of hadar"),
+        ("hadar", ["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of hadar"),
         ("hadar", ["--figure", "x"], "'x': no such figure here; there are 1, 2 of hadar"),
         ("hadar", ["--table", ""], "must not be empty"),
         ("hadar", ["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
@@ -70,7 +70,7 @@ def test_help_lists_papers_and_what_there_is_of_each(
     exit_code, out, _ = run("paper", "--help")
     assert exit_code == 0
     assert "Tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; figures 1, 2, 5" in out
-    assert "Tables 1, 2, 3; figures 1, 2." in out
+    assert "Tables 1, 2, 3, 4; figures 1, 2." in out
     flat = " ".join(out.split())
     assert "Tables 1, 2, 3, 4; figures 1, 2, 3." in out
     for defaults in (

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.setting import Draw, Run, Setting
@@ -21,6 +22,9 @@ FIGURES = {
     "jct_p50_s": 3600.0,
     "queue_mean_s": 1800.0,
     "makespan_s": 100.0,
+    "makespan_bound_s": 20.0,
+    "jct_mean_bound_s": 360.0,
+    "queue_mean_bound_s": 60.0,
     "gpu_usage": 0.5,
     "gpu_usage_by_type": {"v100": 0.6, "p100": 0.5, "k80": 0.4},
     "fairness_mean": 1.0,
@@ -71,6 +75,46 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
     assert gavel.spread == pytest.approx((1.1, 1.4))
     assert gavel.gain_verdict is Verdict.REPRODUCED
     assert entries["YARN-CS", "TTD over Hadar's"].gain_verdict is Verdict.NOT_RUN
+
+
+def test_bound_of_each_seed_says_what_no_scheduler_gains() -> None:
+    """Of each seed the TTD over its bound, in the mean as gains are; ours may not be beyond it."""
+    ttd_s = {"hadar": (100, 100), "gavel-las": (100, 100)}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        if run.scheme not in ttd_s:
+            return None
+        bound_s = (90.0, 80.0)[draw.seed]
+        of_run = {"makespan_s": ttd_s[run.scheme][draw.seed], "makespan_bound_s": bound_s}
+        return FIGURES | of_run
+
+    comparison = made("hadar", "table", 1, figures, seeds=2)
+    gavel = by_row(comparison)["Gavel (max-min)", "TTD over Hadar's"]
+    assert gavel.bound is not None
+    assert gavel.bound.is_most
+    assert gavel.bound.value == pytest.approx((100 / 90 * 100 / 80) ** 0.5)
+    assert gavel.gain_verdict is Verdict.UNATTAINABLE  # 1.179 is less than what prints as 1.20
+    assert "at most 1.179" in comparison.as_markdown()
+    ttd_s["hadar"] = (70, 70)
+    with pytest.raises(UserError, match="proved to be at most"):
+        made("hadar", "table", 1, figures, seeds=2)
+
+
+def test_costs_of_a_restart_from_which_on_the_claim_is_reached() -> None:
+    """Where the bound forbids it nobody could; the least cost tried at which Hadar gains it."""
+    las_s = {10: 105.0, 30: 112.0, 60: 118.0, 90: 122.0, 120: 130.0}
+
+    def figures(run: Run, draw: Draw) -> Any:
+        cost_s = dict(run.changes).get("tenure.rounds.restart_s", 10)
+        ttd_s = las_s[cost_s] if run.scheme == "gavel-las" else 100.0
+        return FIGURES | {"makespan_s": ttd_s, "makespan_bound_s": 95.0}
+
+    comparison = made("hadar", "table", 4, figures)
+    first, second = comparison.findings
+    assert "gain over Gavel (max-min) is 1.05, and no scheduler gains more than 1.11" in first
+    assert "nobody can reach" in first
+    assert "1.20 is reached from 90 s on (1.22)" in second
+    assert len(comparison.tables[0].rows) == 5
 
 
 def test_queuing_and_fairness_are_hadars_over_gavels() -> None:

@@ -49,7 +49,8 @@ class Buyers(NamedTuple):
         At (2 job + spread) types + type: the speed of the gang where that type is its slowest, on
         one server or spread over several, and what the job is worth then.
     densities
-        Shape (jobs + 1,): the best value for a GPU of the gang; 0 after the last.
+        At types job + type: the best value for a GPU of the gang that this job or a later one has
+        on GPUs of the type; 0 after the last.
     """
 
     gangs: Any
@@ -312,19 +313,22 @@ def swap(values: Any, width: Any, first: Any, second: Any) -> None:
 
 
 @kernel
-def keep_best(states: Any, density: Any, market: Any, beam: Any) -> Any:
+def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam: Any) -> Any:
     """Move the states of most optimism to the front, older ones first; return how many stay.
 
-    What a state may come to is what it gains if all that is left is worth a density a GPU.
+    What a state may come to is what it gains if the GPUs that are left are sold one by one, at
+    prices that rise, to whoever of the jobs from ``job`` on values GPUs of their type most. Were a
+    slow GPU thought to be worth what a fast one is, or the last of a server to be as cheap as the
+    first, states that sell nothing would seem best, and GPUs idle while jobs wait.
     """
     cells = len(market.capacity)
     for state in range(states):
         most = beam.gains[state]
         for cell in range(cells):
-            left = beam.free[state * cells + cell]
-            if left > 0:
-                price = market.prices[market.first_price[cell] + market.capacity[cell] - left]
-                most += left * max(0.0, density - price)
+            density = buyers.densities[job * market.types + offer.kind[cell]]
+            end = market.first_price[cell] + market.capacity[cell]
+            for place in range(end - beam.free[state * cells + cell], end):
+                most += max(0.0, density - market.prices[place])
         beam.optimism[state] = most
     kept = min(beam.width, states)
     for place in range(kept):
@@ -357,7 +361,7 @@ def allocate_queue(buyers: Any, market: Any, offer: Any, beam: Any, basket: Any,
             has_room = has_room or is_left
         if not has_room:
             break
-        states = keep_best(grown, buyers.densities[job + 1], market, beam)
+        states = keep_best(grown, job + 1, buyers, market, offer, beam)
     winner = 0
     for state in range(1, states):
         if beam.gains[state] > beam.gains[winner]:

@@ -143,8 +143,9 @@ class Hadar(RoundPolicy):
         steps = np.array([active.steps_left for active in state.jobs])
         values = _values(state, rates, steps)
         gangs = np.array([active.job.gang for active in state.jobs], dtype=np.int64)
-        densities = values.max(axis=1) / gangs
-        order = np.argsort(-densities, kind="stable")
+        by_type = values.reshape(len(gangs), 2, -1).max(axis=1) / gangs[:, None]
+        order = np.argsort(-by_type.max(axis=1), kind="stable")
+        from_here_on = np.maximum.accumulate(by_type[order][::-1], axis=0)[::-1]
         return _Queue(
             jobs=[state.jobs[place] for place in order.tolist()],
             steps=steps[order],
@@ -152,7 +153,7 @@ class Hadar(RoundPolicy):
                 gangs=gangs[order],
                 rates=rates[order].ravel(),
                 values=values[order].ravel(),
-                densities=np.append(densities[order], 0.0),
+                densities=np.append(from_here_on.ravel(), np.zeros(by_type.shape[1])),
             ),
         )
 

@@ -135,6 +135,33 @@ def test_the_programme_skips_whom_the_greedy_takes() -> None:
     assert set(decided(Hadar(width=4), state_of(instance))) == {"pair"}
 
 
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("faster", [1.0, 2.0, 7.0])
+@pytest.mark.parametrize("count", [12, 40])
+def test_no_gpu_idles_that_a_waiting_job_would_pay_for(
+    count: int, faster: float, width: int
+) -> None:
+    """Not slow ones either: states that sell nothing yet are not thought to be worth more."""
+    jobs = [
+        job(f"j{n}", 1000 + 50 * n, throughput={"a": faster, "b": 1.0}, utility=InverseJct())
+        for n in range(count)
+    ]
+    policy = Hadar(width=width)
+    decision = decided(policy, state_of(instance_of([{"a": 4}, {"b": 4}, {"b": 4}], jobs)))
+    used = {"s0": 0, "s1": 0, "s2": 0}
+    for (placement,) in decision.values():
+        for server in placement:
+            used[server] += 1
+    for server, name in (("s0", "a"), ("s1", "b"), ("s2", "b")):
+        if used[server] == 4:
+            continue
+        price = policy.last_ranges[name].price(used[server], 4)
+        for each in jobs:
+            if each.id not in decision:
+                rounds = rounds_to_run(each.steps, each.throughput[name], 1.0)
+                assert each.utility.at(rounds) <= price
+
+
 @pytest.mark.parametrize(("name", "value"), [("width", 0), ("communication_cost", -1.0)])
 def test_bad_parameters(name: str, value: float) -> None:
     """One clear error, before any round."""
