@@ -24,6 +24,13 @@ from lyra_opt.core.validation import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
 from lyra_opt.instances.workloads.assumptions import JobAssumptions, assigned
+from lyra_opt.instances.workloads.load_shape import (
+    HALF_A_DAY_BAND_S,
+    LoadShape,
+    ShapedClass,
+    ShapedJobs,
+    shaped_jobs,
+)
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 
 if TYPE_CHECKING:
@@ -74,6 +81,8 @@ _SHORT_JOBS = (700, 110, 85, 85, 14, 4, 2)
 _LONG_JOBS = (486, 153, 145, 157, 37, 15, 7)
 _ELASTIC_JOBS = (0, 0, 280, 469, 199, 44, 8)
 
+_WIDE_JOBS = (0, 0, 0, 300, 400, 200, 100)
+
 _CLASSES = (
     _JobClass(
         72_940,
@@ -98,9 +107,13 @@ _LIGHT_PERCENT_OF_HEAVY = 5
 _LIGHT_PERCENT_OF_HEAVY_FOR_SHORT_JOBS = 70
 _HOURLY_PERCENT = (50, 150)
 
-ASSUMPTIONS = (
+GENERATED = (
     "Generated, not a trace: Lyra's own is private; means and percentiles of running times, GPU "
-    "time and kinds of jobs are those published or follow from them, the rest is assumed.",
+    "time and kinds of jobs are those published or follow from them, the rest is assumed."
+)
+ONE_GPU_WORKERS = "Assumed: each worker holds one GPU."
+ASSUMPTIONS: tuple[str, ...] = (
+    GENERATED,
     "Assumed: running times lie in narrow bands at the published percentiles of the JCT less the "
     "mean queuing time, for these and the mean leave no room for more.",
     "Assumed: 1 to 64 GPUs per job, in powers of two, 61 % of the jobs on one GPU, long jobs wider "
@@ -111,7 +124,7 @@ ASSUMPTIONS = (
     "Assumed: submissions are a doubly stochastic Poisson process, in which 7 to 9 heavy hours and "
     "15 to 17 light ones take turns, and every hour has a random rate of its own; jobs of less "
     "than 50 minutes come more evenly.",
-    "Assumed: each worker holds one GPU.",
+    ONE_GPU_WORKERS,
 )
 
 
@@ -122,6 +135,7 @@ def lyra_like(
     training_gpus: int = PUBLISHED_TRAINING_GPUS,
     jobs: int | None = None,
     assumptions: JobAssumptions | None = None,
+    shape: LoadShape | None = None,
 ) -> Workload:
     """Generate a workload with the published figures of Lyra's trace.
 
@@ -143,6 +157,8 @@ def lyra_like(
     assumptions
         Of the jobs; None for Basic. Up to 5 %, elastic jobs are drawn from those of the elastic
         kind; beyond, from all others.
+    shape
+        When jobs come and how large they are, in place of what is assumed of both.
 
     Raises
     ------
@@ -165,6 +181,76 @@ def lyra_like(
     between the two usages that the paper states, 72 % (table 5) and 82 % (section 2).
     """
     assumptions = assumptions or JobAssumptions()
+    jobs = _job_count(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
+    if shape is None:
+        drawn = _drawn_jobs(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
+        label, said = "", ASSUMPTIONS
+    else:
+        found = lyra_shaped(shape, days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
+        drawn = list(zip(*(column.tolist() for column in found), strict=True))
+        label, said = shape.label, (GENERATED, *shape.in_words, ONE_GPU_WORKERS)
+    digits = len(str(jobs))
+    plain = [
+        Job(
+            id=f"j{number:0{digits}d}",
+            submit_s=submit_ms / 1000,
+            work_worker_s=duration_ms * gpus / 1000,
+            min_workers=gpus,
+            max_workers=gpus,
+        )
+        for number, (submit_ms, duration_ms, gpus, _) in enumerate(drawn, start=1)
+    ]
+    elastic_kind = [number for number, (*_, is_elastic) in enumerate(drawn) if is_elastic]
+    size = f"{days}d-{training_gpus}gpus-{jobs}jobs"
+    return Workload(
+        name=f"lyra-like-v{VERSION}-{size}{label}{assumptions.label}-seed{seed}",
+        jobs=assigned(plain, assumptions, seed=seed, elastic_first=elastic_kind),
+        assumptions=(*said, assumptions.in_words),
+    )
+
+
+def lyra_shaped(
+    shape: LoadShape,
+    *,
+    days: int = PUBLISHED_DAYS,
+    seed: int = 0,
+    training_gpus: int = PUBLISHED_TRAINING_GPUS,
+    jobs: int | None = None,
+) -> ShapedJobs:
+    """Return the jobs of `lyra_like` with a shape as arrays, in a hundredth of the time.
+
+    Parameters and errors as there.
+    """
+    jobs = _job_count(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
+    half_a_day = ((0, shape.half_a_day_s), (1000, shape.half_a_day_s + HALF_A_DAY_BAND_S))
+    classes = []
+    for position, kind in enumerate(_CLASSES):
+        is_short = position == 0
+        quantiles = kind.quantiles
+        if is_short:
+            quantiles = shape.short_quantiles
+        elif quantiles == _HALF_A_DAY_OR_LESS:
+            quantiles = half_a_day
+        wide = 0 if is_short else shape.wide_per_mille
+        gpu_shares = [
+            (1000 - wide) * plain + wide * more
+            for plain, more in zip(kind.gpu_shares, _WIDE_JOBS, strict=True)
+        ]
+        light = shape.light_percent_of_short if is_short else shape.light_percent
+        classes.append(ShapedClass(kind.share, quantiles, gpu_shares, light, kind.is_elastic_kind))
+    return shaped_jobs(
+        classes,
+        GPUS_PER_JOB,
+        shape,
+        jobs=jobs,
+        days=days,
+        training_gpus=training_gpus,
+        seed=seed,
+    )
+
+
+def _job_count(*, days: int, seed: int, training_gpus: int, jobs: int | None) -> int:
+    """Return how many jobs there are, once what is asked for has been checked."""
     require_integer("days", days, minimum=1, maximum=MOST_GENERATED_DAYS)
     require_integer("seed", seed, minimum=0)
     require_integer("training_gpus", training_gpus, minimum=1)
@@ -175,30 +261,22 @@ def lyra_like(
         )
         jobs = max(1, jobs)
     require_integer("jobs", jobs, minimum=1, maximum=MOST_GENERATED_JOBS)
-    drawn = _sizes(jobs, seed)
-    submissions_ms = _submissions_ms([duration_ms for duration_ms, _, _ in drawn], days, seed)
+    return jobs
+
+
+def _drawn_jobs(
+    *, days: int, seed: int, training_gpus: int, jobs: int
+) -> list[tuple[int, int, int, bool]]:
+    """Draw (submission in ms, running time in ms, GPUs, whether of the elastic kind), in order."""
+    sizes = _sizes(jobs, seed)
+    submissions_ms = _submissions_ms([duration_ms for duration_ms, _, _ in sizes], days, seed)
     order = sorted(range(jobs), key=submissions_ms.__getitem__)
     widest = 1 << (training_gpus.bit_length() - 1)
-    digits = len(str(jobs))
-    plain = []
-    for number, position in enumerate(order, start=1):
-        duration_ms, gpus, _ = drawn[position]
-        gpus = min(gpus, widest)
-        plain.append(
-            Job(
-                id=f"j{number:0{digits}d}",
-                submit_s=submissions_ms[position] / 1000,
-                work_worker_s=duration_ms * gpus / 1000,
-                min_workers=gpus,
-                max_workers=gpus,
-            )
-        )
-    elastic_kind = [number for number, position in enumerate(order) if drawn[position][2]]
-    return Workload(
-        name=f"lyra-like-v{VERSION}-{days}d-{training_gpus}gpus-{jobs}jobs{assumptions.label}-seed{seed}",
-        jobs=assigned(plain, assumptions, seed=seed, elastic_first=elastic_kind),
-        assumptions=(*ASSUMPTIONS, assumptions.in_words),
-    )
+    drawn = []
+    for position in order:
+        duration_ms, gpus, is_elastic = sizes[position]
+        drawn.append((submissions_ms[position], duration_ms, min(gpus, widest), is_elastic))
+    return drawn
 
 
 def _sizes(jobs: int, seed: int) -> list[tuple[int, int, bool]]:

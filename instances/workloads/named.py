@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.fields import Settings
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
@@ -27,11 +28,15 @@ from lyra_opt.instances.network.generated_jobs import (
 from lyra_opt.instances.network.job_sets import BATCH, DISTRIBUTED
 from lyra_opt.instances.traces import TRACES_VARIABLE, locate
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
-from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like
+from lyra_opt.instances.workloads.load_shape import LoadShape
+from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.lyra_testbed import lyra_testbed
 from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.simulation.clairvoyant.gangs import Gangs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
@@ -42,6 +47,8 @@ ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
 
 DALLY_JOBS_PER_DAY = 100.0
 """Of ``dally-poisson``: the busiest of the published rates."""
+
+_SHAPE = Settings(LoadShape)
 
 NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
 """Of what no public trace says: no job is elastic, fungible or heterogeneous."""
@@ -59,9 +66,13 @@ class NamedWorkload(NamedMaker):
     ----------
     reads
         Traces that it looks for with `lyra_opt.instances.traces.locate`.
+    gangs
+        Returns the base demands of the same jobs as arrays, for the same arguments but for
+        assumptions, much sooner; None where there is no such way.
     """
 
     reads: tuple[str, ...] = ()
+    gangs: Callable[..., Gangs] | None = None
 
     @property
     def asks_for(self) -> tuple[str, ...]:
@@ -80,6 +91,12 @@ class NamedWorkload(NamedMaker):
 
 WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
 """All workloads by name."""
+
+
+def gangs_of(workload: Workload) -> Gangs:
+    """Return the base demands of jobs as arrays, on GPUs of speed 1."""
+    rows = [(job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
+    return Gangs.of(*zip(*rows, strict=True))
 
 
 def find_workload(name: str) -> NamedWorkload:
@@ -140,6 +157,7 @@ def _lyra_like(
     *,
     days: int = PUBLISHED_DAYS,
     jobs: int | None = None,
+    shape: Mapping[str, int] | None = None,
     assumptions: JobAssumptions | None = None,
 ) -> Workload:
     return lyra_like(
@@ -148,7 +166,24 @@ def _lyra_like(
         training_gpus=cluster.gpus,
         jobs=jobs,
         assumptions=assumptions or NOTHING_ASSUMED,
+        shape=None if shape is None else _SHAPE.check("shape", shape),
     )
+
+
+def _lyra_gangs(
+    cluster: Cluster,
+    seed: int,
+    *,
+    days: int = PUBLISHED_DAYS,
+    jobs: int | None = None,
+    shape: Mapping[str, int] | None = None,
+) -> Gangs:
+    if shape is None:
+        return gangs_of(_lyra_like(cluster, seed, days=days, jobs=jobs))
+    found = lyra_shaped(
+        _SHAPE.check("shape", shape), days=days, seed=seed, training_gpus=cluster.gpus, jobs=jobs
+    )
+    return Gangs.of(found.submit_ms / 1000, found.duration_ms / 1000, found.gpus)
 
 
 def _dally_batch(cluster: Cluster, seed: int, *, jobs: int = BATCH.jobs) -> Workload:  # noqa: ARG001
@@ -207,7 +242,10 @@ def _named_mix(jobs: int) -> NamedWorkload:
 
 
 LYRA_LIKE = NamedWorkload(
-    "lyra-like", "the published figures of Lyra's trace, for as many training GPUs", _lyra_like
+    "lyra-like",
+    "the published figures of Lyra's trace, for as many training GPUs",
+    _lyra_like,
+    gangs=_lyra_gangs,
 )
 LYRA_TESTBED = NamedWorkload(
     "lyra-testbed",

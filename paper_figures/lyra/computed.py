@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.experiments.calibration.document import frozen_result
 from lyra_opt.instances.library import load_library_instance
 from lyra_opt.instances.workloads.lyra_like import (
     DAY_S,
@@ -21,7 +24,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     STEPS_PER_HOUR,
     inference_demand,
 )
-from lyra_opt.paper_figures.comparison import Entry, Table
+from lyra_opt.paper_figures.comparison import MISSING, Entry, Table
 from lyra_opt.paper_figures.document import LESS, Measure
 from lyra_opt.paper_figures.evaluation import Found
 from lyra_opt.paper_figures.lyra.strict_queue import (
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.results import Part
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
+CALIBRATION = "lyra-2"
 DAYS_OF_WEEK = 7
 RANKS = (50.0, 75.0, 95.0, 99.0)
 """Of the percentiles of Table 8."""
@@ -61,14 +65,74 @@ def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Found:
 # Table 5.
 
 
-def other_readings(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Found:
-    """Return what rows are under other readings of what the paper does not say.
+def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Found:
+    """Return what the jobs are calibrated on, rows under other readings, and both usages.
 
     Parameters
     ----------
     readings
-        Each with a ``row`` of the table, a ``run`` of it, and its ``reading`` in words.
+        Of what the paper does not say: each with a ``row`` of the table, a ``run`` of it, and its
+        ``reading`` in words.
     """
+    return Found(tables=[_calibrated(), _other_readings(part, readings), _usage_by_window(part)])
+
+
+def _calibrated() -> Table:
+    """Return how the figures of the Baseline are met, from the frozen result."""
+    record = frozen_result(CALIBRATION)
+    rows = []
+    for target in record["targets"]:
+        entry = Entry(
+            row="Baseline", column=target["measure"], paper=f"{target['value']:g}", ours=None
+        )
+        cells = [
+            f"{entry.shown(statistics.fmean(values))} "
+            f"({entry.shown(min(values))} to {entry.shown(max(values))})"
+            for values in (target["calibrated"], target["judged"])
+        ]
+        ratio = target["judged_mean"] / target["value"]
+        rows.append([target["measure"], entry.paper, *cells, f"{ratio:.3f}"])
+    return Table(
+        title="The Baseline that the jobs are calibrated on, at the paper's size",
+        header=[
+            "",
+            "paper",
+            f"seeds calibrated on: {_listed(record['seeds'])}",
+            f"others: {_listed(record['judged_seeds'])}",
+            "others / paper",
+        ],
+        rows=rows,
+    )
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _usage_by_window(part: Part) -> Table:
+    """Return the usage of each row over the makespan, and while jobs are submitted."""
+    names = [
+        f"{what}_usage{window}"
+        for what in ("training", "overall", "loan")
+        for window in ("", "_while_submitting")
+    ]
+    rows = []
+    for row in part.publication.rows:
+        means = [
+            part.mean(Measure(of=name, where_none=math.nan), str(row.run))[0] for name in names
+        ]
+        cells = [MISSING if not mean or math.isnan(mean) else f"{mean:.3f}" for mean in means]
+        rows.append([row.name, *cells])
+    heads = [
+        f"{what}, {window}"
+        for what in ("training", "overall", "servers on loan")
+        for window in ("makespan", "submissions")
+    ]
+    return Table(title="Usage over both windows", header=["", *heads], rows=rows)
+
+
+def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Table:
+    """Return rows under other readings of what the paper does not say."""
     columns = part.publication.columns
     papers = {row.name: row.paper for row in part.publication.rows}
     rows = []
@@ -85,13 +149,12 @@ def other_readings(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Foun
         ]
         cells = [f"{entry.paper} | {entry.shown(entry.ours)}" for entry in entries]
         rows.append([each["row"], each["reading"], *cells])
-    table = Table(
+    return Table(
         title="Rows under other readings, paper | ours (not counted among the entries)",
         header=["row", "reading", *(column.name for column in columns)],
         rows=rows,
         words=2,
     )
-    return Found(tables=[table])
 
 
 # Worked examples.
@@ -352,7 +415,7 @@ def _gains(part: Part, run: str) -> dict[str, str]:
 FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
     function.__name__: function
     for function in (
-        other_readings,
+        beside_table_5,
         server_prices,
         two_jobs,
         jcts_of_starts,

@@ -433,6 +433,7 @@ class TestWhole:
             "solvers",
             "simulate",
             "tune-timers",
+            "calibrate",
             "study",
             "report",
             "paper",

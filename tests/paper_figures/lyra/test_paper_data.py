@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from lyra_opt.experiments.simulation.scenario import load_scenario
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.setting import Draw, Run, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from tests.paper_figures.made_up import by_row, made, publication
+
+USAGES = [
+    f"{what}_usage{window}"
+    for what in ("training", "overall", "loan")
+    for window in ("", "_while_submitting")
+]
 
 
 def printed(kind: str, number: int) -> dict[str, tuple[str, ...]]:
@@ -106,13 +113,15 @@ def test_setting_at_the_size_of_the_paper() -> None:
         assert tuple(Setting(find_paper("lyra"), scale, 1).sizes.values()) == sizes
 
 
-def test_load_is_that_of_the_paper_below_its_size() -> None:
-    """The few widest of the long jobs would make the loads of small workloads differ by seed."""
-    for scale, load in ((0.02, 0.77), (1.0, None)):
+def test_jobs_are_the_calibrated_ones_at_any_size() -> None:
+    """In every scenario of the cluster; the shape keeps the load, nothing moves submissions."""
+    shape = load_scenario("lyra-2").table.jobs.parameters["shape"]
+    for scale in (0.02, 1.0):
         setting = Setting(find_paper("lyra"), scale, 1)
         for scenario in ("basic", "ideal", "bootstrapped-ideal"):
             loaded = setting.loaded(Run(scenario=scenario, scheme="lyra"), Draw())
-            assert loaded.table.jobs.load == load
+            assert loaded.table.jobs.parameters["shape"] == shape
+            assert loaded.table.jobs.load is None
             assert loaded.table.speed.mixed_efficiency == (1 if "ideal" in scenario else 0.7)
 
 
@@ -130,8 +139,7 @@ def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
             "queue_mean_s": queue_s[run.label][draw.seed],
             **dict.fromkeys(("queue_p50_s", "queue_p95_s", "jct_mean_s", "jct_p50_s"), 1.0),
             **dict.fromkeys(("jct_p95_s", "preemptions_per_submission"), 1.0),
-            "training_usage_while_submitting": 0.5,
-            "overall_usage_while_submitting": 0.5,
+            **dict.fromkeys(USAGES, 0.5),
         }
 
     entries = by_row(made("lyra", "table", 5, figures, seeds=2))

@@ -1,0 +1,154 @@
+"""Jobs that are spread evenly: every share is kept, and a seed only shifts them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.instances.workloads.load_shape import LoadShape, ShapedClass, shaped_jobs
+from lyra_opt.instances.workloads.lyra_like import lyra_like, lyra_shaped
+from lyra_opt.instances.workloads.named import LYRA_LIKE
+from lyra_opt.simulation.cluster import Cluster
+
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+SHAPE = LoadShape(stand_ins_per_100000=200)
+
+
+def drawn(shape: LoadShape = SHAPE, **changed: int) -> Any:
+    """Return jobs of two classes, short ones even and long ones in working hours."""
+    classes = [
+        ShapedClass(3, ((0, 60), (500, 100), (1000, 300)), (1, 1), 100, mark=False),
+        ShapedClass(1, ((0, 1000), (1000, 2000)), (1, 3), shape.light_percent, mark=True),
+    ]
+    asked = {"jobs": 8016, "days": 14, "training_gpus": 100, "seed": 0, **changed}
+    return shaped_jobs(classes, (1, 4), shape, **asked)
+
+
+def test_shares_are_exact() -> None:
+    """Of classes, of GPUs within them, and of stand-ins."""
+    found = drawn()
+    assert Counter(zip(found.gpus.tolist(), found.mark.tolist(), strict=True)) == {
+        (1, False): 3000,
+        (4, False): 3000,
+        (1, True): 500,
+        (4, True): 1500,
+        (72, False): 16,
+    }
+
+
+def test_hours_get_their_weights() -> None:
+    """Long jobs come as the hour of the day and the day of the week say; the others evenly."""
+    shape = replace(SHAPE, light_percent=20, weekend_percent=50, first_weekday=5)
+    found = drawn(shape)
+    hour = found.submit_ms[found.mark] // HOUR_MS
+    is_weekend = hour // 24 % 7 < 2  # the first day is the sixth of the week
+    works = (hour % 24 >= 9) & (hour % 24 < 19)
+    whole = (5 * 1.0 + 2 * 0.5) * (10 + 14 * 0.2)
+    for weekend, working, weight in (
+        (False, True, 5 * 10),
+        (False, False, 5 * 14 * 0.2),
+        (True, True, 10),
+        (True, False, 14 * 0.2),
+    ):
+        share = np.mean((is_weekend == weekend) & (works == working))
+        assert share == pytest.approx(weight / whole, abs=0.005)
+    of_days = np.bincount(found.submit_ms[~found.mark] // DAY_MS)
+    assert len(of_days) == 14
+    weekday = np.where(np.arange(14) % 7 < 2, 0.5, 1.0)
+    assert of_days / of_days.sum() == pytest.approx(weekday / weekday.sum(), abs=0.003)
+
+
+def test_running_times_follow_their_quantiles() -> None:
+    """Those of every number of GPUs, not only of the class."""
+    found = drawn()
+    for gpus in (1, 4):
+        durations_s = found.duration_ms[(found.gpus == gpus) & ~found.mark] / 1000
+        ranks = np.quantile(durations_s, (0, 0.25, 0.5, 0.75, 1))
+        assert ranks == pytest.approx((60, 80, 100, 200, 300), rel=0.01)
+
+
+def test_jobs_of_a_size_come_evenly() -> None:
+    """The few widest do not come together: any tenth of them is spread over the whole time."""
+    found = drawn(replace(SHAPE, light_percent=100, weekend_percent=100))
+    widest = np.sort(found.submit_ms[(found.gpus == 4) & found.mark])
+    assert np.diff(widest).max() < 5 * 14 * DAY_MS / len(widest)
+
+
+def test_a_seed_shifts_and_changes_little_else() -> None:
+    """The load of long jobs by day is nearly that of another seed; the jobs are others."""
+    one, other = drawn(), drawn(seed=1)
+    assert (one.submit_ms != other.submit_ms).any()
+    loads = [
+        np.bincount(each.submit_ms[each.mark] // DAY_MS, each.gpus[each.mark], minlength=14)
+        for each in (one, other)
+    ]
+    assert loads[0] == pytest.approx(loads[1], rel=0.1)
+
+
+@given(st.integers(1, 30), st.integers(0, 2**40), st.integers(1, 300), st.integers(1, 400))
+@settings(max_examples=25)
+def test_any_size_is_valid(days: int, seed: int, training_gpus: int, jobs: int) -> None:
+    """As without a shape; and arrays are the workload."""
+    asked = {"days": days, "seed": seed, "training_gpus": training_gpus, "jobs": jobs}
+    workload = lyra_like(shape=SHAPE, **asked)
+    arrays = lyra_shaped(SHAPE, **asked)
+    assert len(workload.jobs) == jobs
+    for job, submit_ms, duration_ms, gpus in zip(workload.jobs, *arrays[:3], strict=True):
+        assert (job.submit_s, job.min_workers) == (submit_ms / 1000, gpus)
+        assert job.duration_s == pytest.approx(duration_ms / 1000, rel=1e-12)
+        assert 0 <= job.submit_s < days * 86_400
+        assert job.min_gpus <= training_gpus
+
+
+def test_same_seed_same_bytes() -> None:
+    """On any machine: what is drawn, and what is calculated, are integers."""
+    found = lyra_shaped(SHAPE, days=2, training_gpus=256)
+    told = repr([column.tolist() for column in found])
+    assert hashlib.sha256(told.encode()).hexdigest()[:16] == "a7879adb9c6cb59a"
+
+
+def test_gangs_are_the_jobs() -> None:
+    """What a calibration tries is what a replay gets, with a shape and without."""
+    cluster = Cluster.of_servers(20)
+    assert LYRA_LIKE.gangs is not None
+    for parameters in ({"days": 1}, {"days": 1, "shape": {"wide_per_mille": 100}}):
+        gangs = LYRA_LIKE.gangs(cluster, 3, **parameters)
+        jobs = LYRA_LIKE.make(cluster, 3, **parameters).jobs
+        assert gangs.release_s.tolist() == [job.submit_s for job in jobs]
+        assert gangs.run_s == pytest.approx([job.duration_s for job in jobs], rel=1e-12)
+        assert gangs.gpus.tolist() == [job.min_gpus for job in jobs]
+
+
+def test_stand_ins_are_said() -> None:
+    """Whoever looks at the assumptions sees that some jobs are no part of what is known."""
+    sentence = "Stands in for something unknown: 200 of 100,000 jobs"
+    assert any(each.startswith(sentence) for each in lyra_like(days=1, shape=SHAPE).assumptions)
+    plain = lyra_like(days=1, training_gpus=80, shape=LoadShape())
+    assert not any("Stands in" in each for each in plain.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"working_hours": 0}, "working_hours"),
+        ({"first_weekday": 7}, "first_weekday"),
+        ({"short_bulk_s": 100}, "short_bulk_s"),
+        ({"wide_per_mille": 1.5}, "wide_per_mille"),
+    ],
+)
+def test_bad_shapes_are_refused(fields: dict[str, Any], named: str) -> None:
+    """With the field that is wrong; also where a scenario has it."""
+    with pytest.raises(FieldError, match=named):
+        LoadShape(**fields)
+    with pytest.raises(UserError, match=f"shape.{named}"):
+        LYRA_LIKE.make(Cluster.of_servers(1), 0, shape=fields)
+    with pytest.raises(UserError, match="shape.hours"):
+        LYRA_LIKE.make(Cluster.of_servers(1), 0, shape={"hours": 3})
