@@ -25,8 +25,8 @@ DESCRIPTION = """\
 Choose parameters of a scenario's generated jobs so that figures of one simple queue come as near as
 they can to published ones (simulation optimisation with Optuna, extra "tuning"). Every candidate
 sees the same draws, on a compiled schedule of GPUs that are counted. What is found is judged on
-other draws, and replayed on some of these by the simulated cluster, which must agree. Whatever
-another scheme does with such jobs is a prediction: nothing of it was calibrated on.
+other draws, and replayed on some of these by the simulated cluster; how far the two differ is said.
+Whatever another scheme does with such jobs is a prediction: nothing of it was calibrated on.
 """
 
 EXAMPLES = """\

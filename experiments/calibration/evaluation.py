@@ -65,7 +65,9 @@ class Evaluation:
         """Return the figures on the compiled list schedule by submission.
 
         Jobs hold their base demand of GPUs that are only counted, so that the simulated cluster
-        gives the same (`replayed`); times are whole microseconds.
+        gives the same (`replayed`), but for moments that coincide in whole microseconds and are
+        apart by rounding there: who starts first may then be another, and jobs that wait for days
+        may wait for other ones.
 
         Raises
         ------
