@@ -165,6 +165,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             forever=table.tenure.forever,
             leases=table.tenure.leases,
             rounds=table.tenure.rounds,
+            epochs=table.tenure.epochs,
         )
         workload, assumptions = _jobs(scenario, cluster, seed)
     except FieldError as error:

@@ -15,7 +15,7 @@ from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES
 from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.metrics import finish_time_fairness, measure
-from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS, prepare
+from lyra_opt.simulation.scheme import EPOCHS, FOREVER, LEASES, ROUNDS, prepare
 from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.time_parts import time_parts
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.series import Series
     from lyra_opt.simulation.view import Observer
 
-ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS}
+ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
 """What ``simulate --json`` calls tenures, under ``engine``, where there is a network."""
 
 JOB_COLUMNS = (

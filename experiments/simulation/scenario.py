@@ -43,7 +43,7 @@ from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import GpuType
@@ -69,7 +69,6 @@ DEFAULT_FORECASTER = "autoregressive"
 """Of those that do not know the future the one with the least error on the generated demand."""
 
 DEFAULT_HEADROOM = 0.02
-TENURES = ("forever", "leases", "rounds")
 NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
 """Keys that no axis varies: what a scenario is, and what is a list by itself."""
 
@@ -336,6 +335,7 @@ class TenureTable:
     forever: Forever = key(Settings(Forever), "until they complete or are preempted", Forever())
     leases: Leases = key(Settings(Leases), "for leases", Leases())
     rounds: Rounds = key(Settings(Rounds), "for rounds that end together", Rounds())
+    epochs: Epochs = key(Settings(Epochs), "for epochs, as Pollux has them", Epochs())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_TRAINING_GPUS,
 )
 from lyra_opt.simulation.cluster import TRAINING_GPU
-from lyra_opt.simulation.scheme import FOREVER, LEASES, ROUNDS
+from lyra_opt.simulation.scheme import EPOCHS, FOREVER, LEASES, ROUNDS
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -155,6 +155,15 @@ class Setup:
                 "before keeps its GPUs until then, but its completion counts when it is. A gang "
                 f"that starts, or goes on elsewhere, loses {rounds.restart_s:g} s{source}. A gang "
                 "on unlike GPUs runs at the speed of the slowest."
+            )
+        if tenure == EPOCHS:
+            epochs = options.epochs
+            return (
+                f"Simulated: who runs where is decided every {epochs.epoch_s:g} s (Pollux's "
+                "epochs); a job that ends before keeps its GPUs until then, but its completion "
+                "counts when it is. A job that gets other GPUs than it had, or its first ones, "
+                f"keeps its progress and loses {epochs.restart_s:g} s. Elastic jobs run at the "
+                "speed of their goodput, all others at their own wherever they are."
             )
         if is_network:
             return (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.core.solver import Solver, SolverLike
-    from lyra_opt.simulation.goodput.tuning import TunedSpeed
+    from lyra_opt.simulation.goodput.tuning import JobTuning
     from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View
@@ -136,7 +136,7 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
 class ScalingRule(ABC):
     """How many workers beyond their base demand running jobs get."""
 
-    tuned: TunedSpeed | None = None
+    tuned: JobTuning | None = None
     """How fast jobs run that are tuned for it; None for jobs as their users set them up."""
 
     @abstractmethod

@@ -12,12 +12,15 @@ class JobRates(NamedTuple):
     ----------
     best
         The highest of all.
+    least_workers
+        With how few it may run: its base demand, unless it is tuned for less.
     of_workers
-        With the base demand, with a worker more, and so on; 0 where nothing holds so many.
+        With these, with a worker more, and so on; 0 where nothing holds so many.
     of_copies
         Of one copy on a server of its own, of two, and so on; empty where it may have one alone.
     """
 
     best: float
+    least_workers: int
     of_workers: tuple[float, ...]
     of_copies: tuple[float, ...]

@@ -126,7 +126,9 @@ class BestRates:
         return _SHAPE(job)
 
     def _rates(self, job: Job) -> JobRates:
-        workers = np.arange(job.min_workers, job.max_workers + 1)
+        tuned = self._speed.tuned
+        least = job.min_workers if tuned is None else tuned.least_workers(job)
+        workers = np.arange(least, job.max_workers + 1)
         of_workers = np.zeros(len(workers))
         for place in self.places(job):
             self._raise(of_workers, job, workers, place)
@@ -134,7 +136,7 @@ class BestRates:
         if self._copy_efficiency is not None:
             of_copies = self._of_copies(job, self._copy_efficiency)
         best = max(of_workers.max(), of_copies.max(initial=0.0))
-        return JobRates(float(best), tuple(of_workers.tolist()), tuple(of_copies.tolist()))
+        return JobRates(float(best), least, tuple(of_workers.tolist()), tuple(of_copies.tolist()))
 
     def _of_copies(self, job: Job, efficiency: Sequence[float]) -> FloatArray:
         """Return the best rate of 1, 2, ... copies together."""
@@ -154,6 +156,8 @@ class BestRates:
         speed = self._speed
         if speed.communication is not None:
             return True
+        if speed.tuned is not None and speed.tuned.tells_near_from_far:
+            return job.is_elastic
         return (
             job.measured is not None
             and job.measured.spread_throughput is not None
@@ -166,6 +170,8 @@ class BestRates:
         Wherever they are on the empty cluster.
         """
         job, speed = run.job, self._speed
+        if speed.tuned is not None:
+            return speed.tuned.rate(job, run.workers)
         held_gpus = np.array([run.held_gpus])
         near, far = (float(self.efficiency(job, held_gpus, each)[0]) for each in (False, True))
         if not speed.unit_of(job).is_measured:

@@ -16,7 +16,7 @@ from lyra_opt.simulation.view import Listener
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
-    from lyra_opt.simulation.goodput.tuning import TunedSpeed
+    from lyra_opt.simulation.goodput.tuning import JobTuning
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.view import View
 
@@ -53,7 +53,7 @@ class Policy(Listener):
 
     asks_at_events = True
     repeats_itself = False
-    tuned: TunedSpeed | None = None
+    tuned: JobTuning | None = None
 
     def __init__(
         self, name: str, *, reclaimer: SolverLike | None = None, weighs_lost_work: bool = False

@@ -19,10 +19,10 @@ from lyra_opt.core.validation import require_choice, require_number, require_tex
 from lyra_opt.simulation.bounds.reading import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
-from lyra_opt.simulation.policies.composition import OF_GOODPUT, POLLUX_SCALING, Composition
+from lyra_opt.simulation.policies.composition import OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "lyra_opt.schemes"
 
-FOREVER, LEASES, ROUNDS = "forever", "leases", "rounds"
+FOREVER, LEASES, ROUNDS, EPOCHS = TENURES
 """Tenures by name."""
 
 _NOT_PARAMETERS = frozenset({"name", "summary", "paper", "tenure"})
@@ -56,7 +56,7 @@ class Options:
         Throughput of a job on own and borrowed GPUs at once, as a share of the ideal.
     scaling_interval_s
         Least time between two resizings of elastic jobs; 0 resizes at every event.
-    forever, leases, rounds
+    forever, leases, rounds, epochs
         What tenures cost, for schemes that have them.
     """
 
@@ -66,6 +66,7 @@ class Options:
     forever: Forever = field(default_factory=Forever)
     leases: Leases = field(default_factory=Leases)
     rounds: Rounds = field(default_factory=Rounds)
+    epochs: Epochs = field(default_factory=Epochs)
 
     def __post_init__(self) -> None:
         if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
@@ -73,8 +74,9 @@ class Options:
         require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)
 
     def tenure(self, name: str) -> Tenure:
-        """Return the tenure called ``forever``, ``leases`` or ``rounds``."""
-        return {"forever": self.forever, "leases": self.leases, "rounds": self.rounds}[name]
+        """Return the tenure called ``forever``, ``leases``, ``rounds`` or ``epochs``."""
+        tenures = (self.forever, self.leases, self.rounds, self.epochs)
+        return dict(zip(TENURES, tenures, strict=True))[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,8 @@ class Scheme(ABC):
     paper
         Whose rule it is, or who compares with it where nobody calls it his own.
     tenure
-        For how long jobs keep their GPUs where nothing else is said: ``forever``, ``leases`` or
-        ``rounds``.
+        For how long jobs keep their GPUs where nothing else is said: ``forever``, ``leases``,
+        ``rounds`` or ``epochs``.
     """
 
     name: str
@@ -101,7 +103,7 @@ class Scheme(ABC):
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
-        require_choice("tenure", self.tenure, [FOREVER, LEASES, ROUNDS])
+        require_choice("tenure", self.tenure, TENURES)
 
     @abstractmethod
     def policy(self, cluster: Cluster, options: Options) -> Policy:
@@ -185,7 +187,7 @@ class ComposedScheme(Composition, Scheme):
 
         if self.reclaimer is not None:
             ReclaimRule(self.reclaimer)
-        if self.scaling is not None and self.scaling not in OF_GOODPUT:
+        if self.scaling is not None and self.scaling != OF_GOODPUT:
             scaling_rule(self.scaling)
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
@@ -196,20 +198,13 @@ class ComposedScheme(Composition, Scheme):
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
         """See `Scheme`."""
-        if self.scaling in OF_GOODPUT and (
-            cluster.communication is not None
-            or any(job.measured is not None for job in workload.jobs)
-        ):
-            return (
-                "the speed of its jobs follows from a goodput model of its own, so that it runs "
-                "neither measured jobs nor gangs slowed by distance"
-            )
-        return _unplaceable(workload, cluster)
+        reason = _otherwise_fast(workload, cluster) if self.scaling == OF_GOODPUT else None
+        return reason or _unplaceable(workload, cluster)
 
     @property
     def reading(self) -> Reading | None:
         """See `Scheme`: it stops and starts jobs, and moves none."""
-        if self.scaling in OF_GOODPUT:
+        if self.scaling == OF_GOODPUT:
             return None
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
 
@@ -218,15 +213,54 @@ class ComposedScheme(Composition, Scheme):
         from lyra_opt.simulation.decisions import scaling_rule
 
         assert self.scaling is not None, "it scales"
-        if self.scaling in OF_GOODPUT:
-            from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
+        if self.scaling == OF_GOODPUT:
+            from lyra_opt.simulation.goodput.rules import TunedKnapsackScaling
             from lyra_opt.simulation.goodput.tuning import TunedSpeed
 
             gpus_per_server = max(cluster.most_on_a_server.values())
-            tuned = TunedSpeed(seed=seed, gpus_per_server=gpus_per_server)
-            is_pollux = self.scaling == POLLUX_SCALING
-            return PolluxScaling(tuned) if is_pollux else TunedKnapsackScaling(tuned)
+            return TunedKnapsackScaling(TunedSpeed(seed=seed, gpus_per_server=gpus_per_server))
         return scaling_rule(self.scaling)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolluxScheme(Scheme):
+    """Pollux: see `lyra_opt.simulation.policies.epoch_by_epoch`."""
+
+    tenure: str = EPOCHS
+
+    def policy(self, cluster: Cluster, options: Options) -> Policy:
+        """See `Scheme`."""
+        from lyra_opt.simulation.goodput.tuning import GoodputSpeed
+        from lyra_opt.simulation.policies.epoch_by_epoch import EpochByEpoch
+
+        gpus_per_server = max(cluster.most_on_a_server.values())
+        tuned = GoodputSpeed(seed=options.seed, gpus_per_server=gpus_per_server)
+        return EpochByEpoch(self.name, tuned)
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+        """See `Scheme`."""
+        if not isinstance(tenure, Epochs):
+            return f"it decides as epochs begin, but the tenure is {tenure.name}"
+        if (reason := _otherwise_fast(workload, cluster)) is not None:
+            return reason
+        if len(cluster.own_gpus) > 1:
+            return "its goodput is that of GPUs of one type"
+        return None
+
+    @property
+    def reading(self) -> Reading | None:
+        """See `Scheme`."""
+        return None
+
+
+def _otherwise_fast(workload: Workload, cluster: Cluster) -> str | None:
+    """Return why the speed of jobs cannot follow from their goodput; None if it can."""
+    if cluster.communication is None and all(job.measured is None for job in workload.jobs):
+        return None
+    return (
+        "the speed of its jobs follows from a goodput model of its own, so that it runs neither "
+        "measured jobs nor gangs slowed by distance"
+    )
 
 
 def _unplaceable(workload: Workload, cluster: Cluster) -> str | None:

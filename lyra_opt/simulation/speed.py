@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.goodput.tuning import TunedSpeed
+    from lyra_opt.simulation.goodput.tuning import JobTuning
     from lyra_opt.simulation.run import Part, Run
     from lyra_opt.simulation.workload import Job, Workload
 
@@ -70,7 +70,7 @@ class Speed:
         cluster: Cluster,
         *,
         mixed_efficiency: float = MIXED_EFFICIENCY,
-        tuned: TunedSpeed | None = None,
+        tuned: JobTuning | None = None,
         ignores_distance: bool = False,
     ) -> None:
         if require_number("mixed_efficiency", mixed_efficiency, minimum=0, above=True) > 1:
@@ -168,6 +168,10 @@ class Speed:
         """Return the worker-seconds that so many workers do a second on reference GPUs."""
         return job.rate(workers) if self.tuned is None else self.tuned.rate(job, workers)
 
+    def scaled_now(self, run: Run) -> float:
+        """Return the same of what a job holds, as far as it has come."""
+        return run.job.rate(run.workers) if self.tuned is None else self.tuned.rate_of(run)
+
     # Where a job is placed.
 
     def set_rate(self, run: Run) -> None:
@@ -178,7 +182,7 @@ class Speed:
         job, parts = run.job, run.parts
         if job.measured is None or not self.unit_of(job).is_measured:
             if self.communication is None:
-                rate = self.scaled(job, run.workers)
+                rate = self.scaled_now(run)
             elif run.workers == job.min_workers:
                 rate = 1.0
             else:

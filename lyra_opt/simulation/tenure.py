@@ -31,6 +31,9 @@ LEAST_LEASE_S, MOST_LEASE_S = 1.0, 1e9
 MOST_HAND_OVER_S_PER_GPU = 1e9
 MOST_ROUND_S = 1e9
 
+EPOCH_S, EPOCH_RESTART_S = 60.0, 30.0
+"""How often Pollux decides, and what a restart costs a job; in its public simulator."""
+
 ROUND_S = 360.0
 """Gavel (OSDI 2020), in its code; Hadar's is the same, from memory."""
 
@@ -228,7 +231,58 @@ class Rounds(Tenure):
 
     def round_from(self, time_s: float) -> int:
         """Return the number of the first round that begins at a moment or after it."""
-        number = math.floor(time_s / self.round_s)
-        while number * self.round_s < time_s:
-            number += 1
-        return number
+        return _period_from(time_s, self.round_s)
+
+
+def _period_from(time_s: float, period_s: float) -> int:
+    """Return the number of the first period that begins at a moment or after it."""
+    number = math.floor(time_s / period_s)
+    while number * period_s < time_s:
+        number += 1
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epochs(Tenure):
+    """GPUs are given as epochs begin; a job keeps its progress whatever becomes of it.
+
+    The GPUs of a job that completes before are given to others then. Source: Pollux (OSDI 2021),
+    section 4.2, and its public simulator.
+
+    Parameters
+    ----------
+    epoch_s
+        Length of an epoch, above 0 and at most 1e9. Epochs begin at its multiples.
+    restart_s
+        For how long a job holds GPUs before it goes on, whenever it gets others than it had, its
+        first ones included.
+    """
+
+    epoch_s: float = EPOCH_S
+    restart_s: float = EPOCH_RESTART_S
+
+    name = "epochs"
+    frees_at_once = False
+
+    def __post_init__(self) -> None:
+        for name in ("epoch_s", "restart_s"):
+            number = require_number(name, getattr(self, name), minimum=0, above=name == "epoch_s")
+            object.__setattr__(self, name, number)
+        if self.epoch_s > MOST_ROUND_S:
+            raise FieldError("epoch_s", self.epoch_s, f"must be at most {MOST_ROUND_S:g}")
+
+    def decides_at_s(self, now_s: float) -> float:
+        """See `Tenure`."""
+        return _period_from(now_s, self.epoch_s) * self.epoch_s
+
+    def free_s(self, run: Run, now_s: float) -> float:  # noqa: ARG002
+        """See `Tenure`."""
+        return self.decides_at_s(now_s)
+
+    def start_pause_s(self, run: Run) -> float:  # noqa: ARG002
+        """See `Tenure`."""
+        return self.restart_s
+
+
+TENURES = (Forever.name, Leases.name, Rounds.name, Epochs.name)
+"""The names of all of the toolkit."""

@@ -16,7 +16,8 @@ A job does its work and what it loses of it at preemptions, so that its time is
 where pauses are times in which it holds GPUs and does nothing: restarts, a move's wait for the
 hand-over of its own GPUs, and merges of copies. Copies that start or are merged at different times
 pause for as much as they could have done. Jobs that are tuned while they run have the best rate of
-tuned ones.
+tuned ones; where that changes with their progress, it is the best of all of it, and what they lose
+before counts as by where they are.
 
 Source: this project.
 """
@@ -44,7 +45,7 @@ def note_slowness(run: Run, best_rates: BestRates) -> None:
     ran_s = run.running_s - run.rated_s
     if copies is None:
         rate = placed = run.rate
-        with_workers = rates.of_workers[run.workers - run.job.min_workers]
+        with_workers = rates.of_workers[run.workers - rates.least_workers]
         if best_rates.tells_near_from_far(run.job):
             placed = min(max(rate, best_rates.where_placed(run)), with_workers)
     else:

@@ -87,6 +87,9 @@ class Listener(ABC):
     forks = False
     """Whether it may let jobs run as copies of themselves, where the tenure has copies."""
 
+    sizes_jobs = False
+    """Whether elastic jobs start with as many workers as it says, not with their base demand."""
+
     def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
         """Return the pools of which only the number of GPUs matters to the policy."""
         return ()
@@ -331,13 +334,16 @@ class View:
     def reserve(self, run: Run, gpus: Mapping[int, int], *, copy: int = 0) -> list[Part]:
         """Reserve GPUs by host for the base demand of a job, or a copy of it.
 
+        Or for other numbers of workers, if the policy sizes jobs.
+
         Raises
         ------
         PolicyError
             If they are not its gang, not free, or of a type on which it cannot run.
         """
         job, hosts, width = run.job, self.hosts, run.job.gpus_per_worker
-        if sum(gpus.values()) != job.min_gpus or min(gpus.values()) < 1:
+        is_gang = sum(gpus.values()) == job.min_gpus or (self.policy.sizes_jobs and gpus)
+        if not is_gang or min(gpus.values()) < 1:
             raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
         if not hosts.holds(gpus):
             raise self.error(run, f"gets GPUs that are not free: {dict(gpus)}")
@@ -438,8 +444,12 @@ class View:
         else:
             gpus = sum(part.held for part in parts)
             workers = sum(part.base + part.flexible for part in parts if part.copy == 0)
-        if workers != run.job.min_workers:
-            raise self.error(run, f"has {run.job.min_workers} workers, but gets GPUs of {workers}")
+        least = most = run.job.min_workers
+        if self.policy.sizes_jobs:
+            least, most = run.best_rates.least_workers, run.job.max_workers
+        if not least <= workers <= most:
+            asked = f"{least}" if least == most else f"{least} to {most}"
+            raise self.error(run, f"has {asked} workers, but gets GPUs of {workers}")
         if copies is None and parts[-1].copy:
             raise self.error(run, "has copies, and nothing says how they work together")
         if copies is not None and not run.best_rates.of_copies:
@@ -623,6 +633,15 @@ class View:
         if self._notes_places:
             self._count_speed(run, +1)
             self._note_span(run, run.gpus)
+        self._schedule(run)
+
+    def renew_rate(self, run: Run) -> None:
+        """Let a job that is tuned go on, where it is, at the rate of what it has come to."""
+        self.account(run)
+        if run.rate < run.best_rates.best:
+            note_slowness(run, self.best_rates)
+        run.rated_s = run.running_s
+        self.speed.set_rate(run)
         self._schedule(run)
 
     # Counting.

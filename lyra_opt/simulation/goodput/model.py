@@ -12,14 +12,20 @@ pass that synchronises, the batch is M = K * m * (s + 1) samples, and
 * efficiency = (phi + M_0) / (phi + M), the progress of a sample as a share of that with the
   initial batch M_0, by the gradient noise scale phi.
 
-Source: Pollux (OSDI 2021), sections 3.1 and 3.2. Two things are fixed here that vary there: phi
-does not change while a job trains, and all GPUs are on as few servers as hold them.
+phi grows while a model trains, and was found larger in larger batches: ``noise_scales.csv`` beside
+this file has it for `STAGES` equal parts of the progress. Whoever needs one goodput for all of the
+training takes `ModelProfile.noise_scale`.
+
+Source: Pollux (OSDI 2021), sections 3.1 and 3.2, and the measurements of its public artifact,
+petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright its authors).
 """
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, fields
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +34,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float64]
+
+STAGES = 10
+"""Parts of the training, by progress, in each of which phi is taken to stay as it is."""
+
+NOISE_SCALES = "noise_scales.csv"
+
+
+@cache
+def noise_scales(application: str) -> tuple[FloatArray, FloatArray]:
+    """Return at which batch sizes phi was measured, and phi by stage and batch size.
+
+    phi is that at which the progress of the stage took as many steps as it did in the run with
+    this batch size; the iterations and the progress of each epoch are in the artifact's
+    ``validation-*.csv``. Rounded to four digits.
+    """
+    text = (files("lyra_opt.simulation.goodput") / NOISE_SCALES).read_text(encoding="utf-8")
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["application"] == application]
+    batches = np.array([float(row["batch_size"]) for row in rows])
+    noise = [[float(row[f"noise_scale_{stage}"]) for row in rows] for stage in range(STAGES)]
+    return batches, np.array(noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +64,8 @@ class ModelProfile:
     ----------
     name
         The model and what it is trained on.
+    application
+        What Pollux's traces call it.
     gradient_s, gradient_s_per_sample
         alpha_c and beta_c.
     server_sync_s, server_sync_s_per_gpu
@@ -53,10 +81,13 @@ class ModelProfile:
         at least the least one, and twice `initial_batch`, so that any number of GPUs finds a
         batch of whole samples between the limits.
     noise_scale
-        phi in samples.
+        phi in samples, of all of the training.
+    work_samples
+        Samples of the initial batch until it is trained.
     """
 
     name: str
+    application: str
     gradient_s: float
     gradient_s_per_sample: float
     server_sync_s: float
@@ -69,15 +100,29 @@ class ModelProfile:
     least_local_batch: int
     largest_local_batch: int
     noise_scale: float
+    work_samples: float
 
     @property
     def most_gpus(self) -> int:
         """GPUs among which the largest batch can be divided."""
         return self.largest_batch // self.least_local_batch
 
-    def efficiency(self, batch: float | FloatArray) -> float | FloatArray:
-        """Return the progress of a sample in a batch of at least M_0, from 0 (not met) to 1."""
-        return (self.noise_scale + self.initial_batch) / (self.noise_scale + batch)
+    def efficiency(self, batch: float | FloatArray, stage: int | None = None) -> float | FloatArray:
+        """Return the progress of a sample in a batch of at least M_0, from 0 (not met) to 1.
+
+        Parameters
+        ----------
+        batch
+            M.
+        stage
+            Of the training, below `STAGES`, where phi is interpolated between batch sizes; None for
+            `noise_scale`.
+        """
+        noise_scale: float | FloatArray = self.noise_scale
+        if stage is not None:
+            batches, measured = noise_scales(self.application)
+            noise_scale = np.interp(batch, batches, measured[stage])
+        return (noise_scale + self.initial_batch) / (noise_scale + batch)
 
     def sync_s(self, gpus: int, servers: int) -> float:
         """Return T_sync of `gpus` GPUs on `servers` servers."""
@@ -102,7 +147,11 @@ class ModelProfile:
         return taken_s
 
     def goodput(
-        self, gpus: int, servers: int, samples_per_gpu: int | FloatArray
+        self,
+        gpus: int,
+        servers: int,
+        samples_per_gpu: int | FloatArray,
+        stage: int | None = None,
     ) -> float | FloatArray:
         """Return the goodput in samples of the initial batch a second.
 
@@ -117,15 +166,19 @@ class ModelProfile:
             K, and the servers that they are on.
         samples_per_gpu
             m * (s + 1), such that the batch is at least M_0.
+        stage
+            See `efficiency`.
         """
         passes = np.ceil(np.divide(samples_per_gpu, self.largest_local_batch))
         taken_s = self.iteration_s(gpus, servers, samples_per_gpu / passes, passes - 1)
         batch = gpus * samples_per_gpu
-        return batch / taken_s * self.efficiency(batch)
+        return batch / taken_s * self.efficiency(batch, stage)
 
 
 @cache
-def tuned_goodput(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
+def tuned_goodput(
+    profile: ModelProfile, gpus: int, gpus_per_server: int, stage: int | None = None
+) -> float:
     """Return the goodput of the best batch size, in samples of the initial batch a second.
 
     All batch sizes are tried; Pollux tries 50. GPUs beyond `ModelProfile.most_gpus` stand idle.
@@ -139,16 +192,20 @@ def tuned_goodput(profile: ModelProfile, gpus: int, gpus_per_server: int) -> flo
     gpus
         K, at least 1.
     gpus_per_server
-        Of the cluster.
+        Of the cluster; they are on as few servers as hold them.
+    stage
+        See `ModelProfile.efficiency`.
     """
     used = min(gpus, profile.most_gpus)
     least = max(profile.least_local_batch, -(-profile.initial_batch // used))
     samples = np.arange(least, profile.largest_batch // used + 1, dtype=np.float64)
-    return float(np.max(profile.goodput(used, -(-used // gpus_per_server), samples)))
+    return float(np.max(profile.goodput(used, -(-used // gpus_per_server), samples, stage)))
 
 
 @cache
-def fixed_goodput(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
+def fixed_goodput(
+    profile: ModelProfile, gpus: int, gpus_per_server: int, stage: int | None = None
+) -> float:
     """Return the goodput of a job whose user has set the batch of a GPU to M_0.
 
     That is Lyra's assumption of a fixed local batch (section 5) and the configuration of the
@@ -158,14 +215,19 @@ def fixed_goodput(profile: ModelProfile, gpus: int, gpus_per_server: int) -> flo
     used = min(gpus, profile.most_gpus)
     local = min(profile.initial_batch, profile.largest_local_batch, profile.largest_batch // used)
     samples = max(local, profile.least_local_batch, -(-profile.initial_batch // used))
-    return float(profile.goodput(used, -(-used // gpus_per_server), samples))
+    return float(profile.goodput(used, -(-used // gpus_per_server), samples, stage))
 
 
 def _fitted(
-    name: str, times: tuple[float, ...], batches: tuple[int, ...], noise_scale: float
+    name: str,
+    application: str,
+    times: tuple[float, ...],
+    batches: tuple[int, ...],
+    noise_scale: float,
+    work_samples: float,
 ) -> ModelProfile:
     """Return a profile; times and batches in the order of its fields."""
-    values = (name, *times, *batches, noise_scale)
+    values = (name, application, *times, *batches, noise_scale, work_samples)
     names = (field.name for field in fields(ModelProfile))
     given: dict[str, Any] = dict(zip(names, values, strict=True))
     return ModelProfile(**given)
@@ -176,28 +238,56 @@ def _fitted(
 # objective of its own fit: mean error of the iteration 12% to 21%. Batch limits are its own. The
 # noise scale is the median over the epochs of the run with one medium batch size
 # (validation-*.csv: 800, 512, 64, 160), var / sqr * M_0; that of BERT, with two epochs that differ
-# 300-fold, is their geometric mean.
+# 300-fold, is their geometric mean. The work is the progress after all epochs (90, 100, 50, 80, 2
+# and 10), times M_0.
 IMAGENET = _fitted(
     "ResNet-50 on ImageNet",
+    "imagenet",
     (0.0634, 0.00457, 0.0762, 3.43e-05, 0.346, 0.00574, 2.6),
     (200, 12800, 20, 200),
     26400.0,
+    115_305_119.0,
 )
 CIFAR = _fitted(
     "ResNet-18 on CIFAR-10",
+    "cifar10",
     (0.0185, 0.000698, 0.0417, 2.82e-05, 0.128, 0.00253, 2.28),
     (128, 4096, 32, 1024),
     10800.0,
+    5_000_052.0,
 )
 YOLO = _fitted(
-    "YOLOv3 on PASCAL VOC", (0.217, 0.0233, 0.129, 0.062, 0.863, 0.0121, 1.5), (8, 512, 4, 8), 526.0
+    "YOLOv3 on PASCAL VOC",
+    "yolov3",
+    (0.217, 0.0233, 0.129, 0.062, 0.863, 0.0121, 1.5),
+    (8, 512, 4, 8),
+    526.0,
+    827_552.0,
 )
 DEEP_SPEECH = _fitted(
     "DeepSpeech2 on CMU-ARCTIC",
+    "deepspeech2",
     (0.31, 0.0242, 0.241, 0.000104, 0.527, 0.00937, 1.57),
     (20, 640, 10, 80),
     24100.0,
+    570_720.0,
 )
 BERT = _fitted(
-    "BERT on SQuAD", (0.183, 0.0583, 0.207, 0.0247, 1.44, 0.00867, 1.66), (12, 384, 4, 12), 122.0
+    "BERT on SQuAD",
+    "bert",
+    (0.183, 0.0583, 0.207, 0.0247, 1.44, 0.00867, 1.66),
+    (12, 384, 4, 12),
+    122.0,
+    177_288.0,
 )
+# The artifact keeps NCF on one GPU, at a batch of 32,768 samples in two passes: the line through
+# its two measurements of a pass of 16,413 and of 32,768 samples.
+NCF = _fitted(
+    "NeuMF on MovieLens",
+    "ncf",
+    (0.00862, 3.876e-07, 0.0, 0.0, 0.0, 0.0, 1.0),
+    (256, 32768, 32768, 16384),
+    5_000_000.0,
+    49_708_544.0,
+)
+PROFILES = (IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT, NCF)

@@ -1,36 +1,36 @@
-r"""Pollux's allocation of one scheduling epoch, and its exact optimum.
+r"""Pollux's allocation of one scheduling epoch: its fitness, and a bound on it.
 
-Each of J jobs gets k_j workers beyond its base demand. With s_j(k) for its speed-up against a fair
-share of the GPUs, its effective speed-up is s_j(k) if k is what it has, and s_j(k) * r_j if it has
-to restart for the change, r_j = max(age - restarts * 30 s, 0) / (age + 30 s). The fitness is their
-power mean with p = -1,
+Each of J jobs gets a row of the allocation matrix: so many workers on each server, none at all or
+as many as it can use. With s_j(K, place) for the speed-up of a job with K workers against a fair
+share of the GPUs, which depends on whether they are on one server or on several, its effective
+speed-up is s_j if the row is what it has, and s_j * r_j if it has to restart for it,
+r_j = max(age - restarts * 30 s, 0) / (age + 30 s). The fitness is their power mean with p = -1,
 
-    fitness(k) = (1/J * sum_j (effective speed-up of j)**p)**(1/p),
+    fitness = (1/J * sum_j (e + effective speed-up of j)**p)**(1/p),
 
-and the k_j workers of g_j GPUs each must fit into F GPUs.
+where e = 0.001 is what a job counts for that gets nothing. A server holds workers of at most one
+job that is spread, so that jobs do not slow each other down across the network.
 
-Proposition. Maximising the fitness is a multiple-choice knapsack.
+Proposition. The fitness without places is a multiple-choice knapsack.
     For p < 0, x -> (x / J)**(1/p) falls for x > 0. So the fitness is greatest where
-    sum_j c_j(k_j) is least, c_j = (effective speed-up of j)**p. The sum is separable, since the
-    penalty of a job depends on its own k_j alone, and the only constraint that joins the jobs is
-    sum_j g_j * k_j <= F. Taking k_j = 0 as no item, of weight and value 0, and k_j = k as an item
-    of weight g_j * k and value c_j(0) - c_j(k), the value of a choice is
-    sum_j c_j(0) - sum_j c_j(k_j): a choice of most value has the greatest fitness, and the
-    converse. An item worth 0 or less is never needed, since none is lighter.
-    If r_j = 0, every k_j but the present one makes the fitness 0, the limit of the power mean. Such
-    jobs keep what they have and leave the knapsack, which is then of finite costs; if what they
-    have does not fit, every allocation has the fitness 0 and none is better than another.
+    sum_j c_j is least, c_j = (e + effective speed-up of j)**p, which depends on the row of j
+    alone. Let c_j(k) be the least of all rows of k workers. Without the limits of single servers
+    the only constraint that joins the jobs is sum_j g_j * k_j <= F for F GPUs in all and g_j a
+    worker. Taking k_j = 0 as no item, of weight and value 0, and k_j = k as an item of weight
+    g_j * k and value c_j(0) - c_j(k), the value of a choice is sum_j c_j(0) - sum_j c_j(k_j): a
+    choice of most value has the greatest fitness, and the converse. An item worth 0 or less is
+    never needed, since none is lighter.
 
-`best_allocation` solves that knapsack with `mckp-core`, so no search does better. Pollux itself
-searches by a genetic algorithm, which the tests hold against it.
+So that knapsack, solved exactly, bounds the fitness of all allocations, and says how many workers
+each job should have. `lyra_opt.simulation.goodput.allocation` finds servers for them.
 
-Source: Pollux (OSDI 2021), section 4.2.1, and Lyra (EuroSys 2023), section 7.1. Other than there,
-jobs keep their base demand, and the GPUs of a job are counted, not placed.
+Source: Pollux (OSDI 2021), section 4.2, and its public artifact (petuum/adaptdl, branch
+osdi21-artifact), which has e. There a genetic algorithm searches the matrices.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,20 +39,21 @@ import numpy as np
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.core.result import Limits
+from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
 
-RESTART_S = 30.0
-"""What a restart costs a job; Pollux's simulator."""
+    Row = Mapping[int, int]
+    """Workers of a job by server, at least 1 each."""
 
-LEAST_FACTOR = 1e-6
-"""Smaller factors are 0: their inverse would drown all other terms of the fitness in rounding."""
+LEAST_SPEED_UP = 1e-3
+"""e: what is added to each effective speed-up."""
 
 
-def restart_factor(age_s: float, restarts: int) -> float:
+def restart_factor(age_s: float, restarts: int, restart_s: float) -> float:
     """Return r of a job: the share of its time that it would not have spent on restarts.
 
     Parameters
@@ -61,9 +62,10 @@ def restart_factor(age_s: float, restarts: int) -> float:
         Seconds since its submission, at least 0.
     restarts
         How often it has restarted.
+    restart_s
+        What a restart costs it, above 0 if `age_s` is 0.
     """
-    factor = (age_s - restarts * RESTART_S) / (age_s + RESTART_S)
-    return factor if factor >= LEAST_FACTOR else 0.0
+    return max(age_s - restarts * restart_s, 0.0) / (age_s + restart_s)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,63 +75,89 @@ class PolluxEpoch:
     Parameters
     ----------
     gpus
-        F: GPUs beyond the base demands, at least 0.
-    speed_ups
-        s_j(k) for k = 0, 1, ... up to the most workers beyond the base demand; finite, above 0.
+        GPUs by server that the jobs have or could have.
     gpus_per_worker
         g_j, at least 1.
-    current
-        k_j at present, from 0 to the most.
+    least, most
+        With how few and how many workers a job can run, at least 1; fewer are none.
+    speed_up
+        s_j, from 0 on and finite, shape (near or spread, jobs, most of all + 1).
+    held
+        What the jobs have at present, empty for those that wait; possible as a whole.
     restart_factor
-        r_j, 0 or from `LEAST_FACTOR` to 1.
+        r_j, from 0 to 1.
     """
 
-    gpus: int
-    speed_ups: tuple[FloatArray, ...]
+    gpus: IntArray
     gpus_per_worker: IntArray
-    current: IntArray
+    least: IntArray
+    most: IntArray
+    speed_up: FloatArray
+    held: Sequence[Row]
     restart_factor: FloatArray
 
     @property
     def jobs(self) -> int:
         """How many jobs there are."""
-        return len(self.speed_ups)
-
-    @cached_property
-    def start(self) -> IntArray:
-        """Shape (jobs + 1,): where the numbers of each job stand in `table` and `cost`."""
-        return np.concatenate(([0], np.cumsum([len(table) for table in self.speed_ups])))
-
-    @cached_property
-    def most(self) -> IntArray:
-        """Shape (jobs,): the most workers that each job can get."""
-        most: IntArray = np.diff(self.start) - 1
-        return most
+        return len(self.held)
 
     @cached_property
     def cost(self) -> FloatArray:
-        """c_j(k), job after job; infinite where r_j = 0 forbids a change."""
-        cost = 1.0 / np.concatenate(self.speed_ups)
-        kept = self.start[:-1] + self.current
-        kept_cost = cost[kept]
-        with np.errstate(divide="ignore"):
-            cost *= np.repeat(1.0 / self.restart_factor, self.most + 1)
-        cost[kept] = kept_cost
+        """c_j of rows other than the present ones, as `speed_up`; infinite where there is none."""
+        cost = 1.0 / (self.speed_up * self.restart_factor[:, None] + LEAST_SPEED_UP)
+        workers = np.arange(cost.shape[2])
+        cost[:, (workers < self.least[:, None]) | (workers > self.most[:, None])] = np.inf
+        is_too_large = workers * self.gpus_per_worker[:, None] > self.gpus.max()
+        cost[NEAR, is_too_large] = np.inf
+        cost[SPREAD, :, 1 : None if len(self.gpus) == 1 else 2] = np.inf
+        cost[:, :, 0] = 1.0 / LEAST_SPEED_UP
+        return cost
+
+    @cached_property
+    def held_workers(self) -> IntArray:
+        """How many workers each job has at present."""
+        return np.array([sum(row.values()) for row in self.held], dtype=np.int64)
+
+    @cached_property
+    def held_cost(self) -> FloatArray:
+        """c_j of the present rows."""
+        place = np.array([SPREAD if len(row) > 1 else NEAR for row in self.held])
+        speed_up = self.speed_up[place, np.arange(self.jobs), self.held_workers]
+        cost: FloatArray = 1.0 / (speed_up * (self.held_workers > 0) + LEAST_SPEED_UP)
+        return cost
+
+    def cost_of(self, job: int, row: Row) -> float:
+        """Return c_j of a row."""
+        if row == self.held[job]:
+            return float(self.held_cost[job])
+        return float(self.cost[SPREAD if len(row) > 1 else NEAR, job, sum(row.values())])
+
+    def fitness(self, rows: Sequence[Row]) -> float:
+        """Return the fitness of an allocation, a row a job."""
+        return self.jobs / sum(self.cost_of(job, row) for job, row in enumerate(rows))
+
+    @cached_property
+    def relaxed_cost(self) -> FloatArray:
+        """c_j(k): the least cost of each number of workers, shape (jobs, most of all + 1)."""
+        cost: FloatArray = self.cost.min(axis=0)
+        jobs = np.arange(self.jobs)
+        held = cost[jobs, self.held_workers]
+        cost[jobs, self.held_workers] = np.minimum(held, self.held_cost)
         return cost
 
 
-def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArray:
-    """Return the k_j of the greatest fitness; proof in the docstring of this module.
+def relaxed_workers(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArray:
+    """Return the numbers of workers of greatest fitness without places; proof in this module.
 
     The same for the same epoch; ties as `mckp-core` breaks them. Optimal within 1e-9 of what all
-    jobs together can save against having no workers beyond their base demand.
+    jobs together can save against having nothing.
 
     Parameters
     ----------
     epoch
         The jobs.
     limits
-        Of the knapsack solver; none by default. When one is reached, the best allocation known is
+        Of the knapsack solver; none by default. When one is reached, the best numbers known are
         returned.
 
     Notes
@@ -137,18 +165,17 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArra
     Complexity: that of `lyra_opt.allocation.exact.mckp_core.MckpCore`, with an item for each number
     of workers of each job; in practice O(items).
     """
-    is_fixed = epoch.restart_factor == 0
-    held = int((epoch.current * epoch.gpus_per_worker)[is_fixed].sum())
-    if held > epoch.gpus:
-        # Whatever is chosen has the fitness 0: choose as if these jobs could restart for nothing.
-        free_restarts = np.where(is_fixed, 1.0, epoch.restart_factor)
-        return best_allocation(replace(epoch, restart_factor=free_restarts), limits)
-    extra = epoch.current.copy()
-    free = np.flatnonzero(~is_fixed)
-    cost, start = epoch.cost, epoch.start
-    values = [cost[start[job]] - cost[start[job] + 1 : start[job + 1]] for job in free]
-    extra[free] = most_valuable(epoch.gpus - held, values, epoch.gpus_per_worker[free], limits)
-    return extra
+    saved = 1.0 / LEAST_SPEED_UP - epoch.relaxed_cost[:, 1:]
+    # What is impossible is worth less than nothing.
+    saved = np.maximum(saved, -1.0)
+    values = [of_job[:most] for of_job, most in zip(saved, epoch.most, strict=True)]
+    return most_valuable(int(epoch.gpus.sum()), values, epoch.gpus_per_worker, limits)
+
+
+def fitness_bound(epoch: PolluxEpoch) -> float:
+    """Return what the fitness of no allocation exceeds, but for rounding."""
+    workers = relaxed_workers(epoch)
+    return epoch.jobs / float(epoch.relaxed_cost[np.arange(epoch.jobs), workers].sum())
 
 
 def most_valuable(
@@ -165,7 +192,7 @@ def most_valuable(
     gpus_per_worker
         By job.
     limits
-        As in `best_allocation`.
+        Of the knapsack solver, as in `relaxed_workers`.
     """
     counts = np.array([len(value) for value in values], dtype=np.int64)
     start = np.concatenate(([0], np.cumsum(counts)))

@@ -1,4 +1,4 @@
-"""Scaling rules of the simulated cluster that know goodput."""
+"""The scaling rule of the simulated cluster that knows goodput."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import numpy as np
 
 from lyra_opt.core.result import Limits
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S, ScalingRule
-from lyra_opt.simulation.goodput.pollux import (
-    PolluxEpoch,
-    best_allocation,
-    most_valuable,
-    restart_factor,
-)
+from lyra_opt.simulation.goodput.pollux import most_valuable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +19,17 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
 
-class _TunedScaling(ScalingRule):
-    """A rule for jobs that are tuned.
+class TunedKnapsackScaling(ScalingRule):
+    """Lyra's phase 2 for jobs that are tuned: the knapsack on their reduction of running time.
+
+    As `lyra_opt.simulation.decisions.KnapsackScaling`, with the durations at the rates of
+    `TunedSpeed` in the place of linear ones. Complexity: that of `mckp-core`. Source: Lyra (EuroSys
+    2023), sections 5.2 and 7.1 (Lyra+TunedJobs).
 
     Parameters
     ----------
     tuned
-        Their rates.
+        The rates.
     """
 
     tuned: TunedSpeed
@@ -43,70 +42,6 @@ class _TunedScaling(ScalingRule):
         job = run.job
         fitting = min(job.max_workers - job.min_workers, free_gpus // job.gpus_per_worker)
         return self.tuned.rates(job)[: max(fitting, run.flexible_workers) + 1]
-
-
-class PolluxScaling(_TunedScaling):
-    """Pollux: the workers of greatest fitness, found exactly.
-
-    One object a simulation, since it counts restarts: a job that has other workers than when it was
-    last seen has restarted.
-
-    The speed-ups are those of `TunedSpeed`, which the job agent measures, against the fair share
-    of all GPUs that the jobs hold or could. Other than in Pollux, jobs keep their base demand, and
-    a job may get at once all the workers it can use, not at most twice as many as it has had.
-    """
-
-    def __init__(self, tuned: TunedSpeed) -> None:
-        super().__init__(tuned)
-        self._seen: dict[int, tuple[int, int]] = {}
-
-    def epoch(self, runs: Sequence[Run], free_gpus: int) -> PolluxEpoch:
-        """Return the question that `extra_workers` answers, and note what jobs have now."""
-        gpus = free_gpus + sum(run.job.min_gpus for run in runs)
-        now_s = max((run.updated_s for run in runs), default=0.0)
-        speed_ups, factors = [], []
-        for run in runs:
-            job = run.job
-            fair_workers = max(1, -(-gpus // (len(runs) * job.gpus_per_worker)))
-            rates = self.rates(run, free_gpus)
-            speed_ups.append(rates / self.tuned.rate(job, fair_workers))
-            factors.append(restart_factor(now_s - job.submit_s, self._restarts(run)))
-        return PolluxEpoch(
-            gpus=free_gpus,
-            speed_ups=tuple(speed_ups),
-            gpus_per_worker=np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64),
-            current=np.array([run.flexible_workers for run in runs], dtype=np.int64),
-            restart_factor=np.array(factors, dtype=np.float64),
-        )
-
-    def extra_workers(
-        self,
-        view: View,  # noqa: ARG002
-        runs: Sequence[Run],
-        free_gpus: int,
-        *,
-        name: str,  # noqa: ARG002
-    ) -> list[int]:
-        """See `ScalingRule`. Nothing is captured: no standalone problem has speed-up tables."""
-        limits = Limits(time_s=LONGEST_DECISION_S)
-        extra: list[int] = best_allocation(self.epoch(runs, free_gpus), limits).tolist()
-        return extra
-
-    def _restarts(self, run: Run) -> int:
-        """Return how often a job has restarted, and note what it has now."""
-        workers, restarts = self._seen.get(run.order, (run.workers, 0))
-        restarts += run.workers != workers
-        self._seen[run.order] = run.workers, restarts
-        return restarts
-
-
-class TunedKnapsackScaling(_TunedScaling):
-    """Lyra's phase 2 for jobs that are tuned: the knapsack on their reduction of running time.
-
-    As `lyra_opt.simulation.decisions.KnapsackScaling`, with the durations at the rates of
-    `TunedSpeed` in the place of linear ones. Complexity: that of `mckp-core`. Source: Lyra (EuroSys
-    2023), sections 5.2 and 7.1 (Lyra+TunedJobs).
-    """
 
     def extra_workers(
         self,

@@ -18,9 +18,8 @@ from lyra_opt.simulation.queues import ORDERS
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
 
-POLLUX_SCALING = "goodput:pollux"
-OF_GOODPUT = (POLLUX_SCALING, "goodput:knapsack")
-"""Scalings of jobs that are tuned while they run."""
+OF_GOODPUT = "goodput:knapsack"
+"""The scaling of jobs that are tuned while they run."""
 
 OF_SOLVERS = ("knapsack:", "policy:")
 """How scalings begin that name a solver."""
@@ -42,9 +41,8 @@ class Composition:
     scaling
         How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
         problem for jct_reduction), ``policy:POLICY`` (one that decides step by step), either of
-        them as an object, a class or ``my_file.py:NAME``; ``goodput:pollux`` or
-        ``goodput:knapsack`` (of jobs that are tuned while they run, see
-        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
+        them as an object, a class or ``my_file.py:NAME``; ``goodput:knapsack`` (of jobs that are
+        tuned while they run, see `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
     grows_only_without_queue
         Whether jobs grow only while none waits.
     confines_fungible
@@ -87,8 +85,8 @@ class Composition:
         require_choice("queue", self.queue, list(ORDERS))
         if isinstance(self.scaling, str):
             is_known = self.scaling.startswith(OF_SOLVERS) or is_reference(self.scaling)
-            if not is_known and self.scaling not in OF_GOODPUT:
-                rule = "must be knapsack:SOLVER, policy:POLICY, goodput:pollux or goodput:knapsack"
+            if not is_known and self.scaling != OF_GOODPUT:
+                rule = "must be knapsack:SOLVER, policy:POLICY or goodput:knapsack"
                 raise FieldError("scaling", self.scaling, rule)
         for name in ("prefers_loans", "shrinks_longer_only"):
             require_flag(name, getattr(self, name))

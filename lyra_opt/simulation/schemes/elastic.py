@@ -59,12 +59,6 @@ AFS = _of_lyra(
     scaling="policy:afs",
 )
 
-POLLUX = _of_lyra(
-    "pollux",
-    "first come, first served; the fitness of tuned jobs is maximised",
-    scaling="goodput:pollux",
-)
-
 LYRA = _of_lyra(
     "lyra",
     "shortest base demands, knapsack, loans, server preemption cost",

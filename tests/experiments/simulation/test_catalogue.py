@@ -270,7 +270,7 @@ class TestSchemes:
         assert exit_code == 0
         rows = [line.split() for line in out.splitlines()[2:]]
         assert [row[0] for row in rows] == scheme_names()
-        assert {row[2] for row in rows} == {"forever", "leases", "rounds"}
+        assert {row[2] for row in rows} == {"forever", "leases", "rounds", "epochs"}
         assert all(len(row) > 4 for row in rows)
 
     def test_for_a_scenario(self, run: Run, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from lyra_opt.simulation.scheme import (
     Options,
     OwnScheme,
     PlacementScheme,
+    PolluxScheme,
     RoundScheme,
     Scheme,
     find_scheme,
@@ -40,7 +41,7 @@ from lyra_opt.simulation.scheme import (
 )
 from lyra_opt.simulation.series import CaptureObserver, SeriesObserver
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.watches import WaitsInVain, WatchedPlacements, WatchedRounds
@@ -278,15 +279,20 @@ class Watch(Observer):
         for copy in copies:
             parts = [part for part in run.parts if part.copy == copy]
             base = sum(part.base for part in parts)
-            assert base == job.min_workers, "a whole gang"
+            least = job.min_workers
+            if view.policy.sizes_jobs:
+                least = run.best_rates.least_workers
+                assert base >= least
+            else:
+                assert base == least, "a whole gang"
             workers = base + sum(part.flexible for part in parts)
-            assert job.min_workers <= workers <= job.max_workers
+            assert least <= workers <= job.max_workers
             if copy == 0:
                 assert run.workers == workers
             gpus: Counter[int] = Counter()
             for part in parts:
                 gpus.update(part.by_host())
-            assert sum(gpus.values()) >= job.min_gpus, "its base demand"
+            assert sum(gpus.values()) >= least * job.gpus_per_worker, "its base demand"
             if len(copies) > 1:
                 assert places_of(cluster, gpus).machines == 1, "a copy is on a server of its own"
                 assert workers == job.min_workers
@@ -373,6 +379,8 @@ class Watch(Observer):
                     free_s = now_s + tenure.hand_over_s_per_gpu * sum(gpus.values())
                 elif isinstance(tenure, Rounds):
                     free_s = math.ceil(now_s / tenure.round_s) * tenure.round_s
+                elif isinstance(tenure, Epochs):
+                    free_s = math.ceil(now_s / tenure.epoch_s) * tenure.epoch_s
                 if free_s > now_s and not self._is_reclaimed and not run.job.is_elastic:
                     self._handed.append((free_s, dict(gpus)))
             if run.parts:
@@ -450,10 +458,13 @@ class Watch(Observer):
         places = places_of(view.cluster, gpus_of(run))
         efficiency = distance_efficiency(view.speed, run.job, places, run.held_gpus)
         rate = share_rate(view.speed, run.job, run.parts)
+        tuned = view.speed.tuned
+        if tuned is not None:
+            rate *= tuned.rate_of(run) / tuned.rate(run.job, run.workers)
         assert rate == pytest.approx(run.rate / run.work), f"rate of {run.job.id}"
         assert efficiency == pytest.approx(run.efficiency), f"efficiency of {run.job.id}"
         rates = run.best_rates
-        most = rates.of_workers[run.workers - run.job.min_workers]
+        most = rates.of_workers[run.workers - rates.least_workers]
         assert run.rate <= most * (1 + TOLERANCE), f"rate of {run.job.id}"
         assert most <= rates.best
         self._check_tier(view, run, places)
@@ -817,7 +828,7 @@ CLUSTERS = (
     "far types",
     "types+loans",
 )
-TENURES = ("forever", "forever at once", "forever soon", "leases", "rounds")
+TENURES = ("forever", "forever at once", "forever soon", "leases", "rounds", "epochs")
 
 TUNED = ("pollux", "lyra-tuned")
 POLICIES = (*scheme_names(), *OWN, *OWN)
@@ -853,12 +864,14 @@ class Kind(NamedTuple):
 
 @cache
 def policy_kind(name: str) -> str:
-    """Return ``composed``, ``rounds``, ``placement`` or ``own``."""
+    """Return ``composed``, ``rounds``, ``placement``, ``epochs`` or ``own``."""
     if name in OWN:
         return "own"
     scheme = find_scheme(name)
     if isinstance(scheme, RoundScheme):
         return "rounds"
+    if isinstance(scheme, PolluxScheme):
+        return "epochs"
     return "placement" if isinstance(scheme, PlacementScheme) else "composed"
 
 
@@ -890,14 +903,16 @@ def kind_of(seed: int) -> Kind:
     is_careless = draw.random() < 0.04
     clusters: tuple[str, ...] = CLUSTERS
     if not is_careless:
-        if policy in TUNED:
+        if kind == "epochs":
+            clusters = tuple(name for name in CLUSTERS if "pools" in name)
+        elif policy in TUNED:
             clusters = tuple(name for name in CLUSTERS if "far" not in name)
         elif policy == "gavel-cost":
             clusters = tuple(name for name in CLUSTERS if "types" in name or "loans" in name)
     cluster = clusters[turn % len(clusters)]
     tenure = TENURES[(turn // len(clusters) + turn % len(clusters)) % len(TENURES)]
-    if kind == "rounds" and draw.random() < 0.96:
-        tenure = "rounds"
+    if kind in ("rounds", "epochs") and draw.random() < 0.96:
+        tenure = kind
     measured = "given"
     if "types" in cluster and (is_careless or policy not in TUNED):
         measured = draw.choice(("given", "measured", "spread"))
@@ -1031,6 +1046,8 @@ def _tenure(rng: random.Random, kind: Kind) -> Tenure:
             merge_s=rng.choice([0.0, 1.0]),
             copy_efficiency=rng.choice([(1.0,), (1.0, 0.9, 0.5)]),
         )
+    if kind.tenure == "epochs":
+        return Epochs(epoch_s=rng.choice([10.0, 60.0]), restart_s=rng.choice([0.0, 2.0, 30.0]))
     waits_s = {"forever": 63.0, "forever at once": 0.0, "forever soon": 5.0}
     return Forever(preemption_s=waits_s[kind.tenure])
 
@@ -1067,7 +1084,7 @@ def _jobs(
     is_careless: bool,
 ) -> tuple[Job, ...]:
     """Return jobs that the scheme can run on the cluster, as far as jobs decide that."""
-    wide = policy_kind(kind.policy) in ("composed", "own") and rng.random() < 0.3
+    wide = policy_kind(kind.policy) in ("composed", "epochs", "own") and rng.random() < 0.3
     speed = Speed(cluster, ignores_distance=kind.distance == "ignored")
     submitted_s = sorted(float(rng.randint(0, 12) * 5) for _ in range(rng.randint(1, 9)))
     jobs: list[Job] = []

@@ -21,6 +21,7 @@ from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import (
+    EPOCHS,
     FOREVER,
     LEASES,
     ROUNDS,
@@ -36,13 +37,14 @@ from lyra_opt.simulation.scheme import (
     scheme_of,
     simulate,
 )
-from lyra_opt.simulation.tenure import Forever, Leases
+from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import SchemeLike
+    from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
 
@@ -74,7 +76,7 @@ def test_every_rule_is_a_scheme() -> None:
     }
     assert of_kind[RoundScheme] == set(ROUND_POLICIES)
     assert of_kind[PlacementScheme] == set(PLACEMENT_POLICIES)
-    assert sum(map(len, of_kind.values())) == len(names)
+    assert sum(map(len, of_kind.values())) + len({"pollux"}) == len(names)
 
 
 def test_summaries_and_tenures() -> None:
@@ -90,7 +92,7 @@ def test_summaries_and_tenures() -> None:
             assert (scheme.summary, scheme.tenure) == (PLACEMENT_SUMMARIES[name], LEASES)
             assert scheme.make().name == name
         else:
-            assert scheme.tenure == FOREVER
+            assert scheme.tenure == (EPOCHS if name == "pollux" else FOREVER)
 
 
 def test_an_unknown_scheme_is_refused() -> None:
@@ -120,6 +122,7 @@ UNLIKE = in_rounds.cluster_of({"a": 2, "b": 2})
         ("hadar", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
         ("dally", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
         ("pollux", GANG, RACKS, "follows from a goodput model of its own"),
+        ("pollux", GANG, UNLIKE, "goodput is that of GPUs of one type"),
         ("lyra-tuned", MEASURED, UNLIKE, "follows from a goodput model of its own"),
     ],
 )
@@ -135,11 +138,18 @@ def test_what_a_scheme_cannot_run_is_refused(
         simulate(workload, cluster, name)
 
 
-@pytest.mark.parametrize("tenure", [Forever(), Leases()])
-def test_rules_in_rounds_are_asked_in_rounds(tenure: Forever | Leases) -> None:
+@pytest.mark.parametrize("tenure", [Forever(), Leases(), Epochs()])
+def test_rules_in_rounds_are_asked_in_rounds(tenure: Tenure) -> None:
     """Other tenures have none."""
     with pytest.raises(UserError, match=f"decides as rounds begin, .* is {tenure.name}"):
         simulate(GANG, RACKS, "hadar", tenure=tenure)
+
+
+@pytest.mark.parametrize("tenure", [Forever(), Leases(), Rounds()])
+def test_pollux_is_asked_in_epochs(tenure: Tenure) -> None:
+    """Other tenures have none."""
+    with pytest.raises(UserError, match=f"decides as epochs begin, .* is {tenure.name}"):
+        simulate(GANG, Cluster.of_servers(1), "pollux", tenure=tenure)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.scheme import Options
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         (lambda: Leases(lease_s=1e10), "lease_s"),
         (lambda: Leases(hand_over_s_per_gpu=1e308), "hand_over_s_per_gpu"),
         (lambda: Leases(hand_over_s_per_gpu=-1), "hand_over_s_per_gpu"),
+        (lambda: Epochs(epoch_s=0), "epoch_s"),
+        (lambda: Epochs(epoch_s=1e10), "epoch_s"),
+        (lambda: Epochs(restart_s=-1), "restart_s"),
     ],
 )
 def test_refused(make: Callable[[], object], field: str) -> None:
@@ -59,6 +62,7 @@ def test_by_name() -> None:
     assert options.tenure("forever") == Forever(preemption_s=1)
     assert options.tenure("leases") == Leases(lease_s=2)
     assert options.tenure("rounds") == Rounds()
+    assert options.tenure("epochs") == Epochs()
 
 
 def test_rounds_begin_at_multiples() -> None:
@@ -67,3 +71,4 @@ def test_rounds_begin_at_multiples() -> None:
     for number in range(1000):
         assert rounds.round_from(number * 0.1) == number
         assert rounds.decides_at_s(number * 0.1 + 0.05) == (number + 1) * 0.1
+        assert Epochs(epoch_s=0.1).decides_at_s(number * 0.1 + 0.05) == (number + 1) * 0.1

@@ -1,9 +1,8 @@
-"""The exact search of Pollux's fitness against brute force and against Pollux's own search."""
+"""Pollux's fitness, its bound and the search, against brute force and against Pollux's own."""
 
 from __future__ import annotations
 
-import itertools
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,137 +10,127 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits
-from lyra_opt.simulation.goodput.pollux import (
-    LEAST_FACTOR,
-    PolluxEpoch,
-    best_allocation,
-    restart_factor,
+from lyra_opt.simulation.goodput.allocation import best_allocation
+from lyra_opt.simulation.goodput.pollux import PolluxEpoch, fitness_bound, restart_factor
+from tests.lyra_opt.simulation.goodput.matrices import (
+    drawn_epoch,
+    evolved_fitness,
+    fitness_as_written,
+    greatest_fitness,
+    is_possible,
 )
-from tests.lyra_opt.simulation.goodput.epochs import fitness, fits, sampled_epoch
-from tests.lyra_opt.simulation.goodput.genetic import evolve
+
+SEEDS = st.integers(0, 2**32)
 
 
-def epoch_of(
-    gpus: int,
-    speed_ups: list[list[float]],
-    *,
-    size: list[int] | None = None,
-    current: list[int] | None = None,
-    factor: list[float] | None = None,
-) -> PolluxEpoch:
-    jobs = len(speed_ups)
-    return PolluxEpoch(
-        gpus=gpus,
-        speed_ups=tuple(np.array(speed_up) for speed_up in speed_ups),
-        gpus_per_worker=np.array(size or [1] * jobs, dtype=np.int64),
-        current=np.array(current or [0] * jobs, dtype=np.int64),
-        restart_factor=np.array(factor or [1.0] * jobs, dtype=np.float64),
+def small(seed: int, *, servers: int | None = None) -> PolluxEpoch:
+    rng = np.random.default_rng(seed)
+    return drawn_epoch(
+        rng,
+        jobs=int(rng.integers(1, 4)),
+        servers=servers or int(rng.integers(1, 4)),
+        gpus=4 if servers == 1 else 2,
+        most=4,
+        concave=bool(rng.random() < 0.5),
     )
 
 
-@st.composite
-def epochs(draw: st.DrawFn) -> PolluxEpoch:
-    """Draw tables without any shape, present allocations that may not fit, forbidden restarts."""
-    jobs = draw(st.integers(1, 4))
-    tables = [draw(st.lists(st.floats(0.1, 10), min_size=1, max_size=5)) for _ in range(jobs)]
-    factors = st.sampled_from((0.0, LEAST_FACTOR, 0.5, 0.9, 1.0))
-    return epoch_of(
-        draw(st.integers(0, 12)),
-        tables,
-        size=[draw(st.integers(1, 3)) for _ in range(jobs)],
-        current=[draw(st.integers(0, len(table) - 1)) for table in tables],
-        factor=[draw(factors) for _ in range(jobs)],
+def cluster_epoch(seed: int) -> PolluxEpoch:
+    """Return an epoch of Pollux's testbed: 16 servers of 4 GPUs, 20 jobs."""
+    rng = np.random.default_rng(seed)
+    epoch = drawn_epoch(rng, jobs=20, servers=1, gpus=1, most=32, concave=True)
+    ones = np.ones(epoch.jobs, np.int64)
+    held = [{job: 1} if job < 16 else {} for job in range(epoch.jobs)]
+    return replace(epoch, gpus=np.full(16, 4), gpus_per_worker=ones, least=ones, held=held)
+
+
+@given(SEEDS)
+def test_the_search_is_sound(seed: int) -> None:
+    """Possible, no less fit than what is held, no fitter than the best, nor that than the bound."""
+    epoch = small(seed)
+    rows = best_allocation(epoch)
+    assert is_possible(epoch, rows)
+    found, best = fitness_as_written(epoch, rows), greatest_fitness(epoch)
+    assert epoch.fitness(rows) == pytest.approx(found)
+    assert fitness_as_written(epoch, epoch.held) <= found * (1 + 1e-6)
+    assert found <= best * (1 + 1e-9)
+    assert best <= fitness_bound(epoch) * (1 + 1e-6)
+
+
+@given(SEEDS)
+def test_the_search_is_exact_on_one_server(seed: int) -> None:
+    """There the knapsack is all that there is to it."""
+    epoch = small(seed, servers=1)
+    best = greatest_fitness(epoch)
+    assert epoch.fitness(best_allocation(epoch)) == pytest.approx(best, rel=1e-6)
+    assert fitness_bound(epoch) == pytest.approx(best, rel=1e-6)
+
+
+def test_the_search_is_nearly_exact_on_several() -> None:
+    """Beside brute force on 100 small clusters, half of them of speed-ups without any shape."""
+    epochs = [small(seed) for seed in range(100)]
+    shares = [epoch.fitness(best_allocation(epoch)) / greatest_fitness(epoch) for epoch in epochs]
+    assert np.mean(np.array(shares) > 1 - 1e-6) >= 0.9
+    assert np.mean(shares) > 0.97
+
+
+def test_the_search_is_fitter_than_the_genetic_algorithm() -> None:
+    """On clusters of the size of Pollux's testbed, and within a few percent of the bound."""
+    for seed in range(2):
+        epoch = cluster_epoch(seed)
+        rows = best_allocation(epoch)
+        assert is_possible(epoch, rows)
+        found = epoch.fitness(rows)
+        assert found >= evolved_fitness(epoch, np.random.default_rng(seed))
+        assert found >= 0.9 * fitness_bound(epoch)
+
+
+def test_a_limit_leaves_a_possible_allocation() -> None:
+    epoch = cluster_epoch(5)
+    assert is_possible(epoch, best_allocation(epoch, Limits(time_s=0.0)))
+
+
+def linear(jobs: int, most: int, **changes: object) -> PolluxEpoch:
+    """Return an epoch on two servers of four GPUs, where spread workers do half as much."""
+    near = np.tile(np.arange(most + 1.0), (jobs, 1))
+    epoch = PolluxEpoch(
+        gpus=np.array([4, 4]),
+        gpus_per_worker=np.ones(jobs, np.int64),
+        least=np.ones(jobs, np.int64),
+        most=np.full(jobs, most),
+        speed_up=np.stack((near, 0.5 * near)),
+        held=[{}] * jobs,
+        restart_factor=np.ones(jobs),
     )
+    return replace(epoch, **changes)
 
 
-@given(epochs())
-def test_search_finds_what_brute_force_finds(epoch: PolluxEpoch) -> None:
-    ranges = [range(int(most) + 1) for most in epoch.most]
-    greatest = max(
-        (
-            fitness(epoch, extra)
-            for extra in map(np.array, itertools.product(*ranges))
-            if fits(epoch, extra)
-        ),
-        default=0.0,
-    )
-    found = best_allocation(epoch)
-    assert fits(epoch, found)
-    assert fitness(epoch, found) == pytest.approx(greatest)
+def test_placement_counts() -> None:
+    """Eight spread workers do as much as four near ones; six do less."""
+    assert best_allocation(linear(1, 6)) == [{0: 4}]
+    assert best_allocation(linear(2, 6)) == [{0: 4}, {1: 4}]
 
 
-@given(epochs(), st.integers(0, 2**32))
-def test_no_genetic_search_is_fitter(epoch: PolluxEpoch, seed: int) -> None:
-    evolved = evolve(epoch, np.random.default_rng(seed), population=10, generations=5)
-    assert fits(epoch, evolved)
-    assert fitness(epoch, evolved) <= fitness(epoch, best_allocation(epoch)) * (1 + 1e-9)
+def test_a_restart_has_to_pay() -> None:
+    """Two workers more are worth it for a job that has hardly restarted, else it stays."""
+    held = [{1: 2}]
+    for factor, expected in ((0.6, [{1: 4}]), (0.4, held)):
+        epoch = linear(1, 4, held=held, restart_factor=np.array([factor]))
+        assert best_allocation(epoch) == expected
 
 
-@pytest.mark.parametrize(("jobs", "equal"), [(6, True), (30, False)])
-def test_search_reaches_the_genetic_algorithm(jobs: int, equal: bool) -> None:
-    """On few jobs both find the optimum; a good part of the way also on more."""
-    epoch = sampled_epoch(jobs, jobs)
-    found = fitness(epoch, best_allocation(epoch))
-    evolved = fitness(epoch, evolve(epoch, np.random.default_rng(0)))
-    assert fitness(epoch, epoch.current) < evolved <= found * (1 + 1e-9)
-    assert evolved >= found * (1 - 1e-9 if equal else 0.95)
+def test_at_most_one_spread_job_on_a_server() -> None:
+    """Three gangs of three on two servers of four: one of them waits."""
+    epoch = linear(3, 3, least=np.full(3, 3))
+    rows = best_allocation(epoch)
+    assert sorted(map(len, rows)) == [0, 1, 1]
+    four = np.array([4, 2])
+    rows = best_allocation(linear(2, 3, least=np.full(2, 3), gpus=four))
+    assert sorted(sum(row.values()) for row in rows) == [3, 3]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_search_reaches_the_genetic_algorithm_on_large_epochs(seed: int) -> None:
-    epoch = sampled_epoch(seed, 160)
-    evolved = fitness(epoch, evolve(epoch, np.random.default_rng(seed)))
-    assert evolved <= fitness(epoch, best_allocation(epoch)) * (1 + 1e-9)
-
-
-def test_same_seed_same_evolution() -> None:
-    epoch = sampled_epoch(0, 8)
-    first, second = (
-        evolve(epoch, np.random.default_rng(3), generations=20).tolist() for _ in range(2)
-    )
-    assert first == second
-
-
-def test_fitness_is_the_harmonic_mean() -> None:
-    epoch = epoch_of(2, [[1.0, 2.0], [1.0, 4.0]])
-    assert fitness(epoch, np.array([1, 1])) == pytest.approx(2 / (1 / 2 + 1 / 4))
-    assert best_allocation(epoch).tolist() == [1, 1]
-
-
-def test_the_slower_job_comes_first() -> None:
-    """The power mean is fair: the same factor counts for more where the speed-up is small."""
-    epoch = epoch_of(1, [[1.0, 2.0], [0.5, 1.0]])
-    assert best_allocation(epoch).tolist() == [0, 1]
-
-
-def test_restarts_are_worth_it_only_beyond_their_penalty() -> None:
-    tables = [[1.0, 1.5]]
-    assert best_allocation(epoch_of(1, tables, factor=[0.6])).tolist() == [0]
-    assert best_allocation(epoch_of(1, tables, factor=[0.7])).tolist() == [1]
-
-
-def test_jobs_that_must_not_restart_keep_what_they_have() -> None:
-    epoch = epoch_of(3, [[1.0, 1.1, 1.2], [0.1, 9.0, 9.9]], current=[2, 0], factor=[0.0, 1.0])
-    assert best_allocation(epoch).tolist() == [2, 1]
-
-
-def test_where_nothing_may_stay_no_allocation_has_a_fitness() -> None:
-    epoch = epoch_of(1, [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], current=[2, 1], factor=[0.0, 0.5])
-    found = best_allocation(epoch)
-    assert fits(epoch, found)
-    assert fitness(epoch, found) == 0.0
-
-
-def test_limits_leave_an_allocation() -> None:
-    epoch = sampled_epoch(5, 60)
-    assert fits(epoch, best_allocation(epoch, Limits(time_s=0.0)))
-
-
-def test_the_factor_counts_restarts_against_age() -> None:
-    assert restart_factor(0.0, 0) == 0.0
-    assert restart_factor(970.0, 0) == 0.97
-    assert restart_factor(970.0, 10) == 0.67
-    assert restart_factor(300.0, 10) == 0.0
-    assert restart_factor(300.0 + 1e-5, 10) == 0.0
-    assert math.isclose(restart_factor(1e9, 1), 1.0, rel_tol=1e-6)
+def test_restart_factor_by_hand() -> None:
+    assert restart_factor(0.0, 0, 30.0) == 0.0
+    assert restart_factor(30.0, 0, 30.0) == 0.5
+    assert restart_factor(300.0, 2, 30.0) == 240 / 330
+    assert restart_factor(100.0, 4, 30.0) == 0.0

@@ -1,24 +1,21 @@
-"""The scaling rules that know goodput, asked as a simulation asks them."""
+"""The scaling rule that knows goodput, asked as a simulation asks it."""
 
 from __future__ import annotations
 
 import itertools
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.goodput.rules import PolluxScaling, TunedKnapsackScaling
+from lyra_opt.simulation.goodput.rules import TunedKnapsackScaling
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.job_rates import JobRates
 from lyra_opt.simulation.run import Part, Run
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
-from tests.lyra_opt.simulation.goodput.epochs import fitness
-from tests.lyra_opt.simulation.goodput.genetic import evolve
 
 
 def running(
@@ -39,15 +36,15 @@ def running(
         max_workers=most,
         gpus_per_worker=gpus_per_worker,
     )
-    run = Run(job, order, work_worker_s, JobRates(1.0, (), ()))
+    run = Run(job, order, work_worker_s, JobRates(1.0, base, (), ()))
     run.parts = [Part(0, {}, base=base)]
     run.workers = base if workers is None else workers
     run.updated_s = now_s
     return run
 
 
-def ask(rule: PolluxScaling | TunedKnapsackScaling, runs: list[Run], free_gpus: int) -> list[int]:
-    """Return the extra workers that a rule gives."""
+def ask(rule: TunedKnapsackScaling, runs: list[Run], free_gpus: int) -> list[int]:
+    """Return the extra workers that the rule gives."""
     kernel = SimpleNamespace(speed=Speed(Cluster.of_servers(1), tuned=rule.tuned))
     return rule.extra_workers(kernel, runs, free_gpus, name="epoch")
 
@@ -84,21 +81,10 @@ def fits(runs: list[Run], extra: list[int], free_gpus: int) -> bool:
 
 
 @given(epochs_of_runs())
-def test_both_rules_fill_no_more_than_there_is(asked: tuple[list[Run], int]) -> None:
+def test_it_fills_no_more_than_there_is(asked: tuple[list[Run], int]) -> None:
     runs, free_gpus = asked
-    for rule in (PolluxScaling, TunedKnapsackScaling):
-        extra = ask(rule(TunedSpeed()), runs, free_gpus)
-        assert fits(runs, extra, free_gpus)
-
-
-@given(epochs_of_runs())
-def test_pollux_reaches_the_genetic_algorithm(asked: tuple[list[Run], int]) -> None:
-    runs, free_gpus = asked
-    speed = TunedSpeed()
-    epoch = PolluxScaling(speed).epoch(runs, free_gpus)
-    extra = ask(PolluxScaling(speed), runs, free_gpus)
-    evolved = evolve(epoch, np.random.default_rng(0), population=20, generations=10)
-    assert fitness(epoch, np.array(extra)) >= fitness(epoch, evolved) * (1 - 1e-9)
+    extra = ask(TunedKnapsackScaling(TunedSpeed()), runs, free_gpus)
+    assert fits(runs, extra, free_gpus)
 
 
 @given(epochs_of_runs())
@@ -118,28 +104,3 @@ def test_the_tuned_knapsack_reduces_running_times_most(asked: tuple[list[Run], i
     )
     extra = ask(TunedKnapsackScaling(speed), runs, free_gpus)
     assert left_s(tuple(extra)) == pytest.approx(least)
-
-
-def test_speed_ups_are_against_the_fair_share() -> None:
-    runs = [running(0), running(1, gpus_per_worker=2)]
-    speed = TunedSpeed()
-    epoch = PolluxScaling(speed).epoch(runs, 8)  # 14 GPUs: 7 each, that is 7 and 4 workers
-    expected = [speed.rate(run.job, fair) for run, fair in zip(runs, (7, 4), strict=True)]
-    for table, run, rate in zip(epoch.speed_ups, runs, expected, strict=True):
-        assert table == pytest.approx(speed.rates(run.job)[: len(table)] / rate)
-
-
-def test_restarts_are_counted_by_what_is_seen() -> None:
-    rule = PolluxScaling(TunedSpeed())
-    run = running(0)
-    factors = []
-    for workers in (2, 2, 4, 4, 3):
-        run.workers = workers
-        factors.append(rule.epoch([run], 4).restart_factor[0])
-    assert factors == [3600 / 3630] * 2 + [3570 / 3630] * 2 + [3540 / 3630]
-
-
-def test_a_job_just_submitted_waits_for_its_workers() -> None:
-    rule = PolluxScaling(TunedSpeed())
-    assert ask(rule, [running(0, now_s=0.0)], 4) == [0]
-    assert ask(rule, [running(0)], 4) == [4]

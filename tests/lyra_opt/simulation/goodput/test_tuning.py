@@ -87,7 +87,7 @@ def test_tuning_is_never_slower_than_the_untuned_job(
 
 
 def test_a_running_job_is_asked_for_what_it_holds() -> None:
-    run = Run(elastic(5.0), 0, 5.0 * 3600, JobRates(1.0, (), ()))
+    run = Run(elastic(5.0), 0, 5.0 * 3600, JobRates(1.0, 2, (), ()))
     run.workers = 3
     run.parts = [Part(0, {0: 2}, base=2)]
     tuned = TunedSpeed(seed=4, gpus_per_server=4)

@@ -1,0 +1,194 @@
+"""Pollux: who has which GPUs is decided anew as each epoch begins, for all jobs together.
+
+There is no queue. Elastic jobs start on one GPU, and may shrink to it or below their base demand;
+they get at most twice the most workers that they have had, and at most what they can use. All
+others, which are as their users set them up, are gangs, in one allocation with them: they run with
+their base demand or not at all, and keep their GPUs once they have them unless they can be
+restarted.
+
+Source: Pollux (OSDI 2021), section 4, and its public artifact (petuum/adaptdl, branch
+osdi21-artifact, simulator/simulator.py and pollux.py), whose jobs are all elastic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.simulation.decisions import LONGEST_DECISION_S
+from lyra_opt.simulation.goodput.allocation import best_allocation
+from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
+from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
+from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.tenure import Epochs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.allocation.knapsack.data import FloatArray
+    from lyra_opt.simulation.goodput.tuning import GoodputSpeed
+    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.view import View
+
+MOST_GROWTH = 2
+"""How many times the most workers that it has had a job may get."""
+
+
+class EpochByEpoch(Policy):
+    """Maximises the fitness of all jobs as each epoch begins.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    tuned
+        How fast jobs run.
+    """
+
+    asks_at_events = False
+    sizes_jobs = True
+
+    def __init__(self, name: str, tuned: GoodputSpeed) -> None:
+        super().__init__(name)
+        self.tuned: GoodputSpeed = tuned
+        self._active: dict[int, Run] = {}
+        self._most_workers: dict[int, int] = {}
+        self._stage: dict[int, int] = {}
+        self._is_carrying_out = False
+
+    def begin(self, view: View) -> None:
+        """See `Policy`."""
+        assert isinstance(view.tenure, Epochs), "it decides in epochs"
+        self._tenure = view.tenure
+        (pool,) = (pool for pool in view.cluster.pools if not pool.is_lent)
+        self._servers = len(pool.hosts)
+        self._gpus = sum(pool.gpus)
+
+    def waits(self, view: View, run: Run) -> None:
+        """See `Policy`."""
+        if not self._is_carrying_out:
+            self._active[run.order] = run
+            self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
+
+    def completes(self, view: View, run: Run) -> None:  # noqa: ARG002
+        """See `Policy`."""
+        del self._active[run.order]
+        if not self._active:
+            self.wake_s = math.inf
+
+    def decide(self, view: View) -> None:
+        """Find the fittest allocation, and carry it out."""
+        for run in list(view.running.values()):
+            view.settle(run)
+        if not self._active:
+            return
+        self.wake_s = view.now_s + self._tenure.epoch_s
+        runs = [run for run in self._active.values() if not _is_pinned(run)]
+        if runs:
+            # As the artifact's repair has it: who has had least comes first.
+            runs.sort(key=lambda run: (run.held_gpu_s, run.order))
+            stopwatch = Stopwatch()
+            rows = best_allocation(self.epoch(view, runs), Limits(time_s=LONGEST_DECISION_S))
+            view.totals.decisions += 1
+            view.totals.decision_s.append(stopwatch.elapsed_s)
+            self._is_carrying_out = True
+            self._carry_out(view, runs, rows)
+            self._is_carrying_out = False
+        for run in view.running.values():
+            if run.job.is_elastic and stage_of(run) != self._stage[run.order]:
+                self._stage[run.order] = stage_of(run)
+                view.renew_rate(run)
+
+    def epoch(self, view: View, runs: Sequence[Run]) -> PolluxEpoch:
+        """Return the question that an epoch puts, about jobs that are not pinned."""
+        restart_s = self._tenure.restart_s
+        width = np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64)
+        gpus = view.hosts.array[: self._servers].copy()
+        held = [self._held(run) for run in runs]
+        for run in runs:
+            for host, count in run.gpus.items():
+                gpus[host] += count
+        most = [self._most(run) for run in runs]
+        speed_up = np.zeros((2, len(runs), max(most) + 1))
+        for job, run in enumerate(runs):
+            speed_up[:, job, : most[job] + 1] = self._speed_up(run, most[job], len(self._active))
+        factors = [
+            restart_factor(
+                view.now_s - run.job.submit_s, max(run.allocations - 1, 0), restart_s or 1.0
+            )
+            for run in runs
+        ]
+        return PolluxEpoch(
+            gpus=gpus,
+            gpus_per_worker=width,
+            least=np.array([view.best_rates.of(run.job).least_workers for run in runs]),
+            most=np.array(most),
+            speed_up=speed_up * (width * (self._servers / self._gpus))[:, None],
+            held=held,
+            restart_factor=np.array(factors),
+        )
+
+    @staticmethod
+    def _held(run: Run) -> dict[int, int]:
+        """Return the workers of a job by host."""
+        width = run.job.gpus_per_worker
+        return {host: count // width for host, count in run.gpus.items()}
+
+    def _most(self, run: Run) -> int:
+        """Return how many workers a job may get."""
+        job = run.job
+        if not job.is_elastic:
+            return job.min_workers
+        had = self._most_workers.get(run.order, 0)
+        return min(max(MOST_GROWTH * had, 1), job.max_workers)
+
+    def _speed_up(self, run: Run, most: int, jobs: int) -> FloatArray:
+        """Return the speed-ups of a job with 0 to most workers against a fair share on one server.
+
+        A job whose goodput is not known, since it has never run or is as its user set it up,
+        is taken to be as many times faster as it has workers.
+        """
+        job = run.job
+        fair_workers = max(1, -(-self._gpus // (jobs * job.gpus_per_worker)))
+        if not job.is_elastic or run.order not in self._most_workers:
+            linear = np.arange(most + 1) / fair_workers
+            return np.stack((linear, linear))
+        rates = self.tuned.rates(job)[stage_of(run)]
+        found: FloatArray = rates[[NEAR, SPREAD], : most + 1]
+        found /= rates[NEAR, min(fair_workers, job.max_workers)]
+        return found
+
+    def _carry_out(self, view: View, runs: Sequence[Run], rows: Sequence[dict[int, int]]) -> None:
+        """Stop, lift and start jobs, so that each has its row."""
+        changed = [
+            (run, row) for run, row in zip(runs, rows, strict=True) if row != self._held(run)
+        ]
+        lifted = []
+        for run, row in changed:
+            if run.is_running and row:
+                view.lift(run)
+                lifted.append(run.order)
+            elif run.is_running:
+                view.stop(run)
+        for run, row in changed:
+            if not row:
+                continue
+            width = run.job.gpus_per_worker
+            parts = view.reserve(run, {host: count * width for host, count in row.items()})
+            # Its rate depends on where it is in its training.
+            self._stage[run.order] = stage_of(run)
+            if run.order in lifted:
+                view.put(run, parts)
+            else:
+                view.start(run, parts)
+            workers = sum(row.values())
+            self._most_workers[run.order] = max(self._most_workers.get(run.order, 0), workers)
+
+
+def _is_pinned(run: Run) -> bool:
+    """Whether a job keeps the GPUs that it has: it cannot be restarted."""
+    return run.is_running and not run.job.is_elastic and not run.job.checkpoints

@@ -1,0 +1,157 @@
+"""Pollux in the simulated cluster: no queue, one worker first, doubling, costly restarts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.goodput.model import CIFAR, NCF, STAGES, fixed_goodput, tuned_goodput
+from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.scheme import Options, simulate
+from lyra_opt.simulation.tenure import Epochs
+from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.replays import job_of
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.view import View
+
+
+def run_pollux(
+    jobs: list[Job], *observers: Observer, servers: int = 1, gpus: int = 4, **options: float
+) -> Kernel:
+    """Replay jobs, by submission; options are those of `Epochs`."""
+    kernel = simulate(
+        Workload(name="small", jobs=tuple(sorted(jobs, key=lambda job: job.submit_s))),
+        Cluster.of_servers(servers, gpus_per_server=gpus),
+        "pollux",
+        observers=observers,
+        options=Options(epochs=Epochs(**options)),
+    )
+    require_conserved(kernel)
+    return kernel
+
+
+def cifar(name: str, submit_s: float, hours: float = 10.0, **fields: int) -> Job:
+    """Return an elastic job that trains ResNet-18, by its hours on one GPU."""
+    fields = {"min_workers": 1, "max_workers": 16} | fields
+    return Job(id=name, submit_s=submit_s, work_worker_s=hours * 3600, model="cifar10", **fields)
+
+
+class Held(Observer):
+    """Notes how many workers jobs have, whenever that is another number than before."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, list[int]] = {}
+        self.changed_s: set[float] = set()
+
+    def passes(self, view: View, until_s: float) -> None:
+        for run in view.runs:
+            noted = self.workers.setdefault(run.job.id, [0])
+            if run.workers != noted[-1]:
+                noted.append(run.workers)
+                if run.workers:
+                    self.changed_s.add(view.now_s)
+
+
+def test_a_gang_starts_at_the_next_epoch_and_pays_its_start() -> None:
+    kernel = run_pollux([job_of("gang", 61.0, 100.0, 3)])
+    (run,) = kernel.runs
+    assert (run.start_s, run.completion_s) == (120.0, 250.0)
+    assert (run.restarts, run.preemptions, run.paused_s) == (0, 0, 30.0)
+
+
+def test_a_job_starts_on_one_gpu_and_doubles() -> None:
+    """Though its base demand is four; never more than twice the most that it has had."""
+    held = Held()
+    job = cifar("a", 5.0, min_workers=4, max_workers=16)
+    (run,) = run_pollux([job], held, servers=4).runs
+    workers = held.workers["a"]
+    assert workers[:3] == [0, 1, 2]
+    assert max(workers) > 4
+    most = np.maximum.accumulate(workers)
+    assert all(later <= 2 * before for before, later in zip(most[1:], workers[2:], strict=False))
+    assert run.restarts == len(workers) - 2
+    assert run.paused_s == 30.0 * run.allocations
+    assert all(moment % 60 == 0 for moment in held.changed_s - {run.completion_s})
+
+
+def test_jobs_shrink_below_their_base_demand_for_others() -> None:
+    held = Held()
+    jobs = [cifar("a", 0.0, min_workers=4), *(cifar(f"b{i}", 1800.0, hours=0.1) for i in range(3))]
+    run_pollux(jobs, held)
+    after = held.workers["a"].index(4)
+    assert 1 <= min(held.workers["a"][after:]) < 4
+
+
+def test_a_gang_that_cannot_be_restarted_keeps_its_gpus() -> None:
+    jobs = [job_of("pinned", 0.0, 4000.0, 4), *(cifar(f"b{i}", 60.0, 0.01) for i in range(9))]
+    pinned, *others = run_pollux(jobs).runs
+    assert pinned.preemptions == 0
+    assert all(run.start_s >= pinned.completion_s for run in others)
+    jobs[0] = job_of("checkpoints", 0.0, 4000.0, 4, checkpoints=True)
+    stopped, *others = run_pollux(jobs).runs
+    assert stopped.preemptions > 0
+    assert stopped.lost_work == 0
+    assert any(run.start_s < stopped.completion_s for run in others)
+
+
+@pytest.mark.parametrize("spreads", [False, True])
+def test_the_rate_follows_the_stages_of_the_training(spreads: bool) -> None:
+    """Of a job that has what it can use: to the second, but for stages that end within an epoch."""
+    job = cifar("a", 0.0, hours=50.0, max_workers=2)
+    servers, gpus = (2, 1) if spreads else (1, 2)
+    (run,) = run_pollux([job], servers=servers, gpus=gpus).runs
+    unit = np.mean([1 / fixed_goodput(CIFAR, 1, gpus, stage) for stage in range(STAGES)])
+    rates = [unit * tuned_goodput(CIFAR, 2, gpus, stage) for stage in range(STAGES)]
+    expected_s = sum(job.work_worker_s / STAGES / rate for rate in rates)
+    assert run.restarts == 1
+    assert run.running_s == pytest.approx(expected_s, abs=60 * STAGES)
+    assert run.slower_type_s == 0
+    if spreads:
+        near = run_pollux([job], servers=1, gpus=2).runs[0]
+        assert near.running_s < run.running_s - 60 * STAGES
+
+
+def test_a_model_that_uses_one_gpu_stays_on_it() -> None:
+    held = Held()
+    job = Job(id="ncf", submit_s=0.0, work_worker_s=900.0, max_workers=4, model="ncf")
+    (run,) = run_pollux([job], held).runs
+    assert held.workers["ncf"] == [0, 1]
+    assert NCF.most_gpus == 1
+    assert run.restarts == 0
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_invariants(data: st.DataObject) -> None:
+    """Nobody exceeds twice what he has had, GPUs are given as epochs begin, all complete."""
+    jobs = []
+    for number in range(data.draw(st.integers(1, 8))):
+        submit_s = float(data.draw(st.integers(0, 600)))
+        if data.draw(st.booleans()):
+            jobs.append(cifar(f"j{number}", submit_s, data.draw(st.sampled_from([0.1, 1.0, 5.0]))))
+        else:
+            gang = data.draw(st.integers(1, 4))
+            checkpoints = data.draw(st.booleans())
+            jobs.append(job_of(f"j{number}", submit_s, 500.0, gang, checkpoints=checkpoints))
+    held = Held()
+    restart_s = data.draw(st.sampled_from([0.0, 30.0, 90.0]))
+    kernel = run_pollux(jobs, held, servers=2, restart_s=restart_s)
+    assert all(moment % 60 == 0 for moment in held.changed_s)
+    for run in kernel.runs:
+        workers = held.workers[run.job.id]
+        allowed = {0, run.job.min_workers} if not run.job.is_elastic else set(range(17))
+        assert set(workers) <= allowed
+        most = 1
+        for count in workers:
+            assert count <= 2 * most or not run.job.is_elastic
+            most = max(most, count)
+        assert run.paused_s <= restart_s * run.allocations + 1e-6
+        assert run.lost_work == 0
