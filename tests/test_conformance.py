@@ -118,7 +118,9 @@ def _two_gangs(
 
 ROUND_OBJECTIVES = ("utility", "makespan", "mean_jct", "round_progress")
 TIMES = ("makespan", "mean_jct")
-SHARE_OBJECTIVES = ("max_min_share", "finish_time_fairness", "throughput", "cost")
+SHARE_OBJECTIVES = (
+    *("max_min_share", "finish_time_fairness", "makespan_share", "throughput", "cost"),
+)
 
 
 def _beside_a_busy_cluster(objective: str, **waiting: object) -> NetworkInstance:

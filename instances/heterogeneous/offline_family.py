@@ -81,8 +81,11 @@ class OfflineFamily(ParameterisedFamily):
         )
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return that of makespan and mean JCT an instance may have no solution."""
-        if self.check(parameters).objective not in (Objective.MAKESPAN, Objective.MEAN_JCT):
+        """Return where an instance may have no solution."""
+        objective = self.check(parameters).objective
+        if objective == Objective.COST:
+            return ("where deadlines cannot be kept together, there is no solution",)
+        if objective not in (Objective.MAKESPAN, Objective.MEAN_JCT):
             return ()
         return ("all jobs must complete: where the horizon is too short, there is no solution",)
 

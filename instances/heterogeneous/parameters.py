@@ -21,7 +21,10 @@ class HeterogeneousParameters:
     jobs: int = integer("gangs", 1, 10_000)
     objective: str = choice(
         "what is optimised",
-        ("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
+        (
+            *("utility", "makespan", "mean_jct", "max_min_share", "finish_time_fairness"),
+            *("makespan_share", "throughput", "cost"),
+        ),
         default="utility",
     )
     rounds: int = integer("rounds of the horizon", 2, 10_000, default=10)

@@ -58,6 +58,8 @@ class Objective(Variant):
     """Shares of time: the least normalised throughput is greatest (Gavel's LAS)."""
     FINISH_TIME_FAIRNESS = "finish_time_fairness", "min", SHARE_PROOF_GAP
     """Shares of time: the greatest ratio to the finish time on an equal part is least."""
+    MAKESPAN_SHARE = "makespan_share", "min", SHARE_PROOF_GAP
+    """Shares of time: all jobs are done soonest, each at the speed that its shares give it."""
     THROUGHPUT = "throughput", "max", SHARE_PROOF_GAP
     """Shares of time: most weighted steps a second."""
     COST = "cost", "max", SHARE_PROOF_GAP
@@ -71,6 +73,7 @@ SHARE_OBJECTIVES = frozenset(
     {
         Objective.MAX_MIN_SHARE,
         Objective.FINISH_TIME_FAIRNESS,
+        Objective.MAKESPAN_SHARE,
         Objective.THROUGHPUT,
         Objective.COST,
     }

@@ -33,6 +33,7 @@ class HeterogeneousProblem(Problem):
         Objective.ROUND_PROGRESS: "priced-progress",
         Objective.MAX_MIN_SHARE: "lp-highs",
         Objective.FINISH_TIME_FAIRNESS: "lp-highs",
+        Objective.MAKESPAN_SHARE: "lp-highs",
         Objective.THROUGHPUT: "lp-highs",
         Objective.COST: "lp-highs",
     }

@@ -61,6 +61,13 @@ class CheckedShares:
                 for place, throughput in enumerate(self._throughputs())
             )
             return number / over
+        if objective is Objective.MAKESPAN_SHARE:
+            steps, steps_over = over_power_of_two(job.steps for job in jobs)
+            number, over = greatest(
+                (of_job * rate_over, rate)
+                for of_job, (rate, rate_over) in zip(steps, self._throughputs(), strict=True)
+            )
+            return number / (over * steps_over)
         weights, weight_over = over_power_of_two(job.weight for job in jobs)
         if objective is Objective.MAX_MIN_SHARE:
             equal = map(numbers.equal_throughput, range(len(jobs)))
@@ -128,7 +135,7 @@ class CheckedShares:
     def _jobs_too_slow(self) -> list[str]:
         """Return which jobs never finish, or not by their deadlines, where that is a rule."""
         jobs, objective = self._instance.jobs, self._instance.objective
-        if objective is Objective.FINISH_TIME_FAIRNESS:
+        if objective in (Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE):
             return [
                 f"job {job.id!r} has no share, so that it never finishes"
                 for job, (rate, _) in zip(jobs, self._throughputs(), strict=True)

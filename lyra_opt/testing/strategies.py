@@ -322,7 +322,7 @@ def heterogeneous_instances(
     Parameters
     ----------
     objective
-        What is optimised; None draws one of the eight.
+        What is optimised; None draws any.
     forking
         Whether copies may run at once; None draws it where the objective allows both.
     min_jobs, max_jobs

@@ -142,6 +142,10 @@ class _LpMathOpt(ShareSolver):
                 f"{instance.objective} is convex, not linear: it is solved by several programmes, "
                 "and no one of them is its model"
             )
+        if instance.objective is Objective.MAKESPAN_SHARE:
+            raise UserError(
+                f"{instance.objective} is no linear objective: its programme is of 1 over the time"
+            )
         self.load()
         arrays = ShareArrays.of(instance)
         programme = (

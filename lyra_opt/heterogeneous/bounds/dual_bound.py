@@ -24,7 +24,8 @@ the GPUs of a type give at most what the job that makes most of one there does:
 
 For `max_min_share` let s be the value, so that g_j thr_j >= s w_j e_j for all jobs, e_j = thr_j
 on equal shares. A GPU of type r gives at most X_jr / g_j to job j, so with V_j = max_r X_jr it
-takes at least g_j thr_j / V_j GPUs: s sum_j w_j e_j / V_j <= C.
+takes at least g_j thr_j / V_j GPUs: s sum_j w_j e_j / V_j <= C. For `makespan_share`, where
+thr_j >= R_j / T, likewise sum_j g_j R_j / V_j <= C T.
 """
 
 from __future__ import annotations
@@ -142,6 +143,13 @@ def _share_bound(instance: Instance) -> float:
         alone = min(job.gang / share for job, share in zip(jobs, least_share, strict=True))
         needed = sum(least_share) * slack
         return float_up(min(alone, slack * sum(instance.gpus_of_type.values()) / needed))
+    if instance.objective is Objective.MAKESPAN_SHARE:
+        least_s = [Fraction(job.steps) / rate for job, rate in zip(jobs, best, strict=True)]
+        gpu_s = sum(
+            (job.gang * time_s for job, time_s in zip(jobs, least_s, strict=True)), Fraction(0)
+        )
+        gpus = sum(instance.gpus_of_type.values())
+        return -float_up(-max(gpu_s / gpus, *least_s))
     if instance.objective is Objective.FINISH_TIME_FAIRNESS:
         ratio = greatest(
             numbers.finish_time_ratio(place, rate.as_integer_ratio())

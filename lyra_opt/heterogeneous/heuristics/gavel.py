@@ -119,8 +119,7 @@ class GavelRounds(RoundPolicy):
     Parameters
     ----------
     objective
-        What the shares are best for; `Objective.MAKESPAN` for the least time in which all would
-        complete at a constant speed.
+        What the shares are best for.
     shares
         Returns the best shares of an instance, None if there are none.
     least_reset_s
@@ -392,23 +391,11 @@ def _spread_over_types(shares: Shares, instance: Instance) -> Shares:
 
 
 def share_instance(state: RoundState, objective: Objective, name: str = "shares") -> Instance:
-    """Return the share instance whose best shares Gavel runs the active jobs by.
-
-    The makespan on shares is the least T with thr_j >= steps_j / T for all j, so its shares are
-    those of the greatest least thr_j / steps_j. That is ``max_min_share``, the least
-    gang_j / weight_j thr_j / thr_j(x_eq), at weight_j = gang_j steps_j / thr_j(x_eq).
-    """
-    if objective is not Objective.MAKESPAN:
-        instance = state.instance(objective, name=name)
-        if objective is Objective.COST:
-            return replace(instance, jobs=tuple(map(_without_late_deadline, instance.jobs)))
-        return instance
-    instance = state.instance(Objective.MAX_MIN_SHARE, name=name)
-    there = instance.gpus_of_type
-    jobs = tuple(
-        replace(job, weight=job.gang * job.steps / _equal_rate(job, there)) for job in instance.jobs
-    )
-    return replace(instance, jobs=jobs)
+    """Return the share instance whose best shares Gavel runs the active jobs by."""
+    instance = state.instance(objective, name=name)
+    if objective is Objective.COST:
+        return replace(instance, jobs=tuple(map(_without_late_deadline, instance.jobs)))
+    return instance
 
 
 def isolated_rate(job: GangJob, gpus_of_type: Mapping[str, int], jobs: int) -> float:
@@ -420,13 +407,6 @@ def isolated_rate(job: GangJob, gpus_of_type: Mapping[str, int], jobs: int) -> f
         for name, part in parts
         if job.gang <= gpus_of_type[name]
     )
-
-
-def _equal_rate(job: GangJob, gpus_of_type: Mapping[str, int]) -> float:
-    """Return the steps a second of a job at Gavel's X_eq, types that cannot hold it left out."""
-    gpus = sum(gpus_of_type.values())
-    usable = [name for name, there in gpus_of_type.items() if job.gang <= there]
-    return sum(job.throughput.get(name, 0.0) * gpus_of_type[name] / gpus for name in usable)
 
 
 def _without_late_deadline(job: GangJob) -> GangJob:

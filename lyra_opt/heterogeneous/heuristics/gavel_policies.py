@@ -37,7 +37,7 @@ _LAS = _Policy(Objective.MAX_MIN_SHARE, "the least normalised throughput greates
 _FTF = _Policy(
     Objective.FINISH_TIME_FAIRNESS, "the worst ratio to an equal part's finish time least"
 )
-_MAKESPAN = _Policy(Objective.MAKESPAN, "all done soonest")
+_MAKESPAN = _Policy(Objective.MAKESPAN_SHARE, "all done soonest")
 _WATER_FILLING = _Policy(
     Objective.MAX_MIN_SHARE,
     "the least normalised throughput greatest, then the next",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.fuzz.brute_force.drawing import Document, Draw
 
 ROUNDS = ("utility", "makespan", "mean_jct", "round_progress")
-SHARES = ("max_min_share", "finish_time_fairness", "throughput", "cost")
+SHARES = ("max_min_share", "finish_time_fairness", "makespan_share", "throughput", "cost")
 VARIANTS = (*ROUNDS, *SHARES)
 MAXIMISED = ("utility", "round_progress", "max_min_share", "throughput", "cost")
 

@@ -147,6 +147,8 @@ def best(document: Document, part_of_needs: float) -> Any:
     if variant == "max_min_share":
         scales = [job["gang"] / job.get("weight", 1.0) / equal_rate(document, job) for job in jobs]
         return _best_between(rates * scales, lambda levels: levels)
+    if variant == "makespan_share":
+        return 1 / _best_between(rates / [job["steps"] for job in jobs], lambda levels: levels)
     return -_best_between(rates, lambda each: -_ratios(document, each))
 
 
@@ -212,6 +214,8 @@ def measured(document: Document, shares: Mapping[str, Mapping[str, float]]) -> d
             job["gang"] / job.get("weight", 1.0) * rates[job["id"]] / equal_rate(document, job)
             for job in jobs
         )
+    elif variant == "makespan_share":
+        value = max(job["steps"] / rates[job["id"]] for job in jobs)
     elif variant == "finish_time_fairness":
         value = _ratios(document, np.array([[rates[job["id"]] for job in jobs]])).max()
     else:

@@ -59,6 +59,10 @@ def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction |
             / throughput(job.id, {name: Fraction(there[name], gpus) for name in usable[job.id]})
             for job in instance.jobs
         )
+    if instance.objective is Objective.MAKESPAN_SHARE:
+        if not all(had.values()):
+            return None
+        return max(Fraction(job.steps) / had[job.id] for job in instance.jobs)
     if instance.objective is Objective.FINISH_TIME_FAIRNESS:
         ratios = []
         for job in instance.jobs:
@@ -140,5 +144,5 @@ def test_no_solution_at_all(objective: str) -> None:
 
     instance = instance_of([{"a": 1}], [job("x", 9)], objective=objective, horizon_rounds=1)
     report = check(instance, TimeShares({}))
-    is_late = objective == Objective.FINISH_TIME_FAIRNESS
+    is_late = objective in (Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE)
     assert report.objective == (None if is_late else 0.0)

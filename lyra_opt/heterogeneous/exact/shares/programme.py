@@ -353,10 +353,12 @@ class ShareArrays:
         if objective is Objective.MAX_MIN_SHARE:
             return float((self.share_value * shares).sum(axis=1).min())
         throughput = (self.rate * shares).sum(axis=1)
-        if objective is Objective.FINISH_TIME_FAIRNESS:
+        if objective in (Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE):
             with np.errstate(divide="ignore"):
-                finish_s = self.elapsed_s + self.steps / throughput
-            return float((finish_s / self.isolated_s).max())
+                left_s = self.steps / throughput
+            if objective is Objective.MAKESPAN_SHARE:
+                return float(left_s.max())
+            return float(((self.elapsed_s + left_s) / self.isolated_s).max())
         return math.fsum((self.gain(objective) * shares).sum(axis=1))
 
     def gain(self, objective: Objective) -> FloatArray:
@@ -369,6 +371,10 @@ class ShareArrays:
     def max_min_share(self) -> ShareProgramme:
         """Return Gavel's fairness: v is the least normalised throughput."""
         return self.level_programme(self.share_value, np.ones(len(self.gang)))
+
+    def completions(self) -> ShareProgramme:
+        """Return: all jobs done soonest; v is 1 over the time."""
+        return self.level_programme(self.rate, self.steps)
 
     def total(self, objective: Objective) -> ShareProgramme:
         """Return Gavel's sums, ``throughput`` or ``cost``; deadlines, if finite, are kept."""

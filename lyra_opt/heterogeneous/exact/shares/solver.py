@@ -18,6 +18,7 @@ from lyra_opt.core.solver import Solver, keeps_time
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import (
+    DATA_ROUNDING,
     TOLERANCE,
     ShareArrays,
     SharePrices,
@@ -140,11 +141,11 @@ def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
 class ShareSolver(Solver):
     """A solver of share objectives by linear programmes.
 
-    ``max_min_share``, ``throughput`` and ``cost`` are one programme each (two where there are
-    deadlines: the first says whether they can be met). ``finish_time_fairness`` is convex: each
-    programme replaces what jobs need by tangents at the last ratio, so that its value is a lower
-    bound and its shares are feasible; the ratios rise to the optimum as Newton's do, in some five
-    programmes.
+    ``max_min_share``, ``makespan_share``, ``throughput`` and ``cost`` are one programme each (two
+    where there are deadlines: the first says whether they can be met). ``finish_time_fairness`` is
+    convex: each programme replaces what jobs need by tangents at the last ratio, so that its value
+    is a lower bound and its shares are feasible; the ratios rise to the optimum as Newton's do, in
+    some five programmes.
 
     Optimal is claimed where objective and bound, recomputed from the prices, are within the
     problem's proof gap. Bounds hold for all shares that the checker accepts, which may break rules
@@ -203,6 +204,8 @@ class ShareSolver(Solver):
                 _solve_finish_times(run)
             elif instance.objective is Objective.MAX_MIN_SHARE:
                 _solve_once(run, run.arrays.max_min_share())
+            elif instance.objective is Objective.MAKESPAN_SHARE:
+                _solve_once(run, run.arrays.completions(), lambda rate: (1 - DATA_ROUNDING) / rate)
             else:
                 _solve_once(run, run.arrays.total(instance.objective))
         return _concluded(run)
@@ -241,15 +244,23 @@ MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
 """Part of what deadlines need below which the checker lets no shares pass, rounding aside."""
 
 
-def _solve_once(run: _Run, programme: ShareProgramme) -> None:
-    """Solve the one programme of an objective without deadlines."""
+def _solve_once(
+    run: _Run, programme: ShareProgramme, bound_of: Callable[[float], float] = float
+) -> None:
+    """Solve the one programme of an objective without deadlines.
+
+    Parameters
+    ----------
+    bound_of
+        Makes a bound on the objective of one on the programme's value.
+    """
     if is_out_of_time():
         return
     point = run.point_of(programme)
     if point.shares is not None:
         run.offer(programme.repaired(point.shares, point.level))
     if point.prices is not None:
-        run.offer_bound(programme.dual_bound(point.prices))
+        run.offer_bound(bound_of(programme.dual_bound(point.prices)))
 
 
 def _solve_finish_times(run: _Run) -> None:

@@ -176,7 +176,7 @@ def test_deadlines_that_cannot_be_kept_are_given_up() -> None:
 def test_makespan_shares_let_all_complete_together() -> None:
     """Steps 30 and 10 on one GPU: 3/4 and 1/4 of the time, all done at 40 s."""
     instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
-    shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN))
+    shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN_SHARE))
     assert shares is not None
     assert [shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
 
