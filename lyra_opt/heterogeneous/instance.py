@@ -7,6 +7,7 @@ of time. See `formulations/heterogeneous/README.md` for the mathematics.
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,28 @@ class GpuServer:
             raise FieldError("gpus", {}, "must have at least one GPU")
 
 
+class InnerPolicy(StrEnum):
+    """How an entity divides what it gets among its jobs."""
+
+    FAIRNESS = "fairness"
+    """By their weights."""
+    FIFO = "fifo"
+    """All to the first job that can have more."""
+
+
+@declared()
+class Entity:
+    """Whom jobs belong to, such as a team: what water filling is fair to first."""
+
+    name: str = key(Text(), "unique in the instance")
+    weight: float = key(Quantity(above=True), "what it counts for among entities", default=1.0)
+    policy: Field[InnerPolicy, str] = key(
+        Choice(InnerPolicy),
+        "among its jobs: by their weights, or all to the first in the file that can have more",
+        default=InnerPolicy.FAIRNESS,
+    )
+
+
 _RATES = Named(Quantity())
 _PLACEMENT = Named(Named(Integer(1), least=1))
 
@@ -151,6 +174,9 @@ class GangJob:
         "how long it would have been there for the same progress on an equal part of the cluster, "
         "for finish_time_fairness",
         default=0.0,
+    )
+    entity: str | None = key(
+        OrNull(Text()), "whom it belongs to: one of the entities, where there are any", default=None
     )
     current: Mapping[str, Mapping[str, int]] = key(
         _PLACEMENT,
@@ -252,6 +278,11 @@ class Instance(ProblemInstance["Solution"]):
     gpu_types: TablesOf[GpuType] = key(
         ListOf(Table(GpuType), unique="name"), "the types of GPUs, in file order"
     )
+    entities: TablesOf[Entity] = key(
+        ListOf(Table(Entity), unique="name", least=0),
+        "whom jobs belong to, for the solver water-filling; others are fair to jobs alone",
+        default=(),
+    )
     servers: TablesOf[GpuServer] = key(
         ListOf(Table(GpuServer), unique="id"), "the servers, in file order"
     )
@@ -268,6 +299,7 @@ class Instance(ProblemInstance["Solution"]):
             most=MOST_GPUS,
             rule=f"all servers up to this one must have at most {MOST_GPUS} GPUs",
         )
+        self._require_known_entities()
         self._require_current_to_fit()
         self._require_what_the_objective_needs()
 
@@ -283,6 +315,13 @@ class Instance(ProblemInstance["Solution"]):
                 for name in getattr(job, table) or ():
                     if name not in known:
                         raise FieldError(f"jobs[{position}].{table}", name, rule)
+
+    def _require_known_entities(self) -> None:
+        known = [entity.name for entity in self.entities]
+        for position, job in enumerate(self.jobs):
+            if known and job.entity not in known:
+                rule = f"must be one of the entities: {', '.join(known)}"
+                raise FieldError(f"jobs[{position}].entity", job.entity, rule)
 
     def _require_current_to_fit(self) -> None:
         left = {server.id: dict(server.gpus) for server in self.servers}

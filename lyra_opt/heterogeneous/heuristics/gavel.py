@@ -306,7 +306,7 @@ class GavelRounds(RoundPolicy):
         ]
         if not usable:
             return {}
-        instance = share_instance(replace(state, jobs=usable), self._objective, self.name)
+        instance = self._question(replace(state, jobs=usable))
         if self._objective is Objective.FINISH_TIME_FAIRNESS:
             jobs = tuple(
                 replace(job, isolated_elapsed_s=self._isolated[job.id].elapsed_s)
@@ -321,6 +321,10 @@ class GavelRounds(RoundPolicy):
         if shares and not self._knows_types:
             shares = _spread_over_types(shares, instance)
         return {job: dict(of_types) for job, of_types in (shares or {}).items()}
+
+    def _question(self, state: RoundState) -> Instance:
+        """Return the instance whose best shares the jobs are run by."""
+        return share_instance(state, self._objective, self.name)
 
     def _has_share(self, job: GangJob) -> bool:
         return any(

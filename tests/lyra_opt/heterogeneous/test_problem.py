@@ -61,7 +61,7 @@ def test_defaults_and_integers_are_the_same_content() -> None:
 def test_senses() -> None:
     """Times and ratios of times are minimised."""
     minimised = {str(kind) for kind in Objective if kind.sense == "min"}
-    assert minimised == {"makespan", "mean_jct", "finish_time_fairness"}
+    assert minimised == {"makespan", "mean_jct", "finish_time_fairness", "makespan_share"}
 
 
 def test_order_of_an_answer() -> None:

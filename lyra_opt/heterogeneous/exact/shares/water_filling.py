@@ -15,7 +15,6 @@ so levels never depend on which prices an engine returns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ from lyra_opt.core.solver import HeuristicSolver, find_solver
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
-from lyra_opt.heterogeneous.instance import Objective
+from lyra_opt.heterogeneous.instance import InnerPolicy, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,18 +45,9 @@ SLACK = 1e-9
 """Relative; by how much levels may be missed later on, so that programmes have an interior."""
 
 
-class InnerPolicy(StrEnum):
-    """How an entity divides what it gets among its jobs."""
-
-    FAIRNESS = "fairness"
-    """By their weights."""
-    FIFO = "fifo"
-    """All to the first job that is not saturated."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
-    """A group of jobs with a weight, such as a team.
+class JobGroup:
+    """The jobs of an entity, such as a team.
 
     Parameters
     ----------
@@ -114,7 +104,7 @@ class FilledShares:
 
 
 def fill(
-    arrays: ShareArrays, entities: Sequence[Entity] | None = None, engine: Engine | None = None
+    arrays: ShareArrays, entities: Sequence[JobGroup] | None = None, engine: Engine | None = None
 ) -> FilledShares:
     """Return the shares of water filling.
 
@@ -144,7 +134,7 @@ def fill(
     if engine is None:
         engine = cast("ShareSolver", find_solver("heterogeneous", DEFAULT_ENGINE)).point_of
     if entities is None:
-        entities = [Entity(name="all", jobs=arrays.job_ids)]
+        entities = [JobGroup(name="all", jobs=arrays.job_ids)]
     members = _members(arrays, entities)
     value = arrays.share_value * arrays.weight[:, None]
     best = value.max(axis=1)
@@ -202,7 +192,7 @@ def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatA
     return programme.dual_bound(scaled, tolerance=0.0), scaled.need
 
 
-def _members(arrays: ShareArrays, entities: Sequence[Entity]) -> list[list[int]]:
+def _members(arrays: ShareArrays, entities: Sequence[JobGroup]) -> list[list[int]]:
     """Return the positions of the jobs of each entity."""
     position = {job: place for place, job in enumerate(arrays.job_ids)}
     seen: set[str] = set()
@@ -223,7 +213,7 @@ def _members(arrays: ShareArrays, entities: Sequence[Entity]) -> list[list[int]]
 
 def _rise(
     arrays: ShareArrays,
-    entities: Sequence[Entity],
+    entities: Sequence[JobGroup],
     members: Sequence[Sequence[int]],
     is_open: NDArray[np.bool_],
 ) -> FloatArray:
@@ -241,12 +231,32 @@ def _rise(
     return rise
 
 
-class WaterFilling(HeuristicSolver):
-    """The shares of water filling of one entity.
+def groups_of(instance: Instance) -> list[JobGroup] | None:
+    """Return the jobs of each entity of an instance that has any, in file order; None if none."""
+    if not instance.entities:
+        return None
+    jobs: dict[str | None, list[str]] = {}
+    for job in instance.jobs:
+        jobs.setdefault(job.entity, []).append(job.id)
+    return [
+        JobGroup(
+            name=entity.name,
+            jobs=tuple(jobs[entity.name]),
+            weight=entity.weight,
+            policy=entity.policy,
+        )
+        for entity in instance.entities
+        if entity.name in jobs
+    ]
 
-    The greatest least share, and what that leaves given on to those that can have more: the answer
-    is lexicographically max-min, see `fill`, which also knows entities. It claims the proof of no
-    engine. Complexity: at most a linear programme for each job.
+
+class WaterFilling(HeuristicSolver):
+    """The shares of water filling, over the entities of the instance if it has any.
+
+    Without entities the greatest least share, and what that leaves given on to those that can have
+    more: the answer is lexicographically max-min. With entities these share by their weights
+    first, so that the least share may be less than the greatest possible; see `fill`. It claims the
+    proof of no engine. Complexity: at most a linear programme for each job.
     """
 
     name = "water-filling"
@@ -261,7 +271,7 @@ class WaterFilling(HeuristicSolver):
     ) -> SolveResult[TimeShares]:
         """Return the shares."""
         arrays = ShareArrays.of(instance)
-        filled = fill(arrays)
+        filled = fill(arrays, groups_of(instance))
         solution = arrays.solution(filled.shares)
         return SolveResult(
             status=Status.FEASIBLE,

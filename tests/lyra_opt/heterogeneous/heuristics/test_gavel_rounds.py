@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, Objective, check
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
@@ -20,7 +21,7 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
     share_instance,
     solver_shares,
 )
-from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies
+from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds, gavel_policies
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -335,3 +336,31 @@ def test_water_filling_leaves_no_share_to_chance() -> None:
     decided(policy, state_of(instance_of([{"a": 1}, {"b": 3}], jobs)))
     assert policy.shares["z"]["b"] == pytest.approx(1.0)
     assert [policy.shares[name]["a"] for name in "xy"] == pytest.approx([0.5, 0.5])
+
+
+def test_entities_share_rounds_by_weight() -> None:
+    """Jobs that name none are dealt out in turn; one that names an entity is of that."""
+    jobs = [job(name, 99) for name in ("x", "y", "z")]
+    jobs.append(job("w", 99, entity="light"))
+    entities = [{"name": "light"}, {"name": "heavy", "weight": 3.0, "policy": "fifo"}]
+    policy = HierarchicalRounds(entities)
+    decided(policy, state_of(instance_of([{"a": 1}], jobs)))
+    shares = {name: types["a"] for name, types in policy.shares.items()}
+    assert shares == pytest.approx({"x": 1 / 12, "z": 1 / 12, "w": 1 / 12, "y": 3 / 4})
+
+
+@pytest.mark.parametrize(
+    ("entities", "rule"),
+    [
+        ([], "must be a list of at least one entity"),
+        ("team", "must be a list of at least one entity"),
+        ([{"name": "a"}, {"name": "a"}], "must have a name each of their own"),
+        ([{"name": "a", "weight": 0}], r"entities\[0\].weight"),
+        ([{"name": "a", "policy": "best"}], r"entities\[0\].policy"),
+        ([{"weight": 1}], "must be a table with name"),
+    ],
+)
+def test_entities_that_are_none_are_refused(entities: Any, rule: str) -> None:
+    """With the place and the rule."""
+    with pytest.raises(FieldError, match=rule):
+        HierarchicalRounds(entities)

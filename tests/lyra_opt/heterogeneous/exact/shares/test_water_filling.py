@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.water_filling import Entity, fill
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance
+from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
+from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance, TimeShares
+from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.formulations.heterogeneous.share_instances import drawn
 
@@ -136,7 +139,7 @@ def test_what_one_job_leaves_goes_to_the_others() -> None:
 def test_entities_share_by_their_weights_whatever_their_jobs() -> None:
     """An entity of one job gets as much as one of three of the same weight."""
     arrays = one_type(4, 1)
-    entities = [Entity(name="one", jobs=("j0",)), Entity(name="three", jobs=("j1", "j2", "j3"))]
+    entities = [JobGroup(name="one", jobs=("j0",)), JobGroup(name="three", jobs=("j1", "j2", "j3"))]
     assert fill(arrays, entities).shares[:, 0] == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
     heavy = [replace(entities[0], weight=3.0), entities[1]]
     assert fill(arrays, heavy).shares[:, 0] == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
@@ -146,8 +149,8 @@ def test_fifo_serves_one_job_after_the_other() -> None:
     """Two entities on three GPUs: by fifo the first job is filled up before the second gets any."""
     arrays = one_type(5, 3)
     entities = [
-        Entity(name="fifo", jobs=("j2", "j0", "j1"), policy="fifo"),
-        Entity(name="fair", jobs=("j3", "j4")),
+        JobGroup(name="fifo", jobs=("j2", "j0", "j1"), policy="fifo"),
+        JobGroup(name="fair", jobs=("j3", "j4")),
     ]
     filled = fill(arrays, entities)
     assert filled.shares[:, 0] == pytest.approx([0.5, 0.0, 1.0, 0.75, 0.75], abs=1e-6)
@@ -168,8 +171,8 @@ def test_slack_is_no_level() -> None:
         ),
     )
     entities = [
-        Entity(name="light", jobs=("j0", "j1"), policy="fifo"),
-        Entity(name="heavy", jobs=("j2", "j3"), weight=2.0, policy="fifo"),
+        JobGroup(name="light", jobs=("j0", "j1"), policy="fifo"),
+        JobGroup(name="heavy", jobs=("j2", "j3"), weight=2.0, policy="fifo"),
     ]
     filled = fill(ShareArrays.of(instance), entities)
     assert filled.levels == pytest.approx([2 / 3, 2.0, 4 / 3, 0.0], abs=1e-11)
@@ -183,7 +186,7 @@ def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fif
     half = (len(ids) + 1) // 2
     parts = [tuple(ids[:half]), tuple(ids[half:])]
     entities = [
-        Entity(name=f"e{n}", jobs=part, weight=1.0 + n, policy="fifo" if is_fifo else "fairness")
+        JobGroup(name=f"e{n}", jobs=part, weight=1.0 + n, policy="fifo" if is_fifo else "fairness")
         for n, part in enumerate(parts)
         if part
     ]
@@ -206,7 +209,7 @@ def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fif
 def test_bad_entities_are_named(entities: list, message: str) -> None:
     """Unknown jobs, jobs in two entities and jobs in none."""
     with pytest.raises(FieldError, match=message):
-        fill(one_type(2, 1), [Entity(name=name, jobs=jobs) for name, jobs in entities])
+        fill(one_type(2, 1), [JobGroup(name=name, jobs=jobs) for name, jobs in entities])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_bad_entities_are_named(entities: list, message: str) -> None:
 def test_bad_entity(fields: dict, message: str) -> None:
     """Rules of single fields, by name."""
     with pytest.raises(FieldError, match=message):
-        Entity(**{"name": "a", "jobs": ("j0",), **fields})
+        JobGroup(**{"name": "a", "jobs": ("j0",), **fields})
 
 
 def test_engine_that_is_not_exact_is_refused() -> None:
@@ -243,3 +246,45 @@ def test_engine_without_a_solution_is_named() -> None:
 
     with pytest.raises(RuntimeError, match="not solved"):
         fill(one_type(2, 1), engine=lambda programme: SharePoint(None, None))
+
+
+def of_entities(**changes: Any) -> Instance:
+    """Return four jobs on one GPU, three of them of one entity."""
+    jobs = tuple(
+        GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 1.0}, entity="one" if n else "two")
+        for n in range(4)
+    )
+    settings = {"entities": ({"name": "one"}, {"name": "two", "weight": 3.0}), "jobs": jobs}
+    return Instance(
+        name="entities",
+        objective="max_min_share",
+        gpu_types=(GpuType(name="a"),),
+        servers=(GpuServer(id="s", gpus={"a": 1}),),
+        **(settings | changes),
+    )
+
+
+def test_entities_of_an_instance_come_first() -> None:
+    """By their weights, and each divides what it has as it says; files say it."""
+    shares = solved_shares(of_entities())
+    assert shares == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
+    by_turn = ({"name": "one", "policy": "fifo"}, {"name": "two"}, {"name": "nobody"})
+    kept = PROBLEM.parse_instance(PROBLEM.instance_document(of_entities(entities=by_turn)))
+    assert isinstance(kept, Instance)
+    assert solved_shares(kept) == pytest.approx([1 / 2, 1 / 2, 0, 0], abs=1e-6)
+
+
+def solved_shares(instance: Instance) -> list[float]:
+    """Return the share of each job on the only type."""
+    found = find_solver("heterogeneous", "water-filling").solve(
+        instance, limits=Limits(), rng=np.random.default_rng(0)
+    )
+    assert isinstance(found.solution, TimeShares)
+    return [found.solution.shares.get(job.id, {}).get("a", 0.0) for job in instance.jobs]
+
+
+def test_a_job_of_an_unknown_entity_is_refused() -> None:
+    """Also one that names none; without entities the names do not matter."""
+    with pytest.raises(FieldError, match="must be one of the entities: three"):
+        of_entities(entities=({"name": "three"},))
+    assert solved_shares(of_entities(entities=())) == pytest.approx([0.25] * 4)
