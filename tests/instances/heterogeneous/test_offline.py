@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 
-GOLDEN = "a9a20c7f92dbee3c62188b358d0c7301b641a38fea7a1d2449d6feecf2f20ae7"
+GOLDEN = "98d26fc8aeda08002502ec032a3607d30230c78f5ce50a202accce2995ea5dae"
 
 
 def test_golden() -> None:
