@@ -124,6 +124,20 @@ def daily_loan_usage(outcome: Outcome, *, day: int) -> float | None:
     return held / lent if lent else None
 
 
+def usage_of_lent_servers_in_use(outcome: Outcome) -> float | None:
+    """Return the share of GPUs held on those servers on loan that hold any job; None without any.
+
+    Where own servers are only counted, so that the series has the busy ones among the lent.
+    """
+    series = outcome.series
+    edges_s = series["time_s"].to_numpy()[[0, -1]]
+    held, servers = (
+        float(step_means(series["time_s"].to_numpy(), series[name].to_numpy(), edges_s)[0])
+        for name in ("gpus_held_on_loan", "busy_servers")
+    )
+    return held / (servers * GPUS_PER_LENT_SERVER) if servers else None
+
+
 def _submitted_from_s(outcome: Outcome) -> float:
     return float(outcome.jobs["submit_s"].iloc[0])
 
@@ -138,5 +152,6 @@ FUNCTIONS: Mapping[str, Callable[..., float | None]] = {
         queued_share,
         hourly_usage,
         daily_loan_usage,
+        usage_of_lent_servers_in_use,
     )
 }
