@@ -111,6 +111,8 @@ def gavel_like_for(
     *,
     jobs: int | None = None,
     arrivals_per_hour: float | None = None,
+    high_priority_percent: int = 0,
+    slo_percent: int = 0,
     table: ThroughputTable | None = None,
 ) -> Workload:
     """Return jobs by the rules of Gavel's generator.
@@ -125,6 +127,8 @@ def gavel_like_for(
         How many; None for `GAVEL_LIKE_JOBS`.
     arrivals_per_hour
         0 submits all at once; None is in proportion to the GPUs.
+    high_priority_percent, slo_percent
+        Shares of the jobs with weight 5, and with a deadline.
     table
         Of throughputs; None for Gavel's.
     """
@@ -135,6 +139,8 @@ def gavel_like_for(
         seed=seed,
         gpu_types=cluster.gpu_types,
         arrivals_per_hour=arrivals_per_hour or None,
+        high_priority_percent=high_priority_percent,
+        slo_percent=slo_percent,
         table=table,
     )
 

@@ -131,6 +131,9 @@ class GavelRounds(RoundPolicy):
         Whether rates differ by type. If not, a job is taken to be as fast on each type that it can
         use as on the first of these, and types come in an order that is drawn for each round: the
         baselines of Gavel that know nothing of unlike GPUs.
+    keeps_deadlines
+        Whether shares of the objective ``cost`` keep deadlines; if not, as Gavel's policy of cost
+        without SLOs.
     name
         None for the usual one.
     """
@@ -143,6 +146,7 @@ class GavelRounds(RoundPolicy):
         *,
         newcomers_run: bool = True,
         knows_types: bool = True,
+        keeps_deadlines: bool = True,
         name: str | None = None,
     ) -> None:
         self.name = name or f"gavel-{objective.replace('_', '-')}"
@@ -151,6 +155,7 @@ class GavelRounds(RoundPolicy):
         self._least_reset_s = require_number("least_reset_s", least_reset_s, minimum=0)
         self._newcomers_run = require_flag("newcomers_run", newcomers_run)
         self._knows_types = require_flag("knows_types", knows_types)
+        self._keeps_deadlines = require_flag("keeps_deadlines", keeps_deadlines)
         self._shares: dict[str, dict[str, float]] = {}
         self._sharers: frozenset[str] = frozenset()
         self._deficits: dict[tuple[str, str], float] = {}
@@ -316,15 +321,15 @@ class GavelRounds(RoundPolicy):
         shares = self._solve(instance)
         if shares is None:
             # Deadlines that cannot all be kept are all given up, as Gavel does.
-            jobs = tuple(replace(job, utility=InverseJct()) for job in instance.jobs)
-            shares = self._solve(replace(instance, jobs=jobs))
+            shares = self._solve(_without_deadlines(instance))
         if shares and not self._knows_types:
             shares = _spread_over_types(shares, instance)
         return {job: dict(of_types) for job, of_types in (shares or {}).items()}
 
     def _question(self, state: RoundState) -> Instance:
         """Return the instance whose best shares the jobs are run by."""
-        return share_instance(state, self._objective, self.name)
+        instance = share_instance(state, self._objective, self.name)
+        return instance if self._keeps_deadlines else _without_deadlines(instance)
 
     def _has_share(self, job: GangJob) -> bool:
         return any(
@@ -410,6 +415,12 @@ def isolated_rate(job: GangJob, gpus_of_type: Mapping[str, int], jobs: int) -> f
         job.throughput.get(name, 0.0) * part / total
         for name, part in parts
         if job.gang <= gpus_of_type[name]
+    )
+
+
+def _without_deadlines(instance: Instance) -> Instance:
+    return replace(
+        instance, jobs=tuple(replace(job, utility=InverseJct()) for job in instance.jobs)
     )
 
 

@@ -174,6 +174,16 @@ def test_deadlines_that_cannot_be_kept_are_given_up() -> None:
     assert set(run("gavel-cost", instance).last_round) == {"x", "y"}
 
 
+def test_deadlines_need_not_be_kept() -> None:
+    """The slow job has a deadline that takes half of the GPU; without it the fast one has all."""
+    slow = job("slow", 10, utility=Deadline(deadline_s=20))
+    instance = instance_of([{"a": 1}], [slow, job("fast", 100, throughput={"a": 9.0})])
+    for keeps_deadlines, share in ((True, 0.5), (False, 0.0)):
+        policy = GavelRounds(Objective.COST, keeps_deadlines=keeps_deadlines)
+        decided(policy, state_of(instance))
+        assert policy.shares.get("slow", {}).get("a", 0.0) == pytest.approx(share, abs=1e-5)
+
+
 def test_makespan_shares_let_all_complete_together() -> None:
     """Steps 30 and 10 on one GPU: 3/4 and 1/4 of the time, all done at 40 s."""
     instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
