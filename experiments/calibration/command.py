@@ -12,6 +12,7 @@ from lyra_opt.commands.arguments import (
     completed_by,
     integer_from,
 )
+from lyra_opt.experiments.calibration import MOST_TRIALS
 
 if TYPE_CHECKING:
     import argparse
@@ -84,9 +85,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--out", metavar="DIR", help="write NAME.json there, with all that was tried"
     )
     parser.set_defaults(run=run)
-
-
-MOST_TRIALS = 100_000
 
 
 def _names() -> list[str]:

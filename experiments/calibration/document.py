@@ -14,6 +14,7 @@ from lyra_opt.core.documents import parse_toml, read_text, unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import Table, key, parsed
 from lyra_opt.core.rules import Anything, Integer, Line, ListOf, Name, Named, Number, Seeds, Text
+from lyra_opt.experiments.calibration import MOST_TRIALS
 from lyra_opt.experiments.calibration.figures import require_figure
 from lyra_opt.simulation.queues import FIRST_COME, OVERTAKING
 
@@ -27,7 +28,6 @@ SUFFIX = ".toml"
 LARGEST_FILE_BYTES = 2**20
 LARGEST_RESULT_BYTES = 2**24
 
-MOST_TRIALS = 100_000
 MOST_SEEDS = 1000
 
 
